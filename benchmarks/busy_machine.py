@@ -1,6 +1,8 @@
-"""What other busy processes cost: one thread, all threads, and the session's own choice, in turns (ADR 12).
+"""What other busy processes cost: one thread, all threads, and the session's own choice, in turns
+(ADR 12).
 
-    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.busy_machine MODEL.onnx ... [--busy 0 2]
+    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.busy_machine MODEL.onnx ...
+    [--busy 0 2]
 
 A model comes with its inputs beside it (MODEL.npz), as those of the zoo do.
 """

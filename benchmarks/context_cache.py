@@ -1,9 +1,11 @@
-"""Session creation with the cache of contexts: a hit beside a context model and beside no cache, in turns.
+"""Session creation with the cache of contexts: a hit beside a context model and beside no cache, in
+turns.
 
     python -m benchmarks.context_cache [--rounds N] [--backend openvino|onnxruntime] MODEL.onnx ...
 
-The models are the zoo's (``benchmarks.zoo.build``). The context model and the cache are filled first, and files left to
-settle: what is timed is each later start. Goal: a hit takes at most 1.1 times what the context model takes.
+The models are the zoo's (``benchmarks.zoo.build``). The context model and the cache are filled
+first, and files left to settle: what is timed is each later start. Goal: a hit takes at most 1.1
+times what the context model takes.
 """
 
 from __future__ import annotations
@@ -53,9 +55,9 @@ def measure(path: Path, backend: str, rounds: int) -> None:
     print(
         f"{path.stem} on {backend}: "
         + ", ".join(f"{name} {took:.3f} s" for name, took in medians.items())
-        + f", miss {miss_s:.3f} s; a hit is {_shown(to_context)} x the context model "
-        f"(goal {_GOAL_RATIO}: {'met' if statistics.median(to_context) <= _GOAL_RATIO else 'missed'}), "
-        f"{_shown(to_none)} x no cache",
+        + f", miss {miss_s:.3f} s; a hit is {_shown(to_context)} x the context model (goal"
+        f" {_GOAL_RATIO}: {'met' if statistics.median(to_context) <= _GOAL_RATIO else 'missed'}),"
+        f" {_shown(to_none)} x no cache",
         flush=True,
     )
 
@@ -84,7 +86,9 @@ def _shown(ratios: Sequence[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--backend", choices=list(_EPS), action="append", help="default: both")

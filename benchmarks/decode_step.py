@@ -1,12 +1,14 @@
-"""A decode step of a small decoder: at a length of its caches that is new, at one seen before, and on onnxruntime.
+"""A decode step of a small decoder: at a length of its caches that is new, at one seen before, and
+on onnxruntime.
 
     python -m benchmarks.decode_step [--layers 16] [--hidden 256] [--from 128] [--steps 96]
 
-Two decoders of the benchmark's own making, with random weights: one of ``com.microsoft``'s GroupQueryAttention, one of
-plain operators whose caches grow by Concat. In each round either engine makes a step at a length that it has not seen,
-and one at the length in the middle, which it sees in every round; the caches of both are new. Then the first of them
-with caches of ``--places`` places that are bound both as past and as present, against the same caches fed, and copied.
-All on one thread, in the processor time of that thread.
+Two decoders of the benchmark's own making, with random weights: one of ``com.microsoft``'s
+GroupQueryAttention, one of plain operators whose caches grow by Concat. In each round either engine
+makes a step at a length that it has not seen, and one at the length in the middle, which it sees in
+every round; the caches of both are new. Then the first of them with caches of ``--places`` places
+that are bound both as past and as present, against the same caches fed, and copied. All on one
+thread, in the processor time of that thread.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ _REST = """
 
 
 def decoder(kind: str, layers: int, hidden: int) -> bytes:
-    """A decoder of ``kind`` "gqa" or "concat" that takes token ids, caches, and says how likely each next token is."""
+    """A decoder of ``kind`` "gqa" or "concat" that takes token ids, caches, and says how likely
+    each next token is.
+    """
     size = hidden // _HEADS
     shared = _SHARED if kind == "gqa" else _HEADS
     cache = f"float[batch,{shared},{{0}},{size}]"
@@ -75,7 +79,10 @@ def decoder(kind: str, layers: int, hidden: int) -> bytes:
     inputs = ["int64[batch,length] ids", *(f"{cache.format('past')} past_{name}" for name in names)]
     if kind == "gqa":
         inputs += ["int32[batch] seqlens", "int32[1] total"]
-    outputs = ["float[batch,length,vocabulary] scores", *(f"{cache.format('total')} present_{name}" for name in names)]
+    outputs = [
+        "float[batch,length,vocabulary] scores",
+        *(f"{cache.format('total')} present_{name}" for name in names),
+    ]
     body = "    x_0 = Gather(embedding, ids)\n"
     for n in range(layers):
         body += f"    normal_{n} = LayerNormalization(x_{n}, one)\n"
@@ -88,7 +95,8 @@ def decoder(kind: str, layers: int, hidden: int) -> bytes:
     )
     model = onnx.parser.parse_model(text)
     model.graph.initializer.extend(
-        numpy_helper.from_array(value, name) for name, value in _weights(kind, layers, hidden).items()
+        numpy_helper.from_array(value, name)
+        for name, value in _weights(kind, layers, hidden).items()
     )
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
@@ -143,7 +151,9 @@ class StepTimes:
         return self.new_s / self.seen_s
 
 
-def compare(kind: str, *, layers: int, hidden: int, first: int, steps: int) -> dict[str, list[StepTimes]]:
+def compare(
+    kind: str, *, layers: int, hidden: int, first: int, steps: int
+) -> dict[str, list[StepTimes]]:
     """The rounds of both engines; AssertionError where they disagree."""
     peer, ours = _sessions(decoder(kind, layers, hidden))
     feeds = feeds_of(peer, first - 1, hidden)
@@ -157,7 +167,9 @@ def compare(kind: str, *, layers: int, hidden: int, first: int, steps: int) -> d
         found[name] = []
     for past in (length for length in range(first, first + steps) if length != seen):
         for name, session in (("onnxruntime", peer), ("ortpkg", ours)):
-            new_s, seen_s = (_step_s(session, feeds_of(peer, length, hidden)) for length in (past, seen))
+            new_s, seen_s = (
+                _step_s(session, feeds_of(peer, length, hidden)) for length in (past, seen)
+            )
             found[name].append(StepTimes(new_s, seen_s))
     return found
 
@@ -170,15 +182,24 @@ def _sessions(model: bytes) -> tuple[Any, Any]:
     return peer, ortpkg.InferenceSession(model, own_options, providers=["CPUExecutionProvider"])
 
 
-def compare_shared(*, layers: int, hidden: int, first: int, steps: int, places: int) -> dict[str, list[float]]:
-    """Seconds of each step with caches of ``places`` places: bound as past and as present, and fed."""
+def compare_shared(
+    *, layers: int, hidden: int, first: int, steps: int, places: int
+) -> dict[str, list[float]]:
+    """Seconds of each step with caches of ``places`` places: bound as past and as present, and
+    fed.
+    """
     peer, ours = _sessions(decoder("gqa", layers, hidden))
-    bound = {"onnxruntime": _bound(onnxruntime, peer, places, hidden), "ortpkg": _bound(ortpkg, ours, places, hidden)}
+    bound = {
+        "onnxruntime": _bound(onnxruntime, peer, places, hidden),
+        "ortpkg": _bound(ortpkg, ours, places, hidden),
+    }
     fed = feeds_of(peer, places, hidden)
     found: dict[str, list[float]] = {name: [] for name in (*bound, "ortpkg, fed")}
     for past in range(first, first + steps):
         step = {"ids": np.array([[past % _VOCABULARY]])}
-        step |= {name: np.array([past + (name == "total")], np.int32) for name in ("seqlens", "total")}
+        step |= {
+            name: np.array([past + (name == "total")], np.int32) for name in ("seqlens", "total")
+        }
         for name, (session, binding) in bound.items():
             for key, value in step.items():
                 binding.bind_cpu_input(key, value)
@@ -211,17 +232,25 @@ def _step_s(session: Any, feeds: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Decode steps at new and at seen lengths, and on onnxruntime.")
+    parser = argparse.ArgumentParser(
+        description="Decode steps at new and at seen lengths, and on onnxruntime."
+    )
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--from", type=int, default=128, dest="first", help="length of the caches at the first step")
+    parser.add_argument(
+        "--from", type=int, default=128, dest="first", help="length of the caches at the first step"
+    )
     parser.add_argument("--steps", type=int, default=96)
     parser.add_argument("--places", type=int, default=2048, help="of the caches that are bound")
     parser.add_argument("--kind", choices=("gqa", "concat"), action="append")
     arguments = parser.parse_args()
     for kind in arguments.kind or ("gqa", "concat"):
         found = compare(
-            kind, layers=arguments.layers, hidden=arguments.hidden, first=arguments.first, steps=arguments.steps
+            kind,
+            layers=arguments.layers,
+            hidden=arguments.hidden,
+            first=arguments.first,
+            steps=arguments.steps,
         )
         print(f"{kind}: {arguments.layers} layers of {arguments.hidden}")
         for name, rounds in found.items():
@@ -229,9 +258,10 @@ def main() -> None:
             ratios = sorted(each.ratio for each in rounds)
             quarter = len(ratios) // 4
             print(
-                f"  {name:12} new {1e3 * statistics.median(new):.2f} ms, seen {1e3 * statistics.median(seen):.2f} ms; "
-                f"new / seen {statistics.median(ratios):.2f} ({ratios[quarter]:.2f} to {ratios[-1 - quarter]:.2f}), "
-                f"all rounds together {sum(new) / sum(seen):.2f}"
+                f"  {name:12} new {1e3 * statistics.median(new):.2f} ms, seen"
+                f" {1e3 * statistics.median(seen):.2f} ms; new / seen"
+                f" {statistics.median(ratios):.2f} ({ratios[quarter]:.2f} to"
+                f" {ratios[-1 - quarter]:.2f}), all rounds together {sum(new) / sum(seen):.2f}"
             )
         pairs = list(zip(found["ortpkg"], found["onnxruntime"], strict=True))
         new_ratio = statistics.median(mine.new_s / theirs.new_s for mine, theirs in pairs)
@@ -247,7 +277,9 @@ def main() -> None:
     print(f"gqa with caches of {arguments.places} places, bound as past and as present:")
     for contender, times in shared.items():
         ratio = statistics.median(a / b for a, b in zip(times, shared["onnxruntime"], strict=True))
-        print(f"  {contender:12} {1e3 * statistics.median(times):.2f} ms, {ratio:.2f} x onnxruntime")
+        print(
+            f"  {contender:12} {1e3 * statistics.median(times):.2f} ms, {ratio:.2f} x onnxruntime"
+        )
 
 
 if __name__ == "__main__":

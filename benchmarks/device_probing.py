@@ -1,10 +1,12 @@
-"""What probing the operating system for devices takes: on this machine, and on a constructed large server.
+"""What probing the operating system for devices takes: on this machine, and on a constructed large
+server.
 
     python -m benchmarks.device_probing [--runs N]
 
-"first" is the first probe of a new process that has loaded what every selection loads, with what the fact cache keeps;
-"again" is the next one in the same process. Both are processor time, which others on the machine do not change. The
-goal: at most 30 ms. Backends are not asked: their answers are cached.
+"first" is the first probe of a new process that has loaded what every selection loads, with what
+the fact cache keeps; "again" is the next one in the same process. Both are processor time, which
+others on the machine do not change. The goal: at most 30 ms. Backends are not asked: their answers
+are cached.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 
 _PROGRAM = """
 import sys, time
-import ortpkg.selection.machine
+import ortpkg.providers.machine_offer
 start = time.process_time()
 machine = ortpkg.devices.probe(sys.argv[1])
 first = time.process_time()
@@ -30,11 +32,16 @@ _GOAL_MS = 30.0
 
 def build_server(root: Path, *, cores: int = 256, functions: int = 600, gpus: int = 8) -> None:
     """A constructed server: many cores, many PCI functions, GPUs among them."""
-    _write(root / "proc/cpuinfo", "vendor_id\t: AuthenticAMD\nmodel name\t: constructed\nflags\t: avx2\n\n" * cores)
+    _write(
+        root / "proc/cpuinfo",
+        "vendor_id\t: AuthenticAMD\nmodel name\t: constructed\nflags\t: avx2\n\n" * cores,
+    )
     _write(root / "proc/meminfo", "MemTotal: 1000000000 kB\nMemAvailable: 900000000 kB\n")
     _write(root / "sys/devices/system/cpu/online", f"0-{cores - 1}\n")
     for cpu in range(cores):
-        _write(root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", f"{cpu // 2}\n")
+        _write(
+            root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", f"{cpu // 2}\n"
+        )
     for number in range(functions):
         folder = root / f"sys/bus/pci/devices/0000:{number >> 5:02x}:{number & 31:02x}.0"
         is_gpu = number < gpus
@@ -44,7 +51,9 @@ def build_server(root: Path, *, cores: int = 256, functions: int = 600, gpus: in
 
 
 def measure(root: str, runs: int) -> tuple[float, float, int]:
-    """Medians of the first and the next probe in ms, and the number of devices; the first of all runs fills caches."""
+    """Medians of the first and the next probe in ms, and the number of devices; the first of all
+    runs fills caches.
+    """
     firsts, nexts, devices = [], [], 0
     for run in range(runs + 1):
         done = subprocess.run(

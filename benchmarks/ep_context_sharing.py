@@ -1,11 +1,13 @@
-"""What N context models that share weights cost: bytes of files and resident memory, beside N that do not.
+"""What N context models that share weights cost: bytes of files and resident memory, beside N that
+do not.
 
     python -m benchmarks.ep_context_sharing [--models 4] [--megabytes 64]
 
-N models with the same weights (as prefill and decode have them) are compiled by PrepackExecutionProvider as a session
-group and one by one. Then a child process loads and runs all of them, and tells by how much its resident memory grew
-(Linux: proportional set size, so that a page counts once however often it is mapped). Goal: N shared models cost one
-set of weights and 10 %.
+N models with the same weights (as prefill and decode have them) are compiled by
+PrepackExecutionProvider as a session group and one by one. Then a child process loads and runs all
+of them, and tells by how much its resident memory grew (Linux: proportional set size, so that a
+page counts once however often it is mapped). Goal: N shared models cost one set of weights and 10
+%.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ def _make_models(folder: Path, count: int, matrices: int) -> list[Path]:
         m{number} (float[1, {_WIDTH}] x) => (float[1, {_WIDTH}] y)
         {{ h0 = {"Neg" if number % 2 else "Abs"}(x)  {steps}  y = Identity(h{matrices}) }}"""
         proto = onnx.parser.parse_model(text)
-        proto.graph.initializer.extend(numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights))
+        proto.graph.initializer.extend(
+            numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)
+        )
         found.append(folder / f"m{number}.onnx")
         onnx.save(proto, found[-1])
     return found
@@ -86,7 +90,13 @@ def _compile(sources: list[Path], folder: Path, *, shares: bool) -> list[Path]:
 
 
 def _grown_nbytes(contexts: list[Path], *, shares: bool) -> int:
-    words = [sys.executable, "-m", "benchmarks.ep_context_sharing", "--child", "1" if shares else "0"]
+    words = [
+        sys.executable,
+        "-m",
+        "benchmarks.ep_context_sharing",
+        "--child",
+        "1" if shares else "0",
+    ]
     done = subprocess.run([*words, *map(str, contexts)], capture_output=True, text=True, check=True)
     return int(json.loads(done.stdout)["grown_nbytes"])
 
@@ -95,9 +105,12 @@ def _load_and_tell(words: list[str]) -> None:
     shares, *contexts = words
     x = np.ones((1, _WIDTH), np.float32)
     warm = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 21]> g (float[1, 4] x) => (float[1, 4] y) { y = Exp(x) }'
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[1, 4] x) => (float[1, 4] y) { y ='
+        " Exp(x) }"
     )
-    ortpkg.InferenceSession(warm.SerializeToString(), providers=["prepack"]).run(None, {"x": x[:, :4]})
+    ortpkg.InferenceSession(warm.SerializeToString(), providers=["prepack"]).run(
+        None, {"x": x[:, :4]}
+    )
     np.matmul(np.ones((512, 512), np.float32), np.ones((512, 512), np.float32))
     before = _proportional_nbytes()
     sessions = []

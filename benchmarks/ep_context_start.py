@@ -1,10 +1,11 @@
-"""Session creation on OpenVINO: from a context, compiled afresh, and with OpenVINO's own cache directory, in turns.
+"""Session creation on OpenVINO: from a context, compiled afresh, and with OpenVINO's own cache
+directory, in turns.
 
     python -m benchmarks.ep_context_start [--rounds N] MODEL.onnx ...
 
-The context model is made first, with its binary beside it. What is timed of it includes the check of its digests, as
-of the second start: the first one also reads the whole binary, and loads it in a child process. Goal: at most 1.2 times
-the time with the cache directory, and 20 ms.
+The context model is made first, with its binary beside it. What is timed of it includes the check
+of its digests, as of the second start: the first one also reads the whole binary, and loads it in a
+child process. Goal: at most 1.2 times the time with the cache directory, and 20 ms.
 """
 
 from __future__ import annotations
@@ -50,14 +51,16 @@ def measure(path: Path, rounds: int) -> None:
                 times[name].append(_timed(call))
     own, cached, afresh = (statistics.median(times[name]) for name in contenders)
     over = sorted(
-        mine - _GOAL_RATIO * theirs for mine, theirs in zip(times["context"], times["cache directory"], strict=True)
+        mine - _GOAL_RATIO * theirs
+        for mine, theirs in zip(times["context"], times["cache directory"], strict=True)
     )
     median_over_s = statistics.median(over)
     print(
-        f"{path.stem}: context {own:.3f} s (the first time {first_s:.3f} s), cache directory {cached:.3f} s, "
-        f"afresh {afresh:.3f} s; over 1.2 times the cache directory: {median_over_s * 1000:+.0f} ms "
-        f"({over[len(over) // 4] * 1000:+.0f} to {over[-1 - len(over) // 4] * 1000:+.0f}), "
-        f"goal +20: {'met' if median_over_s <= _GOAL_S else 'missed'}"
+        f"{path.stem}: context {own:.3f} s (the first time {first_s:.3f} s), cache directory"
+        f" {cached:.3f} s, afresh {afresh:.3f} s; over 1.2 times the cache directory:"
+        f" {median_over_s * 1000:+.0f} ms ({over[len(over) // 4] * 1000:+.0f} to"
+        f" {over[-1 - len(over) // 4] * 1000:+.0f}), goal +20:"
+        f" {'met' if median_over_s <= _GOAL_S else 'missed'}"
     )
 
 
@@ -82,7 +85,9 @@ def _timed(call: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()

@@ -1,4 +1,5 @@
-"""Hashing a package's files: ours against what hashlib does on all cores, in turns on the same files.
+"""Hashing a package's files: ours against what hashlib does on all cores, in turns on the same
+files.
 
     python -m benchmarks.hashing [FILES [MIB_EACH]]
 
@@ -15,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.paired import time_in_turns
-from ortpkg.package.hashing import hash_files, usable_cores
+from ortpkg.storage.hashing import hash_files, usable_cores
 
 
 def main() -> None:
@@ -27,13 +28,19 @@ def main() -> None:
         for path in paths.values():
             path.write_bytes(os.urandom(mib << 20))
         timings = time_in_turns(
-            {"hashlib": lambda: _by_hashlib(list(paths.values())), "ortpkg": lambda: hash_files(paths)},
+            {
+                "hashlib": lambda: _by_hashlib(list(paths.values())),
+                "ortpkg": lambda: hash_files(paths),
+            },
             baseline="hashlib",
             budget_s=10.0,
         )
     for name, timing in timings.items():
         speed = count * mib / timing.median_s
-        print(f"{name:>8}  {speed:7.0f} MiB/s  {1 / timing.ratio:5.2f} x hashlib's speed on {usable_cores()} cores")
+        print(
+            f"{name:>8}  {speed:7.0f} MiB/s  {1 / timing.ratio:5.2f} x hashlib's speed on"
+            f" {usable_cores()} cores"
+        )
 
 
 def _by_hashlib(paths: list[Path]) -> None:

@@ -1,10 +1,11 @@
-"""Peak memory of pack, unpack, verify and convert on a small and on a large package: it must not grow with file size.
+"""Peak memory of pack, unpack, verify and convert on a small and on a large package: it must not
+grow with file size.
 
     python -m benchmarks.memory_of_commands [--mib 64 1024] [--scratch FOLDER]
 
-Every command runs in a process of its own, whose peak resident set the operating system tells (not on Windows). A file
-that is mapped counts while it is looked at, whoever could have the memory back. Needs about three times the larger
-size on the disk; what it writes is deleted.
+Every command runs in a process of its own, whose peak resident set the operating system tells (not
+on Windows). A file that is mapped counts while it is looked at, whoever could have the memory back.
+Needs about three times the larger size on the disk; what it writes is deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _PIECE = 1 << 20
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Peak memory of commands as packages grow.")
-    parser.add_argument("--mib", nargs="+", type=int, default=[64, 1024], help="sizes of the one large file")
+    parser.add_argument(
+        "--mib", nargs="+", type=int, default=[64, 1024], help="sizes of the one large file"
+    )
     parser.add_argument("--scratch", type=Path, default=None)
     arguments = parser.parse_args()
     peaks = {mib: _measure(mib, arguments.scratch) for mib in sorted(arguments.mib)}
@@ -49,7 +52,9 @@ def _measure(mib: int, scratch: Path | None) -> dict[str, float]:
 
 
 def _write_package(root: Path, mib: int) -> Path:
-    """A package whose only variant is a GenAI folder, so that no model has to be made for the weights."""
+    """A package whose only variant is a GenAI folder, so that no model has to be made for the
+    weights.
+    """
     variant = root / "models" / "model" / "cpu"
     variant.mkdir(parents=True)
     (variant / "genai_config.json").write_text("{}", encoding="utf-8")
@@ -84,7 +89,10 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 def _peak(command: str, *paths: Path) -> float:
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD, command, *map(str, paths)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", _CHILD, command, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise SystemExit(f"{command} failed: {done.stderr.strip()}")

@@ -1,9 +1,10 @@
-"""Inference through ortpkg's providers against calling openvino and onnxruntime directly, in interleaved pairs.
+"""Inference through ortpkg's providers against calling openvino and onnxruntime directly, in
+interleaved pairs.
 
     python -m benchmarks.native_overhead [--budget S] [MODEL.onnx ...]
 
-Without arguments: a model of one node, and the sample package's models. Goal: a median ratio of at most 1.05 for models
-of more than 1 ms, and at most 30 µs more for smaller ones.
+Without arguments: a model of one node, and the sample package's models. Goal: a median ratio of at
+most 1.05 for models of more than 1 ms, and at most 30 µs more for smaller ones.
 """
 
 from __future__ import annotations
@@ -43,18 +44,27 @@ def compare_onnxruntime(path: Path, budget_s: float) -> tuple[Timing, float]:
     direct = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     feeds = random_feeds(direct)
     ours = ortpkg.InferenceSession(path, backend="onnxruntime")
-    contenders = {"direct": lambda: direct.run(None, feeds), "ortpkg": lambda: ours.run(None, feeds)}
+    contenders = {
+        "direct": lambda: direct.run(None, feeds),
+        "ortpkg": lambda: ours.run(None, feeds),
+    }
     found = time_in_turns(contenders, baseline="direct", budget_s=budget_s, least_rounds=15)
     return found["ortpkg"], found["direct"].median_s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="*", type=Path)
-    parser.add_argument("--budget", type=float, default=5.0, help="seconds for each model and library")
+    parser.add_argument(
+        "--budget", type=float, default=5.0, help="seconds for each model and library"
+    )
     arguments = parser.parse_args()
     with TemporaryDirectory() as folder:
-        _compare_all(arguments.models or [_one_node(Path(folder, "one")), *DEFAULT_MODELS], arguments.budget)
+        _compare_all(
+            arguments.models or [_one_node(Path(folder, "one")), *DEFAULT_MODELS], arguments.budget
+        )
 
 
 def _one_node(folder: Path) -> Path:
@@ -71,9 +81,10 @@ def _compare_all(paths: Iterable[Path], budget_s: float) -> None:
             own, direct_s = compare(path, budget_s)
             is_met = own.added_s <= _GOAL_S if direct_s < _SMALL_S else own.ratio <= _GOAL_RATIO
             print(
-                f"{path.parent.name}/{path.stem} on {name}: {direct_s * 1000:.3f} ms directly, {own.ratio:.3f} times "
-                f"that ({own.ratio_low:.3f} to {own.ratio_high:.3f}), {own.added_s * 1e6:+.1f} µs "
-                f"({own.added_low_s * 1e6:+.1f} to {own.added_high_s * 1e6:+.1f}): {'met' if is_met else 'missed'}"
+                f"{path.parent.name}/{path.stem} on {name}: {direct_s * 1000:.3f} ms directly,"
+                f" {own.ratio:.3f} times that ({own.ratio_low:.3f} to {own.ratio_high:.3f}),"
+                f" {own.added_s * 1e6:+.1f} µs ({own.added_low_s * 1e6:+.1f} to"
+                f" {own.added_high_s * 1e6:+.1f}): {'met' if is_met else 'missed'}"
             )
 
 

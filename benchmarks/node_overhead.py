@@ -1,9 +1,10 @@
-"""What the executor takes for one node besides its kernel: a chain of a thousand additions of one element.
+"""What the executor takes for one node besides its kernel: a chain of a thousand additions of one
+element.
 
     python -m benchmarks.node_overhead [NODES]
 
-The kernel's own time (numpy adds into a given array) is measured apart and subtracted. The shortest of many runs, since
-a busy machine only ever adds time.
+The kernel's own time (numpy adds into a given array) is measured apart and subtracted. The shortest
+of many runs, since a busy machine only ever adds time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def chain(nodes: int) -> bytes:
     """x + 1 + 1 …, ``nodes`` times, which no transformer may fold: the addend is an input."""
     names = ["x", *(f"h{number}" for number in range(nodes - 1)), "y"]
     graph = helper.make_graph(
-        [helper.make_node("Add", [names[number], "one"], [names[number + 1]]) for number in range(nodes)],
+        [
+            helper.make_node("Add", [names[number], "one"], [names[number + 1]])
+            for number in range(nodes)
+        ],
         "chain",
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("x", "one")],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
@@ -65,7 +69,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the executor's time per node.")
     parser.add_argument("nodes", nargs="?", type=int, default=1000)
     overhead_s, addition_s = node_overhead_s(parser.parse_args().nodes)
-    print(f"overhead {1e6 * overhead_s:.2f} µs per node, beside {1e6 * addition_s:.2f} µs of numpy's addition")
+    print(
+        f"overhead {1e6 * overhead_s:.2f} µs per node, beside {1e6 * addition_s:.2f} µs of numpy's"
+        " addition"
+    )
 
 
 if __name__ == "__main__":

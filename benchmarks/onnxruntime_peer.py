@@ -1,4 +1,6 @@
-"""onnxruntime's own way to open a package and select a variant, by its C functions; imports nothing of ortpkg."""
+"""onnxruntime's own way to open a package and select a variant, by its C functions; imports nothing
+of ortpkg.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,20 @@ COMPONENT = "model"
 
 
 class OnnxRuntimePeer:
-    """onnxruntime's model package functions, looked up once; only for releases that have them as a table (1.31 on)."""
+    """onnxruntime's model package functions, looked up once; only for releases that have them as a
+    table (1.31 on).
+    """
 
     def __init__(self, library: Path) -> None:
         self.runtime = OnnxRuntime(library)
         table = self.runtime.call(ApiSlot.GET_MODEL_PACKAGE_API)
         assert table, f"onnxruntime {self.runtime.version} has no model package functions"
-        self._functions = {slot: function_in_table(table, slot, PACKAGE_PROTOTYPES[slot]) for slot in PackageSlot}
-        with self.runtime.session_options(Eps(devices_of=("CPUExecutionProvider",))) as session_options:
+        self._functions = {
+            slot: function_in_table(table, slot, PACKAGE_PROTOTYPES[slot]) for slot in PackageSlot
+        }
+        with self.runtime.session_options(
+            Eps(devices_of=("CPUExecutionProvider",))
+        ) as session_options:
             create = PackageSlot.CREATE_OPTIONS_FROM_SESSION_OPTIONS
             self._options = self._create(create, self.runtime.env, session_options)
 
@@ -28,7 +36,9 @@ class OnnxRuntimePeer:
         """The name of the variant that onnxruntime selects for the CPU."""
         context = self._create(PackageSlot.CREATE_CONTEXT, path_argument(root))
         try:
-            selected = self._create(PackageSlot.SELECT_COMPONENT, context, component.encode(), self._options)
+            selected = self._create(
+                PackageSlot.SELECT_COMPONENT, context, component.encode(), self._options
+            )
             try:
                 name = ctypes.c_char_p()
                 call = self._functions[PackageSlot.GET_SELECTED_VARIANT_NAME]

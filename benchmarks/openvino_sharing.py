@@ -1,13 +1,16 @@
-"""What N OpenVINO contexts that share weights cost, beside N that do not: files, resident memory, load and run time.
+"""What N OpenVINO contexts that share weights cost, beside N that do not: files, resident memory,
+load and run time.
 
     python -m benchmarks.openvino_sharing [--models 2 4] [--megabytes 64] [MODEL.onnx ...]
 
-N models with the same weights (as prefill and decode have them), or those that are named, are compiled one by one and
-as a session group. Then child processes load and run all of them, and tell by how much their resident memory grew
-(Linux), and what loads and runs took, digests having been compared before. Counted is what is anonymous, and what is
-resident of the contexts' files, each page once however often it is mapped. The pages of libraries are not: they are
-there once for any number of models, and their proportional share, as the system tells it, grows by tens of megabytes
-when another process that had them mapped ends meanwhile. Goal: N shared models cost one set of weights and 10 %.
+N models with the same weights (as prefill and decode have them), or those that are named, are
+compiled one by one and as a session group. Then child processes load and run all of them, and tell
+by how much their resident memory grew (Linux), and what loads and runs took, digests having been
+compared before. Counted is what is anonymous, and what is resident of the contexts' files, each
+page once however often it is mapped. The pages of libraries are not: they are there once for any
+number of models, and their proportional share, as the system tells it, grows by tens of megabytes
+when another process that had them mapped ends meanwhile. Goal: N shared models cost one set of
+weights and 10 %.
 """
 
 from __future__ import annotations
@@ -40,7 +43,12 @@ _ENTRY = "ep.share_ep_contexts"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("sources", nargs="*", type=Path, help="models that have weights in common; default: made ones")
+    parser.add_argument(
+        "sources",
+        nargs="*",
+        type=Path,
+        help="models that have weights in common; default: made ones",
+    )
     parser.add_argument("--models", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--megabytes", type=int, default=64)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -63,7 +71,9 @@ def main() -> None:
 
 def _tell(name: str, contexts: list[Path], one: int) -> None:
     files = sum(path.stat().st_size for path in contexts[0].parent.iterdir())
-    _measure(contexts)  # the first load on a machine happens in a child process of its own, and checks digests
+    _measure(
+        contexts
+    )  # the first load on a machine happens in a child process of its own, and checks digests
     time.sleep(2.1)  # then that is remembered, of files that have settled
     _measure(contexts)
     several = [_measure(contexts) for _ in range(_MEASUREMENTS)]
@@ -71,9 +81,10 @@ def _tell(name: str, contexts: list[Path], one: int) -> None:
     ratios = sorted(each["grown_nbytes"] / one for each in several)
     runs = ", ".join(f"{1e3 * each:.2f}" for each in told["run_s"])
     print(
-        f"  {name}: files {files / 1e6:.0f} MB ({files / one:.2f} sets of weights), "
-        f"memory {told['grown_nbytes'] / 1e6:.0f} MB ({ratios[0]:.2f} to {ratios[-1]:.2f}), of it anonymous "
-        f"{told['anonymous_nbytes'] / 1e6:.0f} MB; all loaded in {told['load_s']:.2f} s; runs {runs} ms"
+        f"  {name}: files {files / 1e6:.0f} MB ({files / one:.2f} sets of weights), memory"
+        f" {told['grown_nbytes'] / 1e6:.0f} MB ({ratios[0]:.2f} to {ratios[-1]:.2f}), of it"
+        f" anonymous {told['anonymous_nbytes'] / 1e6:.0f} MB; all loaded in {told['load_s']:.2f} s;"
+        f" runs {runs} ms"
     )
 
 
@@ -89,7 +100,9 @@ def _make_models(folder: Path, count: int, megabytes: int) -> list[Path]:
         m{number} (float[{rows}, {_WIDTH}] x) => (float[{rows}, {_WIDTH}] y)
         {{ h0 = {"Neg" if number % 2 else "Abs"}(x)  {steps}  y = Identity(h{matrices}) }}"""
         proto = onnx.parser.parse_model(text)
-        proto.graph.initializer.extend(numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights))
+        proto.graph.initializer.extend(
+            numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)
+        )
         found.append(folder / f"m{number}.onnx")
         onnx.save(proto, found[-1])
     return found
@@ -97,7 +110,10 @@ def _make_models(folder: Path, count: int, megabytes: int) -> list[Path]:
 
 def _weights_nbytes(source: Path) -> int:
     tensors = onnx.load(source, load_external_data=False).graph.initializer
-    return sum(math.prod(each.dims) * helper.tensor_dtype_to_np_dtype(each.data_type).itemsize for each in tensors)
+    return sum(
+        math.prod(each.dims) * helper.tensor_dtype_to_np_dtype(each.data_type).itemsize
+        for each in tensors
+    )
 
 
 def _compile(sources: list[Path], folder: Path, *, shares: bool) -> list[Path]:
@@ -124,15 +140,20 @@ def _measure(contexts: list[Path]) -> dict[str, Any]:
 
 def _load_and_tell(contexts: list[Path]) -> None:
     warm = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 21]> g (float[1, 4] x) => (float[1, 4] y) { y = Exp(x) }'
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[1, 4] x) => (float[1, 4] y) { y ='
+        " Exp(x) }"
     )
-    ortpkg.InferenceSession(warm.SerializeToString(), providers=["openvino"]).run(None, {"x": np.ones((1, 4), "f")})
+    ortpkg.InferenceSession(warm.SerializeToString(), providers=["openvino"]).run(
+        None, {"x": np.ones((1, 4), "f")}
+    )
     folder = contexts[0].parent
     before = _memory(folder)
     start = time.perf_counter()
     options = ortpkg.SessionOptions()
     options.add_session_config_entry(_ENTRY, "1")
-    sessions = [ortpkg.InferenceSession(context, options, providers=["openvino"]) for context in contexts]
+    sessions = [
+        ortpkg.InferenceSession(context, options, providers=["openvino"]) for context in contexts
+    ]
     load_s = time.perf_counter() - start
     run_s = []
     for session in sessions:
@@ -166,7 +187,9 @@ def _feeds(session: Any) -> dict[str, Any]:
 
 
 def _memory(folder: Path) -> dict[str, int]:
-    """Bytes: what is anonymous, wherever it is mapped, and what is resident of the files in ``folder``."""
+    """Bytes: what is anonymous, wherever it is mapped, and what is resident of the files in
+    ``folder``.
+    """
     found = {"anonymous": 0, "files": 0}
     is_own = False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():

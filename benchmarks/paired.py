@@ -1,4 +1,6 @@
-"""Times several ways to do one thing side by side: in turns, so that a noisy machine is noisy for all of them."""
+"""Times several ways to do one thing side by side: in turns, so that a noisy machine is noisy for
+all of them.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,13 @@ def time_in_turns(
     least_rounds: int = 7,
     settle_s: float = 0.0,
 ) -> dict[str, Timing]:
-    """Calls every contender once per round until the time is used up (at least ``least_rounds`` times).
+    """Calls every contender once per round until the time is used up (at least ``least_rounds``
+    times).
 
-    Before that, each is called twice to warm up. ``baseline`` names the contender that the ratios refer to. With
-    ``settle_s`` each call has that pause before it, and untimed calls to wake its own threads again: threads of another
-    contender that wait awake for their next work (OpenBLAS's for some 30 ms) would slow it down, and not count for it.
+    Before that, each is called twice to warm up. ``baseline`` names the contender that the ratios
+    refer to. With ``settle_s`` each call has that pause before it, and untimed calls to wake its
+    own threads again: threads of another contender that wait awake for their next work (OpenBLAS's
+    for some 30 ms) would slow it down, and not count for it.
     """
     for call in contenders.values():
         call()
@@ -62,7 +66,9 @@ def time_in_turns(
 
 
 def wake(call: Callable[[], object]) -> None:
-    """Calls until a contender is as fast as in steady use: three times, or for a fiftieth of a second."""
+    """Calls until a contender is as fast as in steady use: three times, or for a fiftieth of a
+    second.
+    """
     end = time.perf_counter() + 0.02
     for _ in range(3):
         call()

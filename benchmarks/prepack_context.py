@@ -1,11 +1,14 @@
-"""What a context of PrepackExecutionProvider gains and costs beside the plain embedded engine, in turns.
+"""What a context of PrepackExecutionProvider gains and costs beside the plain embedded engine, in
+turns.
 
     python -m benchmarks.prepack_context [--budget SECONDS] [MODEL.onnx ...]
 
-For each model: time of one run, and of creating a session, from the context as multiples of the plain model's. Without
-arguments: the models of the sample packages. Inputs are zeros of integers and random floats, unknown dimensions 1,
-unless a file of that name with the suffix .npz lies beside the model. Outputs are compared first. Goals: a run within
-1.05 of the plain engine's, or 30 µs for models below 1 ms, and a faster start.
+For each model: time of one run, and of creating a session, from the context as multiples of the
+    plain model's. Without
+arguments: the models of the sample packages. Inputs are zeros of integers and random floats,
+unknown dimensions 1, unless a file of that name with the suffix .npz lies beside the model. Outputs
+are compared first. Goals: a run within 1.05 of the plain engine's, or 30 µs for models below 1 ms,
+and a faster start.
 """
 
 from __future__ import annotations
@@ -25,7 +28,13 @@ from ortpkg.ep_names import PREPACK_EP
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT_MODELS = sorted((ROOT / "sample_packages").glob("*.ortpackage/models/**/*.onnx"))
-_DTYPES = {"float": np.float32, "float16": np.float16, "int64": np.int64, "int32": np.int32, "uint8": np.uint8}
+_DTYPES = {
+    "float": np.float32,
+    "float16": np.float16,
+    "int64": np.int64,
+    "int32": np.int32,
+    "uint8": np.uint8,
+}
 #: A younger file is hashed at every start.
 _SETTLING_S = 2.5
 
@@ -42,7 +51,9 @@ def feeds_of(path: Path, session: ortpkg.InferenceSession) -> dict[str, Any]:
         dtype = np.dtype(_DTYPES[argument.type.removeprefix("tensor(").removesuffix(")")])
         shape = [size if isinstance(size, int) else 1 for size in argument.shape]
         is_whole = dtype.kind in "iu"
-        feeds[argument.name] = np.zeros(shape, dtype) if is_whole else generator.random(shape).astype(dtype)
+        feeds[argument.name] = (
+            np.zeros(shape, dtype) if is_whole else generator.random(shape).astype(dtype)
+        )
     return feeds
 
 
@@ -91,7 +102,9 @@ def _text(timings: dict[str, Timing]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="*", type=Path, default=DEFAULT_MODELS)
     parser.add_argument("--budget", type=float, default=2.0, help="seconds for each comparison")
     arguments = parser.parse_args()

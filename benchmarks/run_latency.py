@@ -1,9 +1,11 @@
-"""Latency of one run: the embedded engine, onnxruntime and onnx.reference side by side, as multiples of onnxruntime.
+"""Latency of one run: the embedded engine, onnxruntime and onnx.reference side by side, as
+multiples of onnxruntime.
 
     python -m benchmarks.run_latency [MODEL.onnx ...]
 
-Without arguments: the sample package's models and the light models of the onnx package (without weights they are all
-overhead, which is what they show). Set ``OPENBLAS_NUM_THREADS`` alike for all contenders; unset ``OPENBLAS_CORETYPE``.
+Without arguments: the sample package's models and the light models of the onnx package (without
+weights they are all overhead, which is what they show). Set ``OPENBLAS_NUM_THREADS`` alike for all
+contenders; unset ``OPENBLAS_CORETYPE``.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ from benchmarks.paired import Timing, time_in_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT_MODELS = sorted((ROOT / "sample_packages" / "digits.ortpackage" / "models").rglob("*.onnx"))
-_DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
+_DTYPES = {
+    "tensor(float)": np.float32,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
 
 
 def random_feeds(session: Any, *, seed: int = 0) -> dict[str, Any]:
@@ -60,15 +67,22 @@ def compare(path: Path, *, with_reference: bool) -> dict[str, Timing]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare run latency with onnxruntime and onnx.reference.")
+    parser = argparse.ArgumentParser(
+        description="Compare run latency with onnxruntime and onnx.reference."
+    )
     parser.add_argument("models", nargs="*", type=Path, default=DEFAULT_MODELS)
-    parser.add_argument("--no-reference", action="store_true", help="leave onnx.reference out (it is slow)")
+    parser.add_argument(
+        "--no-reference", action="store_true", help="leave onnx.reference out (it is slow)"
+    )
     arguments = parser.parse_args()
     for path in arguments.models:
         print(path)
         for name, timing in compare(path, with_reference=not arguments.no_reference).items():
             spread = f"{timing.ratio_low:.2f} to {timing.ratio_high:.2f}"
-            print(f"  {name:16} {1e3 * timing.median_s:9.3f} ms  {timing.ratio:7.2f} x onnxruntime  ({spread})")
+            print(
+                f"  {name:16} {1e3 * timing.median_s:9.3f} ms  {timing.ratio:7.2f} x onnxruntime "
+                f" ({spread})"
+            )
 
 
 if __name__ == "__main__":

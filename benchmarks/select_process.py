@@ -1,10 +1,11 @@
-"""``ortpkg select`` as a whole process: beside a Python process that imports onnxruntime, opens and selects.
+"""``ortpkg select`` as a whole process: beside a Python process that imports onnxruntime, opens and
+selects.
 
     python -m benchmarks.select_process [PKG] [--component NAME] [--rounds N]
 
-In turns, with a warm cache of probes. Shows the time that passes, and the processor time of the process and its
-children, which other load on the machine disturbs less; last, the ratio of the least processor times of both. The goal:
-no slower than the process with onnxruntime.
+In turns, with a warm cache of probes. Shows the time that passes, and the processor time of the
+process and its children, which other load on the machine disturbs less; last, the ratio of the
+least processor times of both. The goal: no slower than the process with onnxruntime.
 """
 
 from __future__ import annotations
@@ -42,8 +43,12 @@ class Cost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Whole processes that open a package and select a variant, in turns.")
-    parser.add_argument("package", nargs="?", type=Path, default=ROOT / "sample_packages" / "digits.ortpackage")
+    parser = argparse.ArgumentParser(
+        description="Whole processes that open a package and select a variant, in turns."
+    )
+    parser.add_argument(
+        "package", nargs="?", type=Path, default=ROOT / "sample_packages" / "digits.ortpackage"
+    )
     parser.add_argument("--component", default="classifier")
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
@@ -66,21 +71,30 @@ def main() -> None:
         base = costs[BASELINE]
         wall = _ratios([mine.wall / theirs.wall for mine, theirs in zip(own, base, strict=True)])
         cpu = _ratios([mine.cpu / theirs.cpu for mine, theirs in zip(own, base, strict=True)])
-        times = [1e3 * statistics.median(each) for each in ([one.wall for one in own], [one.cpu for one in own])]
+        times = [
+            1e3 * statistics.median(each)
+            for each in ([one.wall for one in own], [one.cpu for one in own])
+        ]
         least = min(one.cpu for one in own) / min(one.cpu for one in base)
-        print(f"{name:34}  {times[0]:6.0f} ms  {wall:32}  {times[1]:6.0f} ms  {cpu:32}  {least:.2f}")
+        print(
+            f"{name:34}  {times[0]:6.0f} ms  {wall:32}  {times[1]:6.0f} ms  {cpu:32}  {least:.2f}"
+        )
 
 
 def _run(command: list[str]) -> Cost:
     # Installed packages have their byte code; some machines for development write none.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     before, start = _processor_time(), time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT, env=env)
+    subprocess.run(
+        command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT, env=env
+    )
     return Cost(time.perf_counter() - start, _processor_time() - before)
 
 
 def _processor_time() -> float:
-    """Of all children that have ended; finer than ``os.times``, which counts in hundredths of a second."""
+    """Of all children that have ended; finer than ``os.times``, which counts in hundredths of a
+    second.
+    """
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -1,10 +1,12 @@
-"""What selecting costs as variants and EP devices grow, on values in memory; and what probing the machine costs.
+"""What selecting costs as variants and EP devices grow, on values in memory; and what probing the
+machine costs.
 
     python -m benchmarks.selection_scaling [--svg FILE]
 
-Two kinds of packages: variants that share requirements, as packages have them, and variants that each state a
-compatibility string of their own, so that none is judged together with another. The goals: 3 variants on 4 EP devices
-in 0.1 ms and 1,000 variants in 5 ms; cost linear in variants x EP devices; a probe of the operating system in 30 ms.
+Two kinds of packages: variants that share requirements, as packages have them, and variants that
+each state a compatibility string of their own, so that none is judged together with another. The
+goals: 3 variants on 4 EP devices in 0.1 ms and 1,000 variants in 5 ms; cost linear in variants x EP
+devices; a probe of the operating system in 30 ms.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ from ortpkg.selection.selector import make_request, select_variant
 
 VARIANTS = (3, 10, 100, 1_000, 3_000, 10_000)
 EP_DEVICES = (4, 8)
-_EPS = ("CUDAExecutionProvider", "OpenVINOExecutionProvider", "QNNExecutionProvider", "CPUExecutionProvider")
+_EPS = (
+    "CUDAExecutionProvider",
+    "OpenVINOExecutionProvider",
+    "QNNExecutionProvider",
+    "CPUExecutionProvider",
+)
 _TYPES = (DeviceType.GPU, DeviceType.GPU, DeviceType.NPU, DeviceType.CPU)
 
 
@@ -75,7 +82,9 @@ def _optimal(_device: EpDevice, _info: str) -> CompiledModelCompatibility:
 
 
 def time_ms(call: Callable[[], object], *, budget_s: float = 0.5) -> float:
-    """Processor time: the median over as many calls as the budget allows, at least five, after two to warm up."""
+    """Processor time: the median over as many calls as the budget allows, at least five, after two
+    to warm up.
+    """
     call()
     call()
     gc.collect()
@@ -89,7 +98,9 @@ def time_ms(call: Callable[[], object], *, budget_s: float = 0.5) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Selection alone, and the probe of the operating system.")
+    parser = argparse.ArgumentParser(
+        description="Selection alone, and the probe of the operating system."
+    )
     parser.add_argument("--svg", type=Path, help="draw the curves to this file")
     arguments = parser.parse_args()
     curves: dict[str, list[float]] = {}
@@ -113,19 +124,28 @@ def draw(curves: dict[str, list[float]]) -> str:
     most = max(max(times) for times in curves.values())
     colors = ("#1f77b4", "#17becf", "#d62728", "#ff7f0e")
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 280} {height + 70}" font-family="sans-serif">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 280} {height + 70}"'
+        ' font-family="sans-serif">'
     ]
-    lines.append(f'<path d="M{left} {top}V{top + height}H{left + width - 60}" fill="none" stroke="#333"/>')
-    lines.append(f'<text x="{left}" y="{top + height + 40}" font-size="12">variants, 0 to {VARIANTS[-1]:,}</text>')
+    lines.append(
+        f'<path d="M{left} {top}V{top + height}H{left + width - 60}" fill="none" stroke="#333"/>'
+    )
+    lines.append(
+        f'<text x="{left}" y="{top + height + 40}" font-size="12">variants, 0 to'
+        f" {VARIANTS[-1]:,}</text>"
+    )
     lines.append(f'<text x="4" y="{top + 8}" font-size="12">{most:.0f} ms</text>')
     for row, (name, times) in enumerate(curves.items()):
         points = " ".join(
             f"{left + (width - 60) * count / VARIANTS[-1]:.1f},{top + height * (1 - each / most):.1f}"
             for count, each in zip(VARIANTS, times, strict=True)
         )
-        lines.append(f'<polyline points="{points}" fill="none" stroke="{colors[row]}" stroke-width="2"/>')
         lines.append(
-            f'<text x="{left + width - 40}" y="{top + 20 + 18 * row}" font-size="12" fill="{colors[row]}">{name}</text>'
+            f'<polyline points="{points}" fill="none" stroke="{colors[row]}" stroke-width="2"/>'
+        )
+        lines.append(
+            f'<text x="{left + width - 40}" y="{top + 20 + 18 * row}" font-size="12"'
+            f' fill="{colors[row]}">{name}</text>'
         )
     return "\n".join([*lines, "</svg>", ""])
 

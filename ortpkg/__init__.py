@@ -12,16 +12,15 @@ __author__ = "ortpkg"
 package_name = "ortpkg"
 cuda_version = ""
 
-TYPE_CHECKING = False  # as type checkers know it; typing itself takes 40 ms, in which Ctrl-C would be a traceback
+# as type checkers know it; typing itself takes 40 ms, in which Ctrl-C would be a traceback
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ortpkg import capi, devices, errors
-    from ortpkg.api.archive import pack, unpack
-    from ortpkg.api.doctor import doctor
     from ortpkg.api.model_package import ComponentModel, ModelPackage
     from ortpkg.api.model_variant import ModelVariant
-    from ortpkg.api.sample_authoring import SampleArrays, add_samples, record_samples
+    from ortpkg.api.packing import pack, unpack
     from ortpkg.api.verify import record_digests, verify
     from ortpkg.authoring.convert import convert
     from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
@@ -33,10 +32,22 @@ if TYPE_CHECKING:
     from ortpkg.authoring.new_variant import NewVariant
     from ortpkg.authoring.package_checks import validate
     from ortpkg.authoring.slim import slim
-    from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformContext, TransformLevel
-    from ortpkg.kernels.custom_ops import CustomOp, custom_op, register_custom_ops, unregister_custom_ops
-    from ortpkg.kernels.operator_support import has_kernel
-    from ortpkg.package.rehearsal import rehearse
+    from ortpkg.doctor.diagnosis import doctor
+    from ortpkg.engine.transformers import (
+        GraphTransformer,
+        RewriteRule,
+        TransformContext,
+        TransformLevel,
+    )
+    from ortpkg.ep_context.ep_context_data import OrtEpContextData, OrtEpContextDataBuffer
+    from ortpkg.kernels.custom_ops import (
+        CustomOp,
+        custom_op,
+        register_custom_ops,
+        unregister_custom_ops,
+    )
+    from ortpkg.kernels.runnable_operators import has_kernel
+    from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
     from ortpkg.session.environment import (
         create_and_register_allocator,
         create_and_register_allocator_v2,
@@ -63,7 +74,6 @@ if TYPE_CHECKING:
         set_seed,
         unregister_execution_provider_library,
     )
-    from ortpkg.session.ep_context_data import OrtEpContextData, OrtEpContextDataBuffer
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.initializer_places import OrtExternalInitializerInfo
     from ortpkg.session.io_binding import IOBinding
@@ -86,12 +96,18 @@ if TYPE_CHECKING:
         OrtSparseFormat,
     )
     from ortpkg.session.onnxruntime_surface import OrtEpAssignedNode, OrtEpAssignedSubgraph
-    from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+    from ortpkg.session.options import (
+        ExecutionMode,
+        GraphOptimizationLevel,
+        RunOptions,
+        SessionOptions,
+    )
     from ortpkg.session.ort_device import OrtDevice
     from ortpkg.session.ort_ep_device import OrtEpDevice, OrtHardwareDevice
     from ortpkg.session.ort_value import OrtValue, copy_tensors
     from ortpkg.session.ort_value_vector import OrtValueVector
     from ortpkg.session.sparse_tensor import SparseTensor
+    from ortpkg.storage.rehearsal import rehearse
 
 #: Public name → the module that has it.
 _LAZY: dict[str, str] = {
@@ -122,8 +138,8 @@ _LAZY: dict[str, str] = {
     "OrtDeviceVendorId": "ortpkg.session.onnxruntime_enums",
     "OrtEpAssignedNode": "ortpkg.session.onnxruntime_surface",
     "OrtEpAssignedSubgraph": "ortpkg.session.onnxruntime_surface",
-    "OrtEpContextData": "ortpkg.session.ep_context_data",
-    "OrtEpContextDataBuffer": "ortpkg.session.ep_context_data",
+    "OrtEpContextData": "ortpkg.ep_context.ep_context_data",
+    "OrtEpContextDataBuffer": "ortpkg.ep_context.ep_context_data",
     "OrtEpDevice": "ortpkg.session.ort_ep_device",
     "OrtExecutionProviderDevicePolicy": "ortpkg.session.onnxruntime_enums",
     "OrtExternalInitializerInfo": "ortpkg.session.initializer_places",
@@ -139,12 +155,12 @@ _LAZY: dict[str, str] = {
     "PackageEdits": "ortpkg.authoring.edit",
     "RewriteRule": "ortpkg.engine.transformers",
     "RunOptions": "ortpkg.session.options",
-    "SampleArrays": "ortpkg.api.sample_authoring",
+    "SampleArrays": "ortpkg.samples.sample_authoring",
     "SessionOptions": "ortpkg.session.options",
     "SparseTensor": "ortpkg.session.sparse_tensor",
     "TransformContext": "ortpkg.engine.transformers",
     "TransformLevel": "ortpkg.engine.transformers",
-    "add_samples": "ortpkg.api.sample_authoring",
+    "add_samples": "ortpkg.samples.sample_authoring",
     "add_variant": "ortpkg.authoring.create",
     "convert": "ortpkg.authoring.convert",
     "copy_tensors": "ortpkg.session.ort_value",
@@ -155,7 +171,7 @@ _LAZY: dict[str, str] = {
     "dedup": "ortpkg.authoring.dedup",
     "diff": "ortpkg.authoring.diff",
     "disable_telemetry_events": "ortpkg.session.environment",
-    "doctor": "ortpkg.api.doctor",
+    "doctor": "ortpkg.doctor.diagnosis",
     "edit": "ortpkg.authoring.edit",
     "enable_telemetry_events": "ortpkg.session.environment",
     "get_all_providers": "ortpkg.session.environment",
@@ -170,25 +186,25 @@ _LAZY: dict[str, str] = {
     "get_model_compatibility_for_ep_devices": "ortpkg.session.environment",
     "get_version_string": "ortpkg.session.environment",
     "has_collective_ops": "ortpkg.session.environment",
-    "has_kernel": "ortpkg.kernels.operator_support",
+    "has_kernel": "ortpkg.kernels.runnable_operators",
     "init_package": "ortpkg.authoring.create",
     "merge": "ortpkg.authoring.merge",
     "migrate_check": "ortpkg.authoring.migration",
-    "pack": "ortpkg.api.archive",
+    "pack": "ortpkg.api.packing",
     "preload_dlls": "ortpkg.session.environment",
     "print_debug_info": "ortpkg.session.environment",
     "record_digests": "ortpkg.api.verify",
-    "record_samples": "ortpkg.api.sample_authoring",
+    "record_samples": "ortpkg.samples.sample_authoring",
     "register_custom_ops": "ortpkg.kernels.custom_ops",
     "register_execution_provider_library": "ortpkg.session.environment",
-    "rehearse": "ortpkg.package.rehearsal",
+    "rehearse": "ortpkg.storage.rehearsal",
     "remove_variant": "ortpkg.authoring.create",
     "set_default_logger_severity": "ortpkg.session.environment",
     "set_default_logger_verbosity": "ortpkg.session.environment",
     "set_global_thread_pool_sizes": "ortpkg.session.environment",
     "set_seed": "ortpkg.session.environment",
     "slim": "ortpkg.authoring.slim",
-    "unpack": "ortpkg.api.archive",
+    "unpack": "ortpkg.api.packing",
     "unregister_custom_ops": "ortpkg.kernels.custom_ops",
     "unregister_execution_provider_library": "ortpkg.session.environment",
     "validate": "ortpkg.authoring.package_checks",

@@ -1,7 +1,8 @@
 """``python -m ortpkg`` and the ``ortpkg`` command.
 
-An interrupt ends the process with "cancelled" and exit code 130 from the first line on: what is loaded before that is
-what Python itself loads, and modules of ours that load nothing. Importing this module is starting the program.
+An interrupt ends the process with "cancelled" and exit code 130 from the first line on: what is
+loaded before that is what Python itself loads, and modules of ours that load nothing. Importing
+this module is starting the program.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ def main() -> None:
         except BaseException as error:
             if not (isinstance(error, KeyboardInterrupt) or interrupts.happened()):
                 raise
-            code = _CANCELLED  # whatever a module that was interrupted while it loads has made of it
+            code = (
+                _CANCELLED  # whatever a module that was interrupted while it loads has made of it
+            )
     if code != _CANCELLED and not interrupts.happened():
         sys.exit(code)
     if not is_said:
         _say("cancelled")
-    os._exit(_CANCELLED)  # at once: threads that still compute are not waited for, and no library complains
+    os._exit(
+        _CANCELLED
+    )  # at once: threads that still compute are not waited for, and no library complains
 
 
 def _run() -> int:

@@ -1,8 +1,11 @@
-"""Names of execution providers: ONNX Runtime's full names in its priority order, and the short forms people type.
+"""Names of execution providers: ONNX Runtime's full names in its priority order, and the short
+forms people type.
 
-Source of names and order: ``onnxruntime.get_all_providers()`` of 1.31 (its list of providers by default priority, CPU
-last). Names of providers that later releases dropped are known too, because packages that name them exist.
-An unknown name is never an error here: a package may name an execution provider that does not exist yet.
+Source of names and order: ``onnxruntime.get_all_providers()`` of 1.31 (its list of providers by
+default priority, CPU last). Names of providers that later releases dropped are known too, because
+packages that name them exist.
+An unknown name is never an error here: a package may name an execution provider that does not exist
+    yet.
 """
 
 from __future__ import annotations
@@ -44,11 +47,18 @@ KNOWN_EPS: tuple[str, ...] = (
     CPU_EP,
 )
 
-#: Of these, what ``get_all_providers()`` of onnxruntime 1.31 has: those that later releases dropped are left out.
+#: Of these, what ``get_all_providers()`` of onnxruntime 1.31 has: those that later releases dropped
+#: are left out.
 RELEASE_EPS: tuple[str, ...] = tuple(
     name
     for name in KNOWN_EPS
-    if name not in {"ROCMExecutionProvider", "TvmExecutionProvider", "SNPEExecutionProvider", "ArmNNExecutionProvider"}
+    if name
+    not in {
+        "ROCMExecutionProvider",
+        "TvmExecutionProvider",
+        "SNPEExecutionProvider",
+        "ArmNNExecutionProvider",
+    }
 )
 
 #: Short forms, lower case, without "-", "_" and spaces.
@@ -87,8 +97,12 @@ EP_ALIASES: dict[str, str] = {
     "azure": "AzureExecutionProvider",
 }
 
-#: EP → values of an EPContext node's ``source`` that are its own, where they are not its full name alone.
-_CONTEXT_SOURCES: dict[str, tuple[str, ...]] = {QNN_EP: (QNN_EP, "QNN"), PREPACK_EP: (PREPACK_EP, "prepack")}
+#: EP → values of an EPContext node's ``source`` that are its own, where they are not its full name
+#: alone.
+_CONTEXT_SOURCES: dict[str, tuple[str, ...]] = {
+    QNN_EP: (QNN_EP, "QNN"),
+    PREPACK_EP: (PREPACK_EP, "prepack"),
+}
 #: EPs that compare a ``source`` without case.
 _FOLDS_SOURCES = frozenset({QNN_EP})
 
@@ -111,11 +125,14 @@ _FULL_NAMES = {
 
 _FULL_NAME = re.compile(r"\b[A-Za-z]+ExecutionProvider\b")
 #: Full name → the first alias that means it.
-_SHORT_NAMES = {name: alias for alias, name in reversed(_FULL_NAMES.items()) if not alias.endswith(_SUFFIX)}
+_SHORT_NAMES = {
+    name: alias for alias, name in reversed(_FULL_NAMES.items()) if not alias.endswith(_SUFFIX)
+}
 
 
 def resolve_ep_name(text: str) -> str:
-    """The full name for an alias or a full name in any case; a text that is neither is returned unchanged.
+    """The full name for an alias or a full name in any case; a text that is neither is returned
+    unchanged.
 
     >>> resolve_ep_name("openvino"), resolve_ep_name("cpuexecutionprovider"), resolve_ep_name("MyEP")
     ('OpenVINOExecutionProvider', 'CPUExecutionProvider', 'MyEP')
@@ -126,7 +143,8 @@ def resolve_ep_name(text: str) -> str:
 
 
 def short_ep_names(text: str) -> str:
-    """``text`` with each full name of a known execution provider by its alias, for where there is little room.
+    """``text`` with each full name of a known execution provider by its alias, for where there is
+    little room.
 
     >>> short_ep_names("OpenVINOExecutionProvider (openvino), AcmeExecutionProvider")
     'openvino (openvino), AcmeExecutionProvider'
@@ -135,12 +153,15 @@ def short_ep_names(text: str) -> str:
 
 
 def stated_ep(text: str | None) -> str | None:
-    """The full name of the execution provider that a package states in its own words; None where it states none."""
+    """The full name of the execution provider that a package states in its own words; None where it
+    states none.
+    """
     return None if text is None else resolve_ep_name(text)
 
 
 def context_sources_of(ep_name: str) -> tuple[str, ...]:
-    """Values of an EPContext node's ``source`` by which the EP calls its contexts; the first is what it writes.
+    """Values of an EPContext node's ``source`` by which the EP calls its contexts; the first is
+    what it writes.
 
     >>> context_sources_of("QNNExecutionProvider"), context_sources_of("OpenVINOExecutionProvider")
     (('QNNExecutionProvider', 'QNN'), ('OpenVINOExecutionProvider',))
@@ -149,27 +170,37 @@ def context_sources_of(ep_name: str) -> tuple[str, ...]:
 
 
 def is_context_source_of(ep_name: str, source: str) -> bool:
-    """Whether an EPContext node with that ``source`` is the EP's: QNN's two names in either case, others' as they are.
+    """Whether an EPContext node with that ``source`` is the EP's: QNN's two names in either case,
+    others' as they are.
 
     >>> [is_context_source_of(ep, text) for ep, text in ((QNN_EP, "qnn"), (OPENVINO_EP, "OpenVINO"))]
     [True, False]
     """
     own = context_sources_of(ep_name)
-    return source in own or (ep_name in _FOLDS_SOURCES and source.lower() in {each.lower() for each in own})
+    return source in own or (
+        ep_name in _FOLDS_SOURCES and source.lower() in {each.lower() for each in own}
+    )
 
 
 def ep_of_context_source(source: str) -> str:
-    """The full name of the EP whose contexts have that ``source``; the text itself where no known EP calls them so."""
-    return next((ep_name for ep_name in _CONTEXT_SOURCES if is_context_source_of(ep_name, source)), source)
+    """The full name of the EP whose contexts have that ``source``; the text itself where no known
+    EP calls them so.
+    """
+    return next(
+        (ep_name for ep_name in _CONTEXT_SOURCES if is_context_source_of(ep_name, source)), source
+    )
 
 
 def is_known_ep(name: str) -> bool:
-    """Whether ``name`` is a full name that some release of ONNX Runtime has used (plug-ins are not in the list)."""
+    """Whether ``name`` is a full name that some release of ONNX Runtime has used (plug-ins are not
+    in the list).
+    """
     return name in _PRIORITIES
 
 
 def ep_priority(name: str) -> int:
-    """ONNX Runtime's default priority, 0 best; a provider not on its list (a plug-in) comes before Azure and CPU.
+    """ONNX Runtime's default priority, 0 best; a provider not on its list (a plug-in) comes before
+    Azure and CPU.
 
     Ours comes last: it runs no plain model better than the CPU provider does.
     """
@@ -179,7 +210,8 @@ def ep_priority(name: str) -> int:
 
 
 def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
-    """The full name that ``text`` was probably meant to be, for "did you mean"; None where nothing else is near.
+    """The full name that ``text`` was probably meant to be, for "did you mean"; None where nothing
+    else is near.
 
     ``known`` adds names beyond ONNX Runtime's list, e.g. of installed plug-ins.
     """

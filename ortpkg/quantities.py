@@ -47,14 +47,22 @@ def nbytes_text(nbytes: int) -> str:
 
 
 def limit_text(nbytes: int) -> str:
-    """A size that somebody set, as it may have been written: 300 MB, 1.5 GiB; rounded where no unit fits it."""
+    """A size that somebody set, as it may have been written: 300 MB, 1.5 GiB; rounded where no unit
+    fits it.
+    """
     divided = [(nbytes / _SIZE_UNITS[unit.lower()], unit) for unit in _WRITTEN_SIZE_UNITS]
-    exact = [f"{amount:g} {unit}" for amount, unit in divided if round(amount, 3) == amount and 1 <= amount < 1000]
+    exact = [
+        f"{amount:g} {unit}"
+        for amount, unit in divided
+        if round(amount, 3) == amount and 1 <= amount < 1000
+    ]
     return min(exact, key=len, default=nbytes_text(nbytes))
 
 
 def amount_text(nbytes: int) -> str:
-    """A size that is held against a limit: rounded up, so that what passes the limit looks like it."""
+    """A size that is held against a limit: rounded up, so that what passes the limit looks like
+    it.
+    """
     unit = next((size for size in (10**12, 10**9, 10**6, 10**3) if nbytes >= size), 1)
     return nbytes_text(nbytes if unit == 1 else -(-nbytes * 10 // unit) * unit // 10)
 
@@ -78,23 +86,38 @@ def duration_text(duration_s: float) -> str:
 
 
 def parse_nbytes(text: str | int, name: str) -> int:
-    """A size in bytes from "500MB", "1.5 GiB" or a plain number. UsageError, which says ``name``, for anything else."""
+    """A size in bytes from "500MB", "1.5 GiB" or a plain number.
+
+    UsageError, which says ``name``, for anything else.
+    """
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
     amount, unit = _parts(text)
     if amount is None or unit.lower() not in _SIZE_UNITS:
-        raise UsageError(f"{name} is no size: {quoted(text)}; write e.g. 500MB, 2GB or 1.5GiB; a number alone is bytes")
+        raise UsageError(
+            f"{name} is no size: {quoted(text)}; write e.g. 500MB, 2GB or 1.5GiB; a number alone is"
+            " bytes"
+        )
     return int(amount * _SIZE_UNITS[unit.lower()])
 
 
 def parse_duration_s(text: str | float, name: str) -> float:
-    """A duration in seconds from "5ms", "1.5s", "10min" or a plain number of seconds. UsageError for anything else."""
-    if isinstance(text, int | float) and not isinstance(text, bool) and math.isfinite(text) and text >= 0:
+    """A duration in seconds from "5ms", "1.5s", "10min" or a plain number of seconds.
+
+    UsageError for anything else.
+    """
+    if (
+        isinstance(text, int | float)
+        and not isinstance(text, bool)
+        and math.isfinite(text)
+        and text >= 0
+    ):
         return float(text)
     amount, unit = _parts(text)
     if amount is None or unit.lower() not in _DURATION_UNITS:
         raise UsageError(
-            f"{name} is no duration: {quoted(text)}; write e.g. 5ms, 200us or 1.5s; a number alone is seconds"
+            f"{name} is no duration: {quoted(text)}; write e.g. 5ms, 200us or 1.5s; a number alone"
+            " is seconds"
         )
     return amount * _DURATION_UNITS[unit.lower()]
 

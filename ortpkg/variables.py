@@ -20,7 +20,10 @@ def yes_or_no(text: str) -> bool | None:
 
 
 def flag_variable(name: str) -> bool:
-    """What an environment variable says; no where it is not set, or empty. UsageError where it says something else."""
+    """What an environment variable says; no where it is not set, or empty.
+
+    UsageError where it says something else.
+    """
     text = os.environ.get(name, "")
     stated = yes_or_no(text) if text.strip() else False
     if stated is None:
@@ -29,7 +32,9 @@ def flag_variable(name: str) -> bool:
 
 
 def unusable_folder(name: str) -> str:
-    """Why nothing can be kept in the folder that a variable names; "" where it can be, or the variable says nothing."""
+    """Why nothing can be kept in the folder that a variable names; "" where it can be, or the
+    variable says nothing.
+    """
     folder = os.environ.get(name)
     if not folder:
         return ""
@@ -38,4 +43,8 @@ def unusable_folder(name: str) -> str:
         existing = os.path.dirname(existing)  # noqa: PTH120
     if not os.path.isdir(existing):  # noqa: PTH112
         return f"{name} is {quoted(folder)}, and {quoted(existing)} is no folder"
-    return "" if os.access(existing, os.W_OK | os.X_OK) else f"{name} is {quoted(folder)}, which may not be written"
+    return (
+        ""
+        if os.access(existing, os.W_OK | os.X_OK)
+        else f"{name} is {quoted(folder)}, which may not be written"
+    )

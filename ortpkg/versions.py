@@ -1,7 +1,8 @@
-"""Versions of SDKs, drivers, packages and requirements, compared as Python's packaging compares them (PEP 440).
+"""Versions of SDKs, drivers, packages and requirements, compared as Python's packaging compares
+them (PEP 440).
 
-A text that is no such version ("30.0.15.1179 (R512)", a build's hash) is compared as it stands. ``packaging`` is loaded
-only where two texts differ.
+A text that is no such version ("30.0.15.1179 (R512)", a build's hash) is compared as it stands.
+``packaging`` is loaded only where two texts differ.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _MINOR_PARTS = 2
 
 def parse_version(text: str) -> Version | None:
     """The version that a text is; None where it is none."""
-    from packaging.version import InvalidVersion, Version  # 10 ms; most versions are equal letter by letter
+    from packaging.version import (  # 10 ms; most versions are equal letter by letter
+        InvalidVersion,
+        Version,
+    )
 
     if len(text) > _LONGEST_TEXT:
         return None
@@ -39,12 +43,16 @@ def is_same_version(first: str, second: str) -> bool:
 
 
 def are_same_versions(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether each of some texts means the same version as the one in its place: of an EP and its driver, say."""
+    """Whether each of some texts means the same version as the one in its place: of an EP and its
+    driver, say.
+    """
     return len(first) == len(second) and all(map(is_same_version, first, second))
 
 
 def is_same_minor(first: str, second: str) -> bool:
-    """Whether two versions have the same major and minor number; no version has that of another text."""
+    """Whether two versions have the same major and minor number; no version has that of another
+    text.
+    """
     left, right = parse_version(first), parse_version(second)
     if left is None or right is None:
         return first == second
@@ -52,7 +60,9 @@ def is_same_minor(first: str, second: str) -> bool:
 
 
 def release_of(text: str) -> str:
-    """The release in a version text: "2026.4.1" of "2026.4.1-22982-e213a147257" and of "onnxruntime 2026.4.1"."""
+    """The release in a version text: "2026.4.1" of "2026.4.1-22982-e213a147257" and of "onnxruntime
+    2026.4.1".
+    """
     found = _RELEASE.search(text)
     return found.group() if found else ""
 
@@ -71,18 +81,24 @@ def is_within_release(version: str, release: str) -> bool:
 
 
 def is_outside(version: str, requirement: str) -> bool:
-    """Whether a version is none that a requirement ("openvino>=2024.4") allows; False where that cannot be told."""
+    """Whether a version is none that a requirement ("openvino>=2024.4") allows; False where that
+    cannot be told.
+    """
     from packaging.requirements import InvalidRequirement, Requirement  # as above
 
     found = parse_version(version) if len(requirement) <= _LONGEST_TEXT else None
     try:
-        return found is not None and not Requirement(requirement).specifier.contains(found, prereleases=True)
+        return found is not None and not Requirement(requirement).specifier.contains(
+            found, prereleases=True
+        )
     except InvalidRequirement:
         return False
 
 
 def requirement_name(requirement: str) -> str:
-    """The distribution that a requirement is about, in lower case with dashes; "" for what is none, or too long."""
+    """The distribution that a requirement is about, in lower case with dashes; "" for what is none,
+    or too long.
+    """
     from packaging.requirements import InvalidRequirement, Requirement  # as above
     from packaging.utils import canonicalize_name
 

@@ -1,4 +1,5 @@
-"""Writes ortpkg/graph/onnx_operators.py: ONNX's own operators with the opsets that have them, from the onnx package.
+"""Writes ortpkg/graph/onnx_operators.py: ONNX's own operators with the opsets that have them, from
+the onnx package.
 
 Run by ``make docs``; a test checks that the committed table is current.
 """
@@ -32,13 +33,17 @@ def module() -> str:
     newest: dict[str, int] = {}
     first: dict[str, dict[str, int]] = {}
     deprecated: dict[str, dict[str, int]] = {}
-    for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda each: each.since_version):
+    for schema in sorted(
+        onnx.defs.get_all_schemas_with_history(), key=lambda each: each.since_version
+    ):
         newest[schema.domain] = schema.since_version
         first.setdefault(schema.domain, {}).setdefault(schema.name, schema.since_version)
         out_of_use = deprecated.setdefault(schema.domain, {})
         if schema.deprecated:
             out_of_use.setdefault(schema.name, schema.since_version)
-        else:  # what a later opset takes into use again, as GroupNormalization, runtimes have in all of them
+        # what a later opset takes into use again, as GroupNormalization, runtimes have in all of
+        # them
+        else:
             out_of_use.pop(schema.name, None)
     newest[""] = onnx.defs.onnx_opset_version()
     lines = [

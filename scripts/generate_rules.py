@@ -41,7 +41,11 @@ def document() -> str:
     lines += [f"- `{name}`: {meaning}" for name, meaning in TARGETS.items()]
     for rule in RULES.values():
         lines += ["", f"## {rule.id}: {rule.title}", "", f"*{_kind(rule)}.* {rule.explanation}", ""]
-        lines += [f"**Example:** {_example(rule.example)}", "", f"**What to do:** {_sentence(rule.remedy)}"]
+        lines += [
+            f"**Example:** {_example(rule.example)}",
+            "",
+            f"**What to do:** {_sentence(rule.remedy)}",
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,6 @@
-"""Trains the character model and writes sample_packages/tinychar.ortpackage. Run by hand, never by make.
+"""Trains the character model and writes sample_packages/tinychar.ortpackage.
+
+Run by hand, never by make.
 
 From the root of the repository::
 
@@ -6,8 +8,8 @@ From the root of the repository::
     pip install --editable '.[train]'
     python -m scripts.train_tinychar
 
-It takes some minutes. Everything is seeded and runs in one thread: a second run on the same machine with the same
-libraries writes the same bytes.
+It takes some minutes. Everything is seeded and runs in one thread: a second run on the same machine
+with the same libraries writes the same bytes.
 """
 
 from __future__ import annotations
@@ -22,15 +24,22 @@ from scripts.tinychar.package import write_package
 from scripts.tinychar.training import STEPS, Shape, train
 
 DEFAULT_OUTPUT = Path(__file__).resolve().parents[1] / "sample_packages" / "tinychar.ortpackage"
-#: A model that has learned spelling is below this, in nats per character; one that knows letter frequencies is at 3.3.
+#: A model that has learned spelling is below this, in nats per character; one that knows letter
+#: frequencies is at 3.3.
 MOST_LOSS = 2.0
 
 
 def main() -> int:
     """Trains, and writes the package if the model is good enough."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.train_tinychar", description="Write the tinychar package.")
-    parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="the package (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=STEPS, help="of training (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.train_tinychar", description="Write the tinychar package."
+    )
+    parser.add_argument(
+        "--output", type=Path, default=DEFAULT_OUTPUT, help="the package (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help="of training (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     corpus, shape = load_corpus(), Shape()
     weights, loss = train(corpus, shape, steps=arguments.steps)

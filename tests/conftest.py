@@ -11,26 +11,34 @@ from pathlib import Path
 
 import pytest
 
-#: What was benchmarked or put into quarantine on a developer's machine must not decide what tests see.
-os.environ["ORTPKG_STATE_DIR"] = str(Path(tempfile.gettempdir()) / f"ortpkg-tests-no-records-{os.getpid()}")
+#: What was benchmarked or put into quarantine on a developer's machine must not decide what tests
+#: see.
+os.environ["ORTPKG_STATE_DIR"] = str(
+    Path(tempfile.gettempdir()) / f"ortpkg-tests-no-records-{os.getpid()}"
+)
 
-#: Tests that name no execution provider are about the embedded engine, whatever is installed beside it.
+#: Tests that name no execution provider are about the embedded engine, whatever is installed beside
+#: it.
 os.environ["ORTPKG_PROVIDERS"] = "CPUExecutionProvider"
 
 #: A developer's own settings must not decide it either.
-os.environ["ORTPKG_CONFIG_DIR"] = str(Path(tempfile.gettempdir()) / f"ortpkg-tests-no-settings-{os.getpid()}")
+os.environ["ORTPKG_CONFIG_DIR"] = str(
+    Path(tempfile.gettempdir()) / f"ortpkg-tests-no-settings-{os.getpid()}"
+)
 for _name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
     os.environ.pop(f"ORTPKG_{_name}", None)
 
-#: A run starts thousands of processes: where no bytecode may be kept, each compiles all of ortpkg anew,
-#: which takes longer than what the test is about.
+#: A run starts thousands of processes: where no bytecode may be kept, each compiles all of ortpkg
+#: anew, which takes longer than what the test is about.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_wait_for_the_disk() -> Iterator[None]:
-    """What ``fsync`` is for, a loss of power, no test sees; waiting for it was a third of all that changed packages."""
+    """What ``fsync`` is for, a loss of power, no test sees; waiting for it was a third of all that
+    changed packages.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)  # which refuses what is no open file, too
         yield
@@ -40,10 +48,13 @@ def _no_wait_for_the_disk() -> Iterator[None]:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache directory in which stands what the backends of this machine answered.
 
-    For copies: a process with a new cache asks them again, which takes longer than most of what such a process is for.
+    For copies: a process with a new cache asks them again, which takes longer than most of what
+        such a process is for.
     """
     folder = tmp_path_factory.mktemp("answers")
     environment = {**os.environ, "ORTPKG_CACHE_DIR": str(folder), "ORTPKG_PROBE_TIMEOUT": "300"}
     words = [sys.executable, "-m", "ortpkg", "devices", "--json"]
-    subprocess.run(words, env=environment, cwd=Path(__file__).parents[1], capture_output=True, check=True)
+    subprocess.run(
+        words, env=environment, cwd=Path(__file__).parents[1], capture_output=True, check=True
+    )
     return folder

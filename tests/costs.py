@@ -1,6 +1,8 @@
-"""What tests cost: ``pytest -p tests.costs`` ends with a table of files by processor time and by processes started.
+"""What tests cost: ``pytest -p tests.costs`` ends with a table of files by processor time and by
+processes started.
 
-Durations grow with whatever else the machine does; processor time hardly, and a count of processes not at all.
+Durations grow with whatever else the machine does; processor time hardly, and a count of processes
+not at all.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _PROPERTY = "ortpkg_cost"
 
 @dataclass(slots=True)
 class Cost:
-    """Processor time of this process and of the children that it waited for, and how many it started."""
+    """Processor time of this process and of the children that it waited for, and how many it
+    started.
+    """
 
     own_s: float = 0.0
     children_s: float = 0.0
@@ -61,7 +65,11 @@ class _Meter:
         report = yield
         now, last = _now(), self._last
         self._last = now
-        spent = [now.own_s - last.own_s, now.children_s - last.children_s, now.processes - last.processes]
+        spent = [
+            now.own_s - last.own_s,
+            now.children_s - last.children_s,
+            now.processes - last.processes,
+        ]
         report.user_properties = [*report.user_properties, (_PROPERTY, spent)]
         return report
 
@@ -96,7 +104,8 @@ class _Table:
             dearest = sorted(costs.items(), key=lambda each: -each[1].total_s)
             for name, cost in dearest[:_MOST_LINES]:
                 terminalreporter.line(
-                    f"{cost.own_s:9.1f} {cost.children_s:11.1f} {cost.processes:10d} {cost.tests:6d}  {name}"
+                    f"{cost.own_s:9.1f} {cost.children_s:11.1f} {cost.processes:10d}"
+                    f" {cost.tests:6d}  {name}"
                 )
             terminalreporter.line("")
 

@@ -1,4 +1,6 @@
-"""Reads npz files in tests: whole, and closed again (an open one is a ResourceWarning, which is an error here)."""
+"""Reads npz files in tests: whole, and closed again (an open one is a ResourceWarning, which is an
+error here).
+"""
 
 from __future__ import annotations
 

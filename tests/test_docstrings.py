@@ -26,14 +26,19 @@ def requirement_ids() -> set[str]:
 
 
 def test_no_source_file_speaks_in_ids_of_requirements() -> None:
-    """A sentence stands alone; which test proves which requirement is docs/requirements.md's to say."""
+    """A sentence stands alone; which test proves which requirement is docs/requirements.md's to
+    say.
+    """
     like_an_id, ids = re.compile(r"\b[A-Z]\d\d\b"), requirement_ids()
     assert ids.intersection(like_an_id.findall("the device's own memory (M24)"))
-    found = {path: ids.intersection(like_an_id.findall(path.read_text(encoding="utf-8"))) for path in SOURCES}
+    found = {
+        path: ids.intersection(like_an_id.findall(path.read_text(encoding="utf-8")))
+        for path in SOURCES
+    }
     assert not {path.relative_to(ROOT).as_posix(): each for path, each in found.items() if each}
 
 
-# --- public names ----------------------------------------------------------------------------------------------------
+# --- public names ---------------------------------------------------------------------------------
 
 
 def _public_objects() -> Iterator[tuple[str, Any]]:
@@ -59,7 +64,9 @@ def _public_members(kind: type) -> Iterator[tuple[str, Any]]:
     """Methods and properties that we wrote, inherited ones too."""
     for name in dir(kind):
         member = inspect.getattr_static(kind, name)
-        function = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
+        function = inspect.unwrap(
+            getattr(member, "fget", None) or getattr(member, "__func__", member)
+        )
         is_ours = inspect.isfunction(function) and function.__module__.startswith("ortpkg")
         if not name.startswith("_") and is_ours:
             yield name, getattr(kind, name)
@@ -74,11 +81,15 @@ def test_a_public_name_says_what_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(CLASSES))
 def test_public_members_say_their_contract(name: str) -> None:
-    silent = [member for member, value in _public_members(CLASSES[name]) if not inspect.getdoc(value)]
+    silent = [
+        member for member, value in _public_members(CLASSES[name]) if not inspect.getdoc(value)
+    ]
     assert not silent
 
 
-@pytest.mark.parametrize("name", sorted(name for name, kind in CLASSES.items() if dataclasses.is_dataclass(kind)))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, kind in CLASSES.items() if dataclasses.is_dataclass(kind))
+)
 def test_public_values_name_their_fields(name: str) -> None:
     kind = CLASSES[name]
     text = " ".join(each.__doc__ or "" for each in kind.__mro__)
@@ -90,8 +101,16 @@ def test_public_values_name_their_fields(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(CLASSES))
 def test_public_errors_name_what_they_carry(name: str) -> None:
     kind = CLASSES[name]
-    if not issubclass(kind, BaseException) or issubclass(kind, enum.Enum) or "__init__" not in vars(kind):
+    if (
+        not issubclass(kind, BaseException)
+        or issubclass(kind, enum.Enum)
+        or "__init__" not in vars(kind)
+    ):
         return
-    carried = [each for each in inspect.signature(kind.__init__).parameters if each not in ("self", "message")]
+    carried = [
+        each
+        for each in inspect.signature(kind.__init__).parameters
+        if each not in ("self", "message")
+    ]
     text = " ".join(each.__doc__ or "" for each in kind.__mro__)
     assert not [each for each in carried if not re.search(rf"\b{each}\b", text)]

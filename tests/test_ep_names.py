@@ -59,4 +59,7 @@ def test_suggests_the_nearest_name(text: str, meant: str | None) -> None:
 
 
 def test_suggests_plugins_that_the_caller_knows() -> None:
-    assert suggest_ep_name("AcmeExecutionProvidr", ("AcmeExecutionProvider",)) == "AcmeExecutionProvider"
+    assert (
+        suggest_ep_name("AcmeExecutionProvidr", ("AcmeExecutionProvider",))
+        == "AcmeExecutionProvider"
+    )

@@ -17,7 +17,9 @@ def modules_loaded_by(program: str) -> set[str]:
     return set(done.stdout.split("\n")[-2].split())
 
 
-@pytest.mark.parametrize("heavy", ["numpy", "onnx", "jsonschema", "typer", "rich", "openvino", "onnxruntime"])
+@pytest.mark.parametrize(
+    "heavy", ["numpy", "onnx", "jsonschema", "typer", "rich", "openvino", "onnxruntime"]
+)
 def test_import_loads_nothing_heavy(heavy: str) -> None:
     assert heavy not in modules_loaded_by("import ortpkg")
 
@@ -35,13 +37,29 @@ def test_opening_and_selecting_loads_neither_numpy_nor_onnx() -> None:
 
 
 def test_ortpkg_select_loads_nothing_that_it_does_not_need() -> None:
-    """Each of these takes 1 to 20 ms, of 100 on a quiet machine; benchmarks/select_process.py shows what all take."""
+    """Each of these takes 1 to 20 ms, of 100 on a quiet machine; benchmarks/select_process.py shows
+    what all take.
+    """
     program = f"from ortpkg.cli.app import run; run(['select', {str(DIGITS)!r}])"
     modules_loaded_by(program)  # asks the backends, where nobody has before
     unneeded = {
-        *("_hashlib", "importlib.metadata", "logging", "platformdirs", "rich", "tempfile", "zipfile", "ctypes"),
+        *(
+            "_hashlib",
+            "importlib.metadata",
+            "logging",
+            "platformdirs",
+            "rich",
+            "tempfile",
+            "zipfile",
+            "ctypes",
+        ),
         *("jsonschema", "numpy", "onnx", "onnxruntime", "openvino", "archspec"),
-        *("ortpkg.devices.profiles", "ortpkg.selection.explain", "ortpkg.selection.records", "ortpkg.cli.comparison"),
+        *(
+            "ortpkg.devices.profiles",
+            "ortpkg.selection.explanation",
+            "ortpkg.selection.record_index",
+            "ortpkg.cli.comparison_table",
+        ),
     }
     loaded = modules_loaded_by(program)
     assert "ortpkg.cli.select" in loaded

@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, find_mismatch
 from ortpkg.providers.compatibility_info import rate_compatibility
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor, find_mismatch
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.versions import is_outside, is_same_minor, is_same_version, is_within_release, release_of, requirement_name
+from ortpkg.versions import (
+    is_outside,
+    is_same_minor,
+    is_same_version,
+    is_within_release,
+    release_of,
+    requirement_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +34,9 @@ from ortpkg.versions import is_outside, is_same_minor, is_same_version, is_withi
         ("", "1.0", False, False),
     ],
 )
-def test_versions_are_compared_by_their_meaning(first: str, second: str, *, same: bool, same_minor: bool) -> None:
+def test_versions_are_compared_by_their_meaning(
+    first: str, second: str, *, same: bool, same_minor: bool
+) -> None:
     assert is_same_version(first, second) is is_same_version(second, first) is same
     assert is_same_minor(first, second) is is_same_minor(second, first) is same_minor
 
@@ -51,7 +60,9 @@ def test_a_release_is_found_in_the_words_of_an_sdk() -> None:
         ("", "", False),
     ],
 )
-def test_a_version_is_within_a_release_however_it_is_written(version: str, release: str, *, is_within: bool) -> None:
+def test_a_version_is_within_a_release_however_it_is_written(
+    version: str, release: str, *, is_within: bool
+) -> None:
     assert is_within_release(version, release) is is_within
 
 
@@ -85,7 +96,12 @@ def test_the_sdk_of_a_compiled_context_is_compared_as_a_version(
 ) -> None:
     device = HardwareDevice(type=DeviceType.CPU, name="CPU", architecture="x86_64")
     info = f"onnxruntime;sdk={recorded};device=CPU;architecture=x86_64"
-    assert rate_compatibility([device], info, backend="onnxruntime", version="1.31.1", takes_patches=True) is rating
+    assert (
+        rate_compatibility(
+            [device], info, backend="onnxruntime", version="1.31.1", takes_patches=True
+        )
+        is rating
+    )
 
 
 @pytest.mark.requirement("E40")

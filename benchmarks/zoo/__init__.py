@@ -1,1 +1,3 @@
-"""Models of the kinds that people run, with random weights: built by ``python -m benchmarks.zoo.build DIRECTORY``."""
+"""Models of the kinds that people run, with random weights: built by ``python -m
+benchmarks.zoo.build DIRECTORY``.
+"""

@@ -3,8 +3,8 @@
     pip install -e '.[zoo]'
     python -m benchmarks.zoo.build DIRECTORY [NAME ...]
 
-Writes ``NAME.onnx`` (weights beside it, in ``NAME.onnx.data``, where they are large) and ``NAME.npz`` with inputs.
-``benchmarks.zoo.compare`` runs them.
+Writes ``NAME.onnx`` (weights beside it, in ``NAME.onnx.data``, where they are large) and
+``NAME.npz`` with inputs. ``benchmarks.zoo.compare`` runs them.
 """
 
 from __future__ import annotations
@@ -44,15 +44,26 @@ def tokens(count: int = 128, *, with_mask: bool = True, vocabulary: int = 30_000
 
 
 def export(
-    module: nn.Module, feeds: Arrays, path: Path, *, dynamic: Mapping[str, Mapping[int, str]] | None = None
+    module: nn.Module,
+    feeds: Arrays,
+    path: Path,
+    *,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> None:
     """Exports with torch's own exporter; ``dynamic`` names dimensions that stay symbolic."""
     module.eval()
     arguments = tuple(torch.from_numpy(array) for array in feeds.values())
     shapes = values = None
     if dynamic is not None:
-        sizes = {name: torch.export.Dim(name, min=2, max=512) for axes in dynamic.values() for name in axes.values()}
-        shapes = {name: {axis: sizes[size] for axis, size in dynamic.get(name, {}).items()} for name in feeds}
+        sizes = {
+            name: torch.export.Dim(name, min=2, max=512)
+            for axes in dynamic.values()
+            for name in axes.values()
+        }
+        shapes = {
+            name: {axis: sizes[size] for axis, size in dynamic.get(name, {}).items()}
+            for name in feeds
+        }
         values = tuple(shapes.values())
     with contextlib.redirect_stdout(io.StringIO()):
         torch.onnx.export(
@@ -64,7 +75,9 @@ def export(
             dynamo=True,
             external_data=True,
             # Hidden takes its inputs as one *inputs.
-            dynamic_shapes=None if shapes is None else ((values,) if isinstance(module, Hidden) else values),
+            dynamic_shapes=None
+            if shapes is None
+            else ((values,) if isinstance(module, Hidden) else values),
         )
 
 
@@ -122,7 +135,9 @@ def build_whisper(path: Path, feeds: Arrays) -> None:
     export(Hidden(encoder, ["input_features"]), feeds, path)
 
 
-def plain(make: Callable[[], nn.Module], **dynamic: Mapping[int, str]) -> Callable[[Path, Arrays], None]:
+def plain(
+    make: Callable[[], nn.Module], **dynamic: Mapping[int, str]
+) -> Callable[[Path, Arrays], None]:
     def build(path: Path, feeds: Arrays) -> None:
         export(make(), feeds, path, dynamic=dynamic or None)
 
@@ -131,7 +146,12 @@ def plain(make: Callable[[], nn.Module], **dynamic: Mapping[int, str]) -> Callab
 
 def light(name: str) -> Callable[[Path, Arrays], None]:
     def build(path: Path, _feeds: Arrays) -> None:
-        onnx.save(real_light_model(name, seed=SEED), path, save_as_external_data=True, location=f"{path.name}.data")
+        onnx.save(
+            real_light_model(name, seed=SEED),
+            path,
+            save_as_external_data=True,
+            location=f"{path.name}.data",
+        )
 
     return build
 

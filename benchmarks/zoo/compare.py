@@ -1,9 +1,11 @@
-"""Runs the zoo on the embedded engine and on onnxruntime side by side: do outputs agree, how long, how much memory.
+"""Runs the zoo on the embedded engine and on onnxruntime side by side: do outputs agree, how long,
+how much memory.
 
-    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.zoo.compare DIRECTORY [NAME ...] [--json FILE]
+    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.zoo.compare DIRECTORY [NAME
+    ...] [--json FILE]
 
-Latency is a multiple of onnxruntime's on the same number of threads, in turns in one process. Start-up and peak memory
-are those of fresh processes, also in turns (``--start``).
+Latency is a multiple of onnxruntime's on the same number of threads, in turns in one process.
+Start-up and peak memory are those of fresh processes, also in turns (``--start``).
 """
 
 from __future__ import annotations
@@ -55,19 +57,26 @@ def feeds_of(path: Path) -> dict[str, Any]:
 
 
 def largest_error(ours: list[Any], theirs: list[Any]) -> float:
-    """The largest difference relative to the largest output. ValueError where one has NaN and the other has not."""
+    """The largest difference relative to the largest output.
+
+    ValueError where one has NaN and the other has not.
+    """
     return max(relative_error(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
 def relative_error(ours: Any, theirs: Any) -> float:
-    """The largest difference relative to the largest number of ``theirs``; NaN agrees with NaN, infinity with itself.
+    """The largest difference relative to the largest number of ``theirs``; NaN agrees with NaN,
+    infinity with itself.
 
     ValueError where one has NaN and the other has not.
     """
     apart = np.isnan(ours) != np.isnan(theirs)
     if apart.any():
         whose = "ours" if np.isnan(ours).sum() > np.isnan(theirs).sum() else "theirs"
-        raise ValueError(f"{apart.sum()} of {apart.size} elements are NaN in one output and not in the other ({whose})")
+        raise ValueError(
+            f"{apart.sum()} of {apart.size} elements are NaN in one output and not in the other"
+            f" ({whose})"
+        )
     with np.errstate(invalid="ignore"):
         differences = np.where((ours == theirs) | np.isnan(ours), 0, np.abs(ours - theirs))
     largest = np.max(np.abs(theirs[np.isfinite(theirs)]), initial=1e-12)
@@ -96,8 +105,13 @@ def compare(path: Path, *, threads: int, budget_s: float) -> dict[str, Any]:
 
 
 def start_once(name: str, path: Path, threads: int) -> dict[str, float]:
-    """In a fresh process: seconds of session creation, and peak memory over that of the imports, in bytes."""
-    code = f"from benchmarks.zoo.compare import measure_start; measure_start({name!r}, {str(path)!r}, {threads})"
+    """In a fresh process: seconds of session creation, and peak memory over that of the imports, in
+    bytes.
+    """
+    code = (
+        f"from benchmarks.zoo.compare import measure_start; measure_start({name!r}, {str(path)!r},"
+        f" {threads})"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -119,13 +133,17 @@ def measure_start(name: str, path: str, threads: int) -> None:
 
 
 def compare_start(path: Path, *, threads: int) -> dict[str, Any]:
-    """Session creation and peak memory as multiples of onnxruntime's, medians of processes in turns."""
+    """Session creation and peak memory as multiples of onnxruntime's, medians of processes in
+    turns.
+    """
     found: dict[str, list[dict[str, float]]] = {name: [] for name in OPEN}
     for _ in range(_ROUNDS):
         for name, runs in found.items():
             runs.append(start_once(name, path, threads))
     medians = {
-        name: {key: statistics.median(run[key] for run in runs) for key in ("created_s", "peak_nbytes")}
+        name: {
+            key: statistics.median(run[key] for run in runs) for key in ("created_s", "peak_nbytes")
+        }
         for name, runs in found.items()
     }
     ours, theirs = medians["ortpkg"], medians["onnxruntime"]
@@ -139,7 +157,9 @@ def compare_start(path: Path, *, threads: int) -> dict[str, Any]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns 1 where a model failed, or gave NaN on one engine alone; 0 otherwise."""
-    parser = argparse.ArgumentParser(description="Compare the embedded engine with onnxruntime on the zoo.")
+    parser = argparse.ArgumentParser(
+        description="Compare the embedded engine with onnxruntime on the zoo."
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--threads", type=int, default=THREADS)
@@ -151,7 +171,10 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.names:
         paths = [arguments.directory / f"{name}.onnx" for name in arguments.names]
     results: dict[str, Any] = {}
-    print(f"{'model':26}{'ours':>10}{'theirs':>10}{'ratio':>7} {'middle half':>13}{'error':>10}", flush=True)
+    print(
+        f"{'model':26}{'ours':>10}{'theirs':>10}{'ratio':>7} {'middle half':>13}{'error':>10}",
+        flush=True,
+    )
     for path in paths:
         try:
             found = compare(path, threads=arguments.threads, budget_s=arguments.budget)
@@ -160,8 +183,8 @@ def main(words: Sequence[str] | None = None) -> int:
             continue
         spread = f"{found['low']:.2f}-{found['high']:.2f}"
         line = (
-            f"{path.stem:26}{1e3 * found['ours_s']:8.2f}ms{1e3 * found['theirs_s']:8.2f}ms{found['ratio']:7.2f} "
-            f"{spread:>13}{found['error']:10.1e}"
+            f"{path.stem:26}{1e3 * found['ours_s']:8.2f}ms{1e3 * found['theirs_s']:8.2f}ms{found['ratio']:7.2f}"
+            f" {spread:>13}{found['error']:10.1e}"
         )
         if arguments.start:
             start = compare_start(path, threads=arguments.threads)

@@ -1,4 +1,6 @@
-"""The onnx package's light models with real weights: they ship with constants in the place of the weights."""
+"""The onnx package's light models with real weights: they ship with constants in the place of the
+weights.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _IR_VERSION = 8
 
 
 def real_light_model(name: str, *, seed: int) -> onnx.ModelProto:
-    """The light model with random weights, scaled so that activations neither vanish nor explode."""
+    """The light model with random weights, scaled so that activations neither vanish nor
+    explode.
+    """
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     model = onnx.load(folder / f"light_{LIGHT_MODELS[name]}.onnx")
     generator = np.random.default_rng(seed)
@@ -32,7 +36,9 @@ def real_light_model(name: str, *, seed: int) -> onnx.ModelProto:
     for node in graph.node:
         if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
             shape = [int(size) for size in shapes[node.input[0]]]
-            graph.initializer.append(numpy_helper.from_array(_weights(generator, shape), node.output[0]))
+            graph.initializer.append(
+                numpy_helper.from_array(_weights(generator, shape), node.output[0])
+            )
         else:
             kept.append(node)
     del graph.node[:]
@@ -51,7 +57,9 @@ def real_light_model(name: str, *, seed: int) -> onnx.ModelProto:
     return model
 
 
-def _weights(generator: np.random.Generator, shape: list[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def _weights(
+    generator: np.random.Generator, shape: list[int]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     fan_in = max(int(np.prod(shape[1:])), 1)
     scale = np.sqrt(2 / fan_in) if len(shape) > 1 else 0.1
     return (generator.standard_normal(shape) * scale).astype(np.float32)
@@ -60,7 +68,10 @@ def _weights(generator: np.random.Generator, shape: list[int]) -> np.ndarray[tup
 def _keep_variances_positive(graph: onnx.GraphProto) -> None:
     """Batch normalization: scales and variances near 1."""
     near_one = {
-        name for node in graph.node if node.op_type == "BatchNormalization" for name in (node.input[1], node.input[4])
+        name
+        for node in graph.node
+        if node.op_type == "BatchNormalization"
+        for name in (node.input[1], node.input[4])
     }
     for tensor in graph.initializer:
         if tensor.name in near_one:
@@ -69,9 +80,11 @@ def _keep_variances_positive(graph: onnx.GraphProto) -> None:
 
 
 def _keep_softmax_open(model: onnx.ModelProto, generator: np.random.Generator) -> None:
-    """Scales the classifier before a last Softmax so that logits deviate by about 1 from their mean.
+    """Scales the classifier before a last Softmax so that logits deviate by about 1 from their
+    mean.
 
-    Random weights make them so large that one class has all the probability, whatever else a runtime computes wrongly.
+    Random weights make them so large that one class has all the probability, whatever else a
+    runtime computes wrongly.
     """
     producers = {value: node for node in model.graph.node for value in node.output}
     softmax = producers[model.graph.output[0].name]
@@ -85,7 +98,9 @@ def _keep_softmax_open(model: onnx.ModelProto, generator: np.random.Generator) -
     while classifier.op_type not in ("Conv", "Gemm"):  # what stands between them keeps the scale
         classifier = producers[classifier.input[0]]
     for name in classifier.input[1:]:
-        weights[name].CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights[name]) * scale, name))
+        weights[name].CopyFrom(
+            numpy_helper.from_array(numpy_helper.to_array(weights[name]) * scale, name)
+        )
 
 
 def _deviation(model: onnx.ModelProto, value: str, generator: np.random.Generator) -> float:
@@ -96,8 +111,12 @@ def _deviation(model: onnx.ModelProto, value: str, generator: np.random.Generato
     probe.CopyFrom(model)
     del probe.graph.output[:]
     probe.graph.output.append(onnx.ValueInfoProto(name=value))
-    session = onnxruntime.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        probe.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     (image,) = session.get_inputs()
-    pixels = generator.standard_normal([size if isinstance(size, int) else 1 for size in image.shape])
+    pixels = generator.standard_normal(
+        [size if isinstance(size, int) else 1 for size in image.shape]
+    )
     (found,) = session.run([value], {image.name: pixels.astype(np.float32)})
     return float(found.std())

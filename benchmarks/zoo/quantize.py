@@ -21,7 +21,10 @@ class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
 
     def __init__(self, feeds: Arrays) -> None:
         generator = np.random.default_rng(0)
-        self._left = [{name: _varied(array, generator) for name, array in feeds.items()} for _ in range(_CALIBRATIONS)]
+        self._left = [
+            {name: _varied(array, generator) for name, array in feeds.items()}
+            for _ in range(_CALIBRATIONS)
+        ]
 
     def get_next(self) -> Arrays | None:
         return self._left.pop() if self._left else None
@@ -36,7 +39,9 @@ def _varied(array: np.ndarray[Any, Any], generator: np.random.Generator) -> np.n
 
 
 def quantize_qdq(source: Path, target: Path, feeds: Arrays) -> None:
-    """Static quantization with QuantizeLinear and DequantizeLinear pairs: uint8 activations, int8 weights."""
+    """Static quantization with QuantizeLinear and DequantizeLinear pairs: uint8 activations, int8
+    weights.
+    """
     with tempfile.TemporaryDirectory() as folder:
         whole, prepared = _whole(source, folder), Path(folder) / "prepared.onnx"
         quant_pre_process(str(whole), str(prepared), skip_symbolic_shape=True)
@@ -55,11 +60,15 @@ def quantize_dynamic(source: Path, target: Path, _feeds: Arrays) -> None:
     """Weights int8, activations quantized in the run."""
     with tempfile.TemporaryDirectory() as folder:
         whole = _whole(source, folder)
-        quantization.quantize_dynamic(str(whole), str(target), weight_type=quantization.QuantType.QInt8)
+        quantization.quantize_dynamic(
+            str(whole), str(target), weight_type=quantization.QuantType.QInt8
+        )
 
 
 def _whole(source: Path, folder: str) -> Path:
-    """The model in one file, since the tools lose external data, and without inner shapes, which they change."""
+    """The model in one file, since the tools lose external data, and without inner shapes, which
+    they change.
+    """
     model = onnx.load(source)
     del model.graph.value_info[:]
     onnx.save(model, Path(folder) / "whole.onnx")

@@ -34,12 +34,26 @@ class InvertedResidual(nn.Module):  # type: ignore[misc]
 
 def mobilenet_v2() -> nn.Module:
     """MobileNetV2, width 1, 1000 classes (Sandler et al. 2018, table 2)."""
-    plan = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
-    layers: list[nn.Module] = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU6()]
+    plan = [
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ]
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, 32, 3, 2, 1, bias=False),
+        nn.BatchNorm2d(32),
+        nn.ReLU6(),
+    ]
     inputs = 32
     for expansion, outputs, count, stride in plan:
         for number in range(count):
-            layers.append(InvertedResidual(inputs, outputs, stride if number == 0 else 1, expansion))
+            layers.append(
+                InvertedResidual(inputs, outputs, stride if number == 0 else 1, expansion)
+            )
             inputs = outputs
     layers += [nn.Conv2d(320, 1280, 1, bias=False), nn.BatchNorm2d(1280), nn.ReLU6()]
     layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
@@ -52,8 +66,12 @@ class UNet(nn.Module):  # type: ignore[misc]
     def __init__(self, width: int = 32) -> None:
         super().__init__()
         widths = [width, 2 * width, 4 * width, 8 * width]
-        self.down = nn.ModuleList([_double(3 if i == 0 else widths[i - 1], w) for i, w in enumerate(widths)])
-        self.up = nn.ModuleList([nn.ConvTranspose2d(widths[i + 1], widths[i], 2, 2) for i in (2, 1, 0)])
+        self.down = nn.ModuleList(
+            [_double(3 if i == 0 else widths[i - 1], w) for i, w in enumerate(widths)]
+        )
+        self.up = nn.ModuleList(
+            [nn.ConvTranspose2d(widths[i + 1], widths[i], 2, 2) for i in (2, 1, 0)]
+        )
         self.merge = nn.ModuleList([_double(2 * widths[i], widths[i]) for i in (2, 1, 0)])
         self.head = nn.Conv2d(width, 2, 1)
 

@@ -1,4 +1,6 @@
-"""Measures every variant of a package that can run here, and keeps what came out for later selections."""
+"""Measures every variant of a package that can run here, and keeps what came out for later
+selections.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,14 @@ from ortpkg.benchmarking.measure import (
     run_once,
 )
 from ortpkg.benchmarking.record_store import now_text, place_of, write_quarantine, write_records
-from ortpkg.benchmarking.state_directory import bench_lock_path
 from ortpkg.engine.run_control import machine_memory_nbytes
 from ortpkg.errors import quoted
 from ortpkg.graph.model_signature import ValueSignature, read_model_signature
 from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.package.package_info import ComponentInfo
-from ortpkg.selection.machine import MachineOffer, this_machine
+from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, QuarantineEntry
+from ortpkg.storage.state_directory import bench_lock_path
 
 _MEMORY_SHARE = 0.9
 _LONGEST_DETAIL = 500
@@ -68,7 +70,8 @@ class BenchWishes:
     """What to measure; None stands for all.
 
     Attributes:
-        component, variant, ep, device, backend: filters as in :meth:`ModelPackage.select`, and by backend.
+        component, variant, ep, device, backend: filters as in :meth:`ModelPackage.select`, and by
+            backend.
         sizes: dimension → size, for inputs that are made up.
         trust: accept options of the package that can reach beyond it.
         threads: for every backend; None: as many as this process may use CPUs.
@@ -101,11 +104,12 @@ def bench(
 ) -> BenchReport:
     """Measures each variant on each EP device that can run it, each in a child process of its own.
 
-    Only one benchmark of a user runs at a time; another one waits, and ``on_note`` is told. Failures (a crash, a hang,
-    an error, wrong outputs) are results, not exceptions, and put the variant into quarantine there; passing a limit
-    that is narrower than the default does not.
+    Only one benchmark of a user runs at a time; another one waits, and ``on_note`` is told.
+    Failures (a crash, a hang, an error, wrong outputs) are results, not exceptions, and put the
+    variant into quarantine there; passing a limit that is narrower than the default does not.
 
-    Raises what selecting raises for wrong names, and PackageFormatError or UsageError for samples that cannot be used.
+    Raises what selecting raises for wrong names, and PackageFormatError or UsageError for samples
+    that cannot be used.
     """
     threads = wishes.threads or default_threads()
     generous_nbytes = int(machine_memory_nbytes() * _MEMORY_SHARE)
@@ -115,7 +119,9 @@ def bench(
         memory_limit_nbytes=plan.memory_limit_nbytes or generous_nbytes,
         generous_nbytes=generous_nbytes,
     )
-    names = [wishes.component] if wishes.component else [each.name for each in package.component_models]
+    names = (
+        [wishes.component] if wishes.component else [each.name for each in package.component_models]
+    )
     components = [package.component(name) for name in names]
     offer = this_machine(ep=wishes.ep, named=_named_eps(components))
     notes = list(offer.notes)
@@ -129,8 +135,12 @@ def bench(
             candidates += own
             runnable = [each for each in own if not each.obstacle]
             if runnable:
-                workload = recordings.get(component.name) or _workload(package, component, runnable, wishes)
-                workloads[component.name] = _with_reference(workload, component, runnable, offer, plan, notes)
+                workload = recordings.get(component.name) or _workload(
+                    package, component, runnable, wishes
+                )
+                workloads[component.name] = _with_reference(
+                    workload, component, runnable, offer, plan, notes
+                )
         results, was_interrupted = measure_candidates(candidates, workloads, plan, on_step)
     report = BenchReport(
         package_name=package.name,
@@ -143,16 +153,25 @@ def bench(
     return _recorded(package, report, offer, wishes, notes)
 
 
-def measurements_of(results: Iterable[CandidateResult], offer: MachineOffer) -> tuple[Measurement, ...]:
+def measurements_of(
+    results: Iterable[CandidateResult], offer: MachineOffer
+) -> tuple[Measurement, ...]:
     """What selection takes of the results: of those that were measured."""
-    return tuple(_measurement(each, offer) for each in results if each.outcome is Outcome.MEASURED and each.times)
+    return tuple(
+        _measurement(each, offer)
+        for each in results
+        if each.outcome is Outcome.MEASURED and each.times
+    )
 
 
-# --- what to measure with --------------------------------------------------------------------------------------------
+# --- what to measure with -------------------------------------------------------------------------
 
 
 def _workload(
-    package: ModelPackage, component: ComponentInfo, candidates: Sequence[Candidate], wishes: BenchWishes
+    package: ModelPackage,
+    component: ComponentInfo,
+    candidates: Sequence[Candidate],
+    wishes: BenchWishes,
 ) -> Workload:
     inputs = _inputs(candidates)
     samples = component_samples(package.info, component.name)
@@ -165,20 +184,26 @@ def _workload(
 def _inputs(candidates: Sequence[Candidate]) -> tuple[ValueSignature, ...]:
     """The inputs as all variants take them: a dimension that one of them fixes is fixed for all."""
     paths = dict.fromkeys(each.model_path for each in candidates if each.model_path is not None)
-    signatures = [{value.name: value for value in read_model_signature(path).inputs} for path in paths]
+    signatures = [
+        {value.name: value for value in read_model_signature(path).inputs} for path in paths
+    ]
     return tuple(
         replace(value, shape=_fixed([each[name].shape for each in signatures if name in each]))
         for name, value in signatures[0].items()
     )
 
 
-def _fixed(shapes: Sequence[Sequence[int | str | None] | None]) -> tuple[int | str | None, ...] | None:
+def _fixed(
+    shapes: Sequence[Sequence[int | str | None] | None],
+) -> tuple[int | str | None, ...] | None:
     first = shapes[0]
     if first is None:
         return None
     alike = [shape for shape in shapes if shape is not None and len(shape) == len(first)]
     columns = zip(*alike, strict=True)
-    return tuple(next((each for each in column if isinstance(each, int)), column[0]) for column in columns)
+    return tuple(
+        next((each for each in column if isinstance(each, int)), column[0]) for column in columns
+    )
 
 
 def _with_reference(
@@ -189,7 +214,9 @@ def _with_reference(
     plan: Plan,
     notes: list[str],
 ) -> Workload:
-    """The workload with outputs to compare with: where none are expected, those of the embedded engine."""
+    """The workload with outputs to compare with: where none are expected, those of the embedded
+    engine.
+    """
     if workload.expected:
         return workload
     reference = embedded_candidate(component, candidates, offer)
@@ -198,15 +225,20 @@ def _with_reference(
         return replace(workload, has_tolerances=False)
     result, outputs = run_once(reference, workload, plan)
     if not outputs:
-        notes.append(f"component {quoted(component.name)}: nothing to compare outputs with; {result.reason}")
+        notes.append(
+            f"component {quoted(component.name)}: nothing to compare outputs with; {result.reason}"
+        )
         return replace(workload, has_tolerances=False)
     description = (
-        f"{workload.description}; distances are from what {quoted(reference.variant_name)} gives on the embedded engine"
+        f"{workload.description}; distances are from what {quoted(reference.variant_name)} gives on"
+        " the embedded engine"
     )
     return replace(workload, expected=outputs, has_tolerances=False, description=description)
 
 
-def _recordings(package: ModelPackage, wishes: BenchWishes, plan: Plan, notes: list[str]) -> dict[str, Workload]:
+def _recordings(
+    package: ModelPackage, wishes: BenchWishes, plan: Plan, notes: list[str]
+) -> dict[str, Workload]:
     """For a pipeline: what its components without samples of their own are fed and give in it."""
     info = package.info
     is_pipeline = info.has_pipeline or (len(info.components) > 1 and info.compat is None)
@@ -214,7 +246,12 @@ def _recordings(package: ModelPackage, wishes: BenchWishes, plan: Plan, notes: l
     if not is_pipeline or not without:
         return {}
     with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
-        arguments = {"root": str(info.root), "trust": wishes.trust, "folder": folder, "sizes": dict(wishes.sizes)}
+        arguments = {
+            "root": str(info.root),
+            "trust": wishes.trust,
+            "folder": folder,
+            "sizes": dict(wishes.sizes),
+        }
         answer = call_in_child(
             "ortpkg.api.pipeline_recording:record",
             arguments,
@@ -222,7 +259,9 @@ def _recordings(package: ModelPackage, wishes: BenchWishes, plan: Plan, notes: l
             memory_limit_nbytes=plan.memory_limit_nbytes,
         )
         if answer.outcome is not ChildOutcome.DONE:
-            notes.append(f"the pipeline cannot be run to record its components' inputs: {answer.reason}")
+            notes.append(
+                f"the pipeline cannot be run to record its components' inputs: {answer.reason}"
+            )
             return {}
         return {
             entry["component"]: Workload(
@@ -230,8 +269,9 @@ def _recordings(package: ModelPackage, wishes: BenchWishes, plan: Plan, notes: l
                 expected=read_arrays(Path(folder, f"{entry['number']}.outputs")),
                 has_tolerances=False,
                 description=(
-                    f"recorded in the pipeline, fed from {answer.value['description']}; distances are from what "
-                    f"{quoted(entry['variant'])} gave there on {quoted(entry['backend'])}"
+                    f"recorded in the pipeline, fed from {answer.value['description']}; distances"
+                    f" are from what {quoted(entry['variant'])} gave there on"
+                    f" {quoted(entry['backend'])}"
                 ),
             )
             for entry in answer.value["ran"]
@@ -239,11 +279,13 @@ def _recordings(package: ModelPackage, wishes: BenchWishes, plan: Plan, notes: l
         }
 
 
-# --- what came out ---------------------------------------------------------------------------------------------------
+# --- what came out --------------------------------------------------------------------------------
 
 
 def _order(result: CandidateResult) -> tuple[int, float]:
-    """Best first: what may be used, by its median; then what is not accurate; then what was not measured."""
+    """Best first: what may be used, by its median; then what is not accurate; then what was not
+    measured.
+    """
     if result.outcome is Outcome.MEASURED and result.times:
         return 0, result.times.p50_s
     if result.times:
@@ -254,7 +296,9 @@ def _order(result: CandidateResult) -> tuple[int, float]:
 def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
     assert result.times is not None
     candidate = result.candidate
-    place = place_of(candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices)
+    place = place_of(
+        candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
+    )
     found = result.distance
     is_finite = found is not None and found.max_abs_error != float("inf")
     return Measurement(
@@ -277,7 +321,9 @@ def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
     )
 
 
-def _quarantine_entries(results: Iterable[CandidateResult], offer: MachineOffer) -> Iterator[QuarantineEntry]:
+def _quarantine_entries(
+    results: Iterable[CandidateResult], offer: MachineOffer
+) -> Iterator[QuarantineEntry]:
     for result in results:
         if result.is_held_against:
             yield quarantine_entry(result, offer)
@@ -286,7 +332,9 @@ def _quarantine_entries(results: Iterable[CandidateResult], offer: MachineOffer)
 def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> QuarantineEntry:
     """The entry for a failure that is held against a variant."""
     candidate = result.candidate
-    place = place_of(candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices)
+    place = place_of(
+        candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
+    )
     return QuarantineEntry(
         component_name=place.component_name,
         variant_name=place.variant_name,
@@ -302,7 +350,11 @@ def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> Quarantine
 
 
 def _recorded(
-    package: ModelPackage, report: BenchReport, offer: MachineOffer, wishes: BenchWishes, notes: list[str]
+    package: ModelPackage,
+    report: BenchReport,
+    offer: MachineOffer,
+    wishes: BenchWishes,
+    notes: list[str],
 ) -> BenchReport:
     """Keeps what may be kept, and says what may not."""
     if not wishes.record:
@@ -313,15 +365,17 @@ def _recorded(
     is_recorded = False
     if report.plan.threads != default_threads():
         notes.append(
-            f"the measurements are not recorded: they were made with {report.plan.threads} threads, and sessions here "
-            f"use {default_threads()}"
+            f"the measurements are not recorded: they were made with {report.plan.threads} threads,"
+            f" and sessions here use {default_threads()}"
         )
     elif measurements:
         problem = write_records(package.info, offer, measurements) or problem
         is_recorded = not problem
     if problem:
         notes.append(problem)
-    return replace(report, notes=tuple(dict.fromkeys(notes)), is_recorded=is_recorded, quarantined=quarantined)
+    return replace(
+        report, notes=tuple(dict.fromkeys(notes)), is_recorded=is_recorded, quarantined=quarantined
+    )
 
 
 @contextlib.contextmanager
@@ -348,4 +402,9 @@ def _only_benchmark(on_note: Callable[[str], None]) -> Iterator[str]:
 
 
 def _named_eps(components: Iterable[ComponentInfo]) -> set[str]:
-    return {each.constraints.ep for component in components for each in component.variants if each.constraints.ep}
+    return {
+        each.constraints.ep
+        for component in components
+        for each in component.variants
+        if each.constraints.ep
+    }

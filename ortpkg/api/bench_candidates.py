@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortpkg.api.bench_feeds import component_samples, tolerances_of
-from ortpkg.api.context_trust import check_model_file
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.api.option_policy import provider_options_of, session_options_of
 from ortpkg.benchmarking.candidate import Candidate, is_embedded
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import OrtpkgError, UsageError, quoted
-from ortpkg.package.model_file import why_no_model
+from ortpkg.package.formats.samples import SampleSet
+from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import ComponentInfo, VariantInfo
-from ortpkg.package.samples import SampleSet
-from ortpkg.selection.machine import MachineOffer
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.verdict import Selection, Verdict
+from ortpkg.trust.context_trust import check_model_file
+from ortpkg.trust.option_policy import provider_options_of, session_options_of
 
 if TYPE_CHECKING:
     from ortpkg.api.bench import BenchWishes
@@ -27,32 +27,48 @@ if TYPE_CHECKING:
 _QUARANTINED = "QUARANTINED"
 
 
-def candidates_of(package: ModelPackage, component: ComponentInfo, wishes: BenchWishes) -> list[Candidate]:
-    """Every variant on every EP device where selection calls it eligible, and those in quarantine, which are skipped.
+def candidates_of(
+    package: ModelPackage, component: ComponentInfo, wishes: BenchWishes
+) -> list[Candidate]:
+    """Every variant on every EP device where selection calls it eligible, and those in quarantine,
+    which are skipped.
 
     Raises NoSuitableVariantError where there are none.
     """
     asked: SelectionWishes = {"variant": wishes.variant, "ep": wishes.ep, "device": wishes.device}
     selection = package.select(component.name, **asked)
-    verdicts = [each for each in selection.verdicts if each.is_eligible or each.code == _QUARANTINED]
+    verdicts = [
+        each for each in selection.verdicts if each.is_eligible or each.code == _QUARANTINED
+    ]
     if not verdicts:
         package.best_variant(component.name, **asked)  # raises, with every reason
     chosen = [each for each in verdicts if wishes.backend in {None, _backend(each)}]
     if not chosen:
         known = ", ".join(sorted({_backend(each) for each in verdicts}))
-        raise UsageError(f"no variant can be measured on backend {quoted(wishes.backend)}; here are: {known}")
+        raise UsageError(
+            f"no variant can be measured on backend {quoted(wishes.backend)}; here are: {known}"
+        )
     samples = component_samples(package.info, component.name)
     damaged = {
         each.variant.name: _damage(package, each.variant, selection)
         for each in {each.variant.name: each for each in chosen}.values()
     }
-    return [candidate_of(package, each, samples, wishes.trust, damaged[each.variant.name]) for each in chosen]
+    return [
+        candidate_of(package, each, samples, wishes.trust, damaged[each.variant.name])
+        for each in chosen
+    ]
 
 
 def candidate_of(
-    package: ModelPackage, verdict: Verdict, samples: Sequence[SampleSet], trust: bool, obstacle: str = ""
+    package: ModelPackage,
+    verdict: Verdict,
+    samples: Sequence[SampleSet],
+    trust: bool,
+    obstacle: str = "",
 ) -> Candidate:
-    """The candidate for a verdict that names an EP device; what stands in its way becomes its obstacle."""
+    """The candidate for a verdict that names an EP device; what stands in its way becomes its
+    obstacle.
+    """
     variant = verdict.variant
     ep_device = verdict.ep_device
     assert ep_device is not None
@@ -86,18 +102,25 @@ def candidate_of(
 def embedded_candidate(
     component: ComponentInfo, candidates: Sequence[Candidate], offer: MachineOffer
 ) -> Candidate | None:
-    """The candidate to compare others with: a variant on the embedded engine, the first in full precision if any is.
+    """The candidate to compare others with: a variant on the embedded engine, the first in full
+    precision if any is.
 
-    Where the package lets no variant run there, the first one's model runs there all the same. None where this machine
-    has no embedded engine to offer, or no variant is a model.
+    Where the package lets no variant run there, the first one's model runs there all the same. None
+    where this machine has no embedded engine to offer, or no variant is a model.
     """
     here = [each for each in candidates if is_embedded(each.ep_device)]
     precise = {each.name for each in component.variants if _is_full_precision(each)}
-    found = next((each for each in here if each.variant_name in precise), None) or next(iter(here), None)
+    found = next((each for each in here if each.variant_name in precise), None) or next(
+        iter(here), None
+    )
     if found is not None:
         return found
-    device = next((each for each in offer.ep_devices if is_embedded(each) and each.ep_name == CPU_EP), None)
-    base = next((each for each in candidates if each.variant_name in precise), None) or next(iter(candidates), None)
+    device = next(
+        (each for each in offer.ep_devices if is_embedded(each) and each.ep_name == CPU_EP), None
+    )
+    base = next((each for each in candidates if each.variant_name in precise), None) or next(
+        iter(candidates), None
+    )
     return None if device is None or base is None else _moved(base, device)
 
 
@@ -126,7 +149,9 @@ def _backend(verdict: Verdict) -> str:
 
 
 def _damage(package: ModelPackage, variant: VariantInfo, selection: Selection) -> str:
-    """Why the variant's files must not be loaded; "" where they are as digests.json says, or there is none."""
+    """Why the variant's files must not be loaded; "" where they are as digests.json says, or there
+    is none.
+    """
     try:
         ModelVariant(variant, selection, package=package.info).verify()
     except OrtpkgError as error:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ortpkg.api.array_files import read_npz
+from ortpkg.arrays.array_files import read_npz
+from ortpkg.arrays.synthetic_inputs import SEED, DeclaredValue, synthetic_feed
 from ortpkg.benchmarking.measure import Feed, Workload
-from ortpkg.benchmarking.synthetic_inputs import SEED, DeclaredValue, synthetic_feed
 from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.samples import SampleSet, Tolerance, read_samples
 
 Array = npt.NDArray[Any]
 #: Outputs of more samples are not compared, and runs do not go through more.
@@ -36,9 +36,11 @@ def tolerances_of(samples: Sequence[SampleSet], variant: str) -> dict[str, Toler
 
 
 def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue]) -> Workload:
-    """What the samples feed, and what they expect; of several sets, those that expect as much as the first.
+    """What the samples feed, and what they expect; of several sets, those that expect as much as
+    the first.
 
-    Raises UsageError where a file cannot be read, PackageFormatError where its arrays do not fit together.
+    Raises UsageError where a file cannot be read, PackageFormatError where its arrays do not fit
+    together.
     """
     feeds: list[Feed] = []
     expected: list[Feed] = []
@@ -64,8 +66,10 @@ def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue
 def synthetic_workload(
     package: PackageInfo, inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int], why: str
 ) -> Workload:
-    """One feed of random values; see :func:`~ortpkg.benchmarking.synthetic_inputs.synthetic_feed`."""
-    ranges = {value.name: value.value_range for value in package.inputs if value.value_range is not None}
+    """One feed of random values; see :func:`~ortpkg.arrays.synthetic_inputs.synthetic_feed`."""
+    ranges = {
+        value.name: value.value_range for value in package.inputs if value.value_range is not None
+    }
     feed = synthetic_feed(inputs, sizes=sizes, ranges=ranges)
     shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in feed.items())
     return Workload(
@@ -84,18 +88,24 @@ def pipeline_feeds(
     if samples:
         workload = sample_workload(samples, inputs)
     else:
-        workload = synthetic_workload(package, inputs, sizes=sizes, why="the package has no samples for its pipeline")
+        workload = synthetic_workload(
+            package, inputs, sizes=sizes, why="the package has no samples for its pipeline"
+        )
     return workload.feeds, workload.description
 
 
 def batch_size(inputs: Sequence[DeclaredValue]) -> int:
-    """How many samples the model takes at a time: what its inputs' first dimensions are fixed to, else 1."""
+    """How many samples the model takes at a time: what its inputs' first dimensions are fixed to,
+    else 1.
+    """
     fixed = [declared.shape[0] for declared in inputs if declared.shape]
     return max((each for each in fixed if isinstance(each, int)), default=1)
 
 
 def _runs_of(sample_set: SampleSet, batch: int) -> tuple[list[Feed], list[Feed], int]:
-    """Feeds, expected outputs (empty where there are none), and how many runs the whole set would be."""
+    """Feeds, expected outputs (empty where there are none), and how many runs the whole set would
+    be.
+    """
     inputs = read_npz(sample_set.inputs)
     expected = read_npz(sample_set.expected_outputs) if sample_set.expected_outputs else {}
     if sample_set.batch_axis is None:
@@ -104,7 +114,9 @@ def _runs_of(sample_set: SampleSet, batch: int) -> tuple[list[Feed], list[Feed],
     feeds: list[Feed] = []
     wanted: list[Feed] = []
     for start in range(0, min(count, _MOST_FEEDS * batch), batch):
-        rows = [min(row, count - 1) for row in range(start, start + batch)]  # a last, incomplete batch repeats its last
+        rows = [
+            min(row, count - 1) for row in range(start, start + batch)
+        ]  # a last, incomplete batch repeats its last
         feeds.append({name: array[rows] for name, array in inputs.items()})
         if expected:
             wanted.append({name: array[rows] for name, array in expected.items()})
@@ -115,8 +127,8 @@ def _sample_count(sample_set: SampleSet, arrays: Sequence[Array]) -> int:
     lengths = {array.shape[0] if array.ndim else 0 for array in arrays}
     if len(lengths) != 1 or 0 in lengths:
         raise PackageFormatError(
-            f"samples {quoted(sample_set.name)}: with batch_axis 0, inputs and outputs must have one leading axis of "
-            f"the same length, at least 1; lengths here: {sorted(lengths)}",
+            f"samples {quoted(sample_set.name)}: with batch_axis 0, inputs and outputs must have"
+            f" one leading axis of the same length, at least 1; lengths here: {sorted(lengths)}",
             path=sample_set.inputs,
         )
     return lengths.pop()

@@ -1,4 +1,6 @@
-"""Choose the best variant that survives a try in a child process, and remember which did and which did not."""
+"""Choose the best variant that survives a try in a child process, and remember which did and which
+did not.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,6 @@ from ortpkg.api.bench_candidates import candidate_of
 from ortpkg.api.bench_feeds import component_samples, sample_workload, synthetic_workload
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.benchmarking.canary import CanaryResult, check_variant
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.fingerprint import default_threads
 from ortpkg.benchmarking.measure import Plan, Workload
@@ -24,11 +25,12 @@ from ortpkg.benchmarking.record_store import (
     write_canary_pass,
     write_quarantine,
 )
+from ortpkg.benchmarking.variant_trial import CanaryResult, check_variant
 from ortpkg.engine.run_control import machine_memory_nbytes
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
 from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.package.frozen import EMPTY
-from ortpkg.selection.machine import MachineOffer, this_machine
+from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import CanaryFailure
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.verdict import Selection, Verdict
@@ -52,36 +54,47 @@ def best_variant_by_canary(
     on_note: Callable[[str], None] = lambda _text: None,
     **wishes: Unpack[VariantWishes],
 ) -> ModelVariant:
-    """As :meth:`ModelPackage.best_variant`, but a variant must first load and run one sample in a child process.
+    """As :meth:`ModelPackage.best_variant`, but a variant must first load and run one sample in a
+    child process.
 
-    One that crashes, hangs, fails or gives wrong outputs is CANARY_FAILED in the selection that comes back, and goes
-    into quarantine there, so that later selections have it QUARANTINED; ``on_note`` is told, and the next best is
-    tried. One that passed before with the same versions of EP and driver is not tried again. Without samples the input
-    is made up, and what the model gives is not judged.
+    One that crashes, hangs, fails or gives wrong outputs is CANARY_FAILED in the selection that
+    comes back, and goes into quarantine there, so that later selections have it QUARANTINED;
+    ``on_note`` is told, and the next best is tried. One that passed before with the same versions
+    of EP and driver is not tried again. Without samples the input is made up, and what the model
+    gives is not judged.
 
     Args:
         package, component, wishes: as for ``best_variant``.
         backend: only what runs on it; "auto": any.
         trust: accept options of the package that can reach beyond it.
-        verify: first compare what is loaded with digests.json, so that damage is not taken for a backend's failure.
-        timeout_s: a child that takes longer is ended; it is held against the variant if this is not narrower than
-            CANARY_TIMEOUT_S.
-        memory_limit_nbytes: a child that holds more is ended, which is not held against the variant; None: most of the
-            machine's memory, and then it is.
+        verify: first compare what is loaded with digests.json, so that damage is not taken for a
+            backend's failure.
+        timeout_s: a child that takes longer is ended; it is held against the variant if this is not
+            narrower than CANARY_TIMEOUT_S.
+        memory_limit_nbytes: a child that holds more is ended, which is not held against the
+            variant; None: most of the machine's memory, and then it is.
         on_note: told what failed, in a sentence each.
 
-    Raises NoSuitableVariantError where none is left, DigestMismatchError for a file that is not as recorded.
+    Raises NoSuitableVariantError where none is left, DigestMismatchError for a file that is not as
+    recorded.
     """
     info = package.component(component)
-    offer = this_machine(named={each.constraints.ep for each in info.variants if each.constraints.ep})
+    offer = this_machine(
+        named={each.constraints.ep for each in info.variants if each.constraints.ep}
+    )
     failures: dict[tuple[str, ...], CanaryFailure] = {}
     while True:
-        selection = package.select(component, backend=backend, **wishes, canary_failures=tuple(failures.values()))
+        selection = package.select(
+            component, backend=backend, **wishes, canary_failures=tuple(failures.values())
+        )
         verdict = next(_candidates(selection, backend, offer, failures), None)
         if verdict is None:
             what = no_suitable_variant_message(selection)
             if failures:
-                tried = f"every variant of component {quoted(info.name)} that could run here failed its first try"
+                tried = (
+                    f"every variant of component {quoted(info.name)} that could run here failed its"
+                    " first try"
+                )
                 what = f"{tried} in a child process\n{what}"
             raise NoSuitableVariantError(what, selection=selection)
         is_best = selection.best is not None and verdict == selection.best
@@ -100,15 +113,20 @@ def best_variant_by_canary(
         failure = _failure_of(verdict, offer, problem)
         failures[_place_of(verdict, offer)] = failure
         on_note(
-            f"{quoted(verdict.variant.name)} is not used on {failure.ep_name} ({failure.backend}): its first try in a "
-            f"child process failed: {problem}"
+            f"{quoted(verdict.variant.name)} is not used on {failure.ep_name} ({failure.backend}):"
+            f" its first try in a child process failed: {problem}"
         )
 
 
 def _candidates(
-    selection: Selection, backend: str, offer: MachineOffer, failures: Mapping[tuple[str, ...], CanaryFailure]
+    selection: Selection,
+    backend: str,
+    offer: MachineOffer,
+    failures: Mapping[tuple[str, ...], CanaryFailure],
 ) -> Iterator[Verdict]:
-    """What can run on ``backend`` and was not tried, best first; a release's policy knows of no failures."""
+    """What can run on ``backend`` and was not tried, best first; a release's policy knows of no
+    failures.
+    """
     for verdict in selection.verdicts:
         place = verdict.ep_device
         is_wanted = verdict.is_eligible and place is not None and backend in {"auto", place.backend}
@@ -118,7 +136,9 @@ def _candidates(
 
 def _place_of(verdict: Verdict, offer: MachineOffer) -> tuple[str, ...]:
     assert verdict.ep_device is not None
-    return place_of(verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices).key
+    return place_of(
+        verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
+    ).key
 
 
 def _failure_of(verdict: Verdict, offer: MachineOffer, problem: str) -> CanaryFailure:
@@ -141,14 +161,19 @@ def canary(
     trust: bool = False,
     provider_options: Mapping[str, str] = EMPTY,
 ) -> CanaryResult:
-    """Tries one verdict's variant on its EP device in a child process, within the limits of ``plan``; keeps nothing.
+    """Tries one verdict's variant on its EP device in a child process, within the limits of
+    ``plan``; keeps nothing.
 
     ``provider_options`` come before the package's of the same key.
     """
     samples = component_samples(package.info, verdict.variant.component_name)
     candidate = candidate_of(package, verdict, samples, trust)
-    candidate = replace(candidate, provider_options={**candidate.provider_options, **provider_options})
-    return check_variant(candidate, _workload(package, candidate), plan or _plan(CANARY_TIMEOUT_S, None))
+    candidate = replace(
+        candidate, provider_options={**candidate.provider_options, **provider_options}
+    )
+    return check_variant(
+        candidate, _workload(package, candidate), plan or _plan(CANARY_TIMEOUT_S, None)
+    )
 
 
 def _plan(timeout_s: float, memory_limit_nbytes: int | None) -> Plan:
@@ -178,11 +203,13 @@ def _try(
 ) -> str:
     """Why the verdict's variant must not be used; "" where it may.
 
-    What is found out is kept, unless it was found with ``wished`` options of the caller's: others have not asked for
-    them.
+    What is found out is kept, unless it was found with ``wished`` options of the caller's: others
+    have not asked for them.
     """
     assert verdict.ep_device is not None
-    place = place_of(verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices)
+    place = place_of(
+        verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
+    )
     if not wished and has_passed_canary(package.info, place):
         return ""
     try:

@@ -1,4 +1,6 @@
-"""Compiling on this machine, and remembering that it happened here: what one compiled oneself needs no trust."""
+"""Compiling on this machine, and remembering that it happened here: what one compiled oneself needs
+no trust.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,15 @@ from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 
-from ortpkg.api.context_trust import check_source_model, remember_contexts
 from ortpkg.authoring.compile_files import compile_files
 from ortpkg.authoring.compile_variants import CompiledVariant, CompileWishes, compile_variants
 from ortpkg.errors import TrustRequiredError
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.hashing import Progress
 from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.selection.wishes import ep_named
 from ortpkg.session.compile_models import CompiledModel, CompileRequest
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.trust.context_trust import check_source_model, remember_contexts
 
 _log = logging.getLogger(__name__)
 
@@ -29,13 +31,16 @@ def compile_package(
     on_commit: Callable[[], None] = lambda: None,
     operations: FileOperations | None = None,
 ) -> list[CompiledVariant]:
-    """Adds compiled variants to a package; see :func:`~ortpkg.authoring.compile_variants.compile_variants`.
+    """Adds compiled variants to a package; see
+    :func:`~ortpkg.authoring.compile_variants.compile_variants`.
 
     UsageError for an execution provider that nobody knows.
     """
     notify = notify or _log.warning
     ep_named(wishes.ep, all_known_names())
-    made = compile_variants(root, wishes, notify=notify, progress=progress, on_commit=on_commit, operations=operations)
+    made = compile_variants(
+        root, wishes, notify=notify, progress=progress, on_commit=on_commit, operations=operations
+    )
     _remember((Path(root) / each.folder / str(each.entry.model_file) for each in made), notify)
     return made
 
@@ -50,20 +55,21 @@ def compile_model_files(
     on_commit: Callable[[], None] = lambda: None,
     operations: FileOperations | None = None,
 ) -> list[CompiledModel]:
-    """Compiles model files outside of packages; see :func:`~ortpkg.authoring.compile_files.compile_files`.
+    """Compiles model files outside of packages; see
+    :func:`~ortpkg.authoring.compile_files.compile_files`.
 
     Args:
         request: what to compile; all outputs lie in one folder.
         timeout_s: of all together.
-        trust: take models that have native contexts already, not made on this machine; what comes out of these is not
-            remembered as made here, so it needs trust as they do.
+        trust: take models that have native contexts already, not made on this machine; what comes
+            out of these is not remembered as made here, so it needs trust as they do.
         overwrite: replace context models that are there already.
         notify: is told what the user should know.
         on_commit: called once all is there.
         operations: changes the disk, or rehearses that.
 
-    Raises TrustRequiredError for such a model without ``trust``, UsageError for an execution provider that nobody
-    knows, and what compile_files raises.
+    Raises TrustRequiredError for such a model without ``trust``, UsageError for an execution
+    provider that nobody knows, and what compile_files raises.
     """
     notify = notify or _log.warning
     ep_named(request.ep, all_known_names())
@@ -86,7 +92,10 @@ def compile_model_files(
     if is_ours:
         _remember((each.output for each in made), notify)
     else:
-        notify("a model had contexts that were not compiled here: running what came out needs --trust, as running it")
+        notify(
+            "a model had contexts that were not compiled here: running what came out needs --trust,"
+            " as running it"
+        )
     return made
 
 
@@ -94,4 +103,7 @@ def _remember(models: Iterable[Path], notify: Callable[[str], None]) -> None:
     try:
         remember_contexts(models)
     except OSError as error:
-        notify(f"that this was compiled here cannot be remembered ({error}): running it will need --trust")
+        notify(
+            f"that this was compiled here cannot be remembered ({error}): running it will need"
+            " --trust"
+        )

@@ -1,4 +1,6 @@
-"""The cache of contexts made at run time: what is in it, and why a session on a variant or a model finds nothing."""
+"""The cache of contexts made at run time: what is in it, and why a session on a variant or a model
+finds nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.api.option_policy import provider_options_of, session_options_of
+from ortpkg.ep_context.ep_context_cache import CacheOutcome
 from ortpkg.errors import ModelError, quoted
-from ortpkg.package.model_file import why_no_model
+from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.providers.ep_context_cache import CacheOutcome
 from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.selection.wishes import ep_named
 from ortpkg.session.compile_models import find_ep_device
 from ortpkg.session.explain_context_cache import CacheQuestion, explain_context_cache
+from ortpkg.trust.option_policy import provider_options_of, session_options_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,6 @@
-"""This machine as a profile: its hardware, what execution providers offer on it, and which software it has."""
+"""This machine as a profile: its hardware, what execution providers offer on it, and which software
+it has.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +9,52 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-from ortpkg.api.output_file import write_output
 from ortpkg.devices.machine_probe import probe, with_free_memory
 from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_json
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import ProfileError, UsageError, quoted
-from ortpkg.package.documents import dump_document
+from ortpkg.package.documents.json_documents import dump_document
 from ortpkg.providers.ep_registry import plugin_names
+from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS
-from ortpkg.selection.machine import discover_ep_devices
+from ortpkg.storage.output_file import write_output
 
 #: Distributions whose versions decide what runs here.
-SOFTWARE: tuple[str, ...] = ("ortpkg", *DISTRIBUTIONS, "onnxruntime-genai", "openvino", "onnx", "numpy")
+SOFTWARE: tuple[str, ...] = (
+    "ortpkg",
+    *DISTRIBUTIONS,
+    "onnxruntime-genai",
+    "openvino",
+    "onnx",
+    "numpy",
+)
 THIS_MACHINE = "this-machine"
 
 
-def profile_of_this_machine(name: str = THIS_MACHINE, *, eps: Collection[str] = ()) -> MachineProfile:
-    """Probes this machine, asks the installed backends, and gives both as one value that can be stored.
+def profile_of_this_machine(
+    name: str = THIS_MACHINE, *, eps: Collection[str] = ()
+) -> MachineProfile:
+    """Probes this machine, asks the installed backends, and gives both as one value that can be
+    stored.
 
     Args:
-        name: the profile's; nothing of the machine that could name it or its user (host name, serial numbers) is read.
-        eps: execution providers (or aliases) to ask besides; a plug-in is imported only where it is named here.
+        name: the profile's; nothing of the machine that could name it or its user (host name,
+            serial numbers) is read.
+        eps: execution providers (or aliases) to ask besides; a plug-in is imported only where it is
+            named here.
 
-    Raises UsageError for a name that no execution provider or plug-in has. What fails is a note of the machine.
+    Raises UsageError for a name that no execution provider or plug-in has. What fails is a note of
+    the machine.
     """
     named = [_checked_ep(ep) for ep in eps]
     machine = with_free_memory(probe())
     offer = discover_ep_devices(machine, named=named)
     notes = (*machine.notes, *offer.notes)
     return make_profile(
-        name, replace(machine, notes=tuple(dict.fromkeys(notes))), offer.ep_devices, software=software_versions()
+        name,
+        replace(machine, notes=tuple(dict.fromkeys(notes))),
+        offer.ep_devices,
+        software=software_versions(),
     )
 
 
@@ -52,12 +70,17 @@ def software_versions() -> dict[str, str]:
 
 
 def write_profile(profile: MachineProfile, path: Path) -> None:
-    """Writes a profile in one step, replacing a file that is there. ProfileError where that is not possible."""
+    """Writes a profile in one step, replacing a file that is there.
+
+    ProfileError where that is not possible.
+    """
     try:
         write_output(path, lambda file: file.write(dump_document(profile_to_json(profile))))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ProfileError(f"the profile cannot be written to {quoted(path)}: {reason}", file=path) from error
+        raise ProfileError(
+            f"the profile cannot be written to {quoted(path)}: {reason}", file=path
+        ) from error
 
 
 def _checked_ep(ep: str) -> str:
@@ -67,4 +90,6 @@ def _checked_ep(ep: str) -> str:
     suggestion = suggest_ep_name(ep, plugin_names())
     hint = f" (did you mean {quoted(suggestion)}?)" if suggestion else ""
     plugins = ", ".join(plugin_names()) or "none"
-    raise UsageError(f"there is no execution provider {quoted(ep)}{hint}; plug-ins installed here: {plugins}")
+    raise UsageError(
+        f"there is no execution provider {quoted(ep)}{hint}; plug-ins installed here: {plugins}"
+    )

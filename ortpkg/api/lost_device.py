@@ -1,4 +1,6 @@
-"""A device may vanish between a selection and a session: then the session must not run on the CPU in silence."""
+"""A device may vanish between a selection and a session: then the session must not run on the CPU
+in silence.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,15 @@ def may_fall_back(own: SessionOptions | None) -> bool:
 
 
 def session_on(
-    ep_device: EpDevice, make: Callable[[], InferenceSession], make_on_cpu: Callable[[], InferenceSession] | None
+    ep_device: EpDevice,
+    make: Callable[[], InferenceSession],
+    make_on_cpu: Callable[[], InferenceSession] | None,
 ) -> InferenceSession:
-    """The session that ``make`` makes, unless ``ep_device`` takes no node of its model because it is gone.
+    """The session that ``make`` makes, unless ``ep_device`` takes no node of its model because it
+    is gone.
 
-    Then that of ``make_on_cpu``, so that its providers are those that it really has; where there is none, an
-    ExecutionProviderError. The backend is asked anew only where nothing ran on the device.
+    Then that of ``make_on_cpu``, so that its providers are those that it really has; where there is
+    none, an ExecutionProviderError. The backend is asked anew only where nothing ran on the device.
     """
     try:
         session = make()
@@ -61,7 +66,10 @@ def _why_gone(ep_device: EpDevice) -> str:
     device = ep_device.device
     if device is None or device.type is DeviceType.CPU:
         return ""
-    chosen = f"{hardware_label(device)}, which selection chose for {ep_device.ep_name} ({ep_device.backend})"
+    chosen = (
+        f"{hardware_label(device)}, which selection chose for {ep_device.ep_name}"
+        f" ({ep_device.backend})"
+    )
     try:
         factory = find_factory(ep_device.ep_name, backend=ep_device.backend)
         if factory.has_device(ep_device, probe().hardware):

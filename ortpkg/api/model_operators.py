@@ -1,6 +1,8 @@
-"""What the models of variants need that not everybody has, read from the files when a selection asks.
+"""What the models of variants need that not everybody has, read from the files when a selection
+asks.
 
-What took a long walk over all nodes is remembered, per user, by what the file system says of the file.
+What took a long walk over all nodes is remembered, per user, by what the file system says of the
+file.
 """
 
 from __future__ import annotations
@@ -11,20 +13,21 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_operators import ONNX_VERSION
 from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator, scan_model_file
 from ortpkg.package.package_info import VariantInfo
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.providers.operator_support import read_operators
-from ortpkg.selection.machine import MachineOffer
 from ortpkg.selection.operators import OperatorEvidence
+from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
 
 _KIND = "model_operators"
 _MOST_KEPT = 500
 #: A file this young may change again without a new time of change.
 _LEAST_AGE_NS = 2_000_000_000
-#: A walk that takes less time, as one over a small file does, is no dearer than to look for what is remembered of it.
+#: A walk that takes less time, as one over a small file does, is no dearer than to look for what is
+#: remembered of it.
 _LEAST_WORTH_S = 0.002
 _LEAST_NBYTES = 1 << 14
 _LIMITS = ModelLimits()
@@ -37,7 +40,9 @@ class ModelNeeds:
         self._found: dict[Path, ModelOperators | None] = {}
 
     def of_variant(self, variant: VariantInfo) -> ModelOperators | None:
-        """None where it cannot be told: a set of files, a model that is not here, or one that cannot be read."""
+        """None where it cannot be told: a set of files, a model that is not here, or one that
+        cannot be read.
+        """
         path = variant.model_path
         if path is None:
             return None

@@ -15,19 +15,31 @@ from ortpkg.api.model_operators import operator_evidence
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
 from ortpkg.api.wishes import SelectionWishes, VariantWishes, check_texts, check_wishes, wished_eps
-from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted, unquoted
+from ortpkg.errors import (
+    NoSuitableVariantError,
+    UnknownComponentError,
+    UsageError,
+    quoted,
+    unquoted,
+)
 from ortpkg.names import did_you_mean
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.findings import listed
-from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
+from ortpkg.package.package_info import (
+    ComponentInfo,
+    PackageFormat,
+    PackageInfo,
+    ValueInfo,
+    VariantInfo,
+)
 from ortpkg.package.reader import open_package
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.decision_log import DecisionLog, log_decision
-from ortpkg.selection.limits import NO_LIMITS, LimitWishes, limits_of
-from ortpkg.selection.machine import MachineOffer
 from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.selector import make_request
 from ortpkg.selection.verdict import Selection
+from ortpkg.selection.wished_limits import NO_LIMITS, LimitWishes, limits_of
 
 #: What a selection warns of where there is no digests.json.
 UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
@@ -36,9 +48,9 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ortpkg.api.package_verification import Verification
-    from ortpkg.api.pipeline_session import PipelineSession
     from ortpkg.api.policy_pipeline import Profile
-    from ortpkg.package.samples import SampleSet
+    from ortpkg.package.formats.samples import SampleSet
+    from ortpkg.pipelines.pipeline_session import PipelineSession
     from ortpkg.selection.measurements import CanaryFailure
     from ortpkg.selection.provider_option_wishes import ProviderOptionWishes
     from ortpkg.session.added_transformers import OwnTransformers
@@ -79,7 +91,9 @@ class ComponentModel:
         return self._package.best_variant(self.name, **wishes)
 
     def __repr__(self) -> str:
-        return f"ComponentModel({self.name!r}, variants={[variant.name for variant in self.variants]})"
+        return (
+            f"ComponentModel({self.name!r}, variants={[variant.name for variant in self.variants]})"
+        )
 
 
 class ModelPackage:
@@ -87,10 +101,12 @@ class ModelPackage:
 
     Args:
         root: the package's directory (``name.ortpackage/``).
-        compat: None refuses what is unsafe or means different things to different readers; "onnxruntime-1.31" accepts
-            and refuses what that release does, "onnxruntime-1.30" what 1.28 to 1.30 do.
+        compat: None refuses what is unsafe or means different things to different readers;
+            "onnxruntime-1.31" accepts and refuses what that release does, "onnxruntime-1.30" what
+            1.28 to 1.30 do.
         allow_external_paths: follow paths out of a package whose layout is "installed".
-        trust: accept options from the package that can reach beyond it; say so only for a publisher you trust.
+        trust: accept options from the package that can reach beyond it; say so only for a publisher
+            you trust.
 
     Raises:
         PackageNotFoundError: there is no such directory, or it holds no package.
@@ -112,12 +128,16 @@ class ModelPackage:
         allow_external_paths: bool = False,
         trust: bool = False,
     ) -> None:
-        self.info: PackageInfo = open_package(Path(root), compat=compat, allow_external_paths=allow_external_paths)
+        self.info: PackageInfo = open_package(
+            Path(root), compat=compat, allow_external_paths=allow_external_paths
+        )
         self._trust = trust
 
     @classmethod
     def of(cls, info: PackageInfo, *, trust: bool = False) -> ModelPackage:
-        """The façade of a package that is open already (:func:`~ortpkg.authoring.opening.opened`)."""
+        """The façade of a package that is open already
+        (:func:`~ortpkg.authoring.opening.opened`).
+        """
         package = cls.__new__(cls)
         # A bare model is its user's to judge, compiled contexts included; it sets no options.
         package.info, package._trust = info, trust or info.is_bare_model
@@ -155,7 +175,9 @@ class ModelPackage:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it has a digests.json; without one its files cannot be verified, and selections say so."""
+        """Whether it has a digests.json; without one its files cannot be verified, and selections
+        say so.
+        """
         return os.path.lexists(self.root / DIGESTS_FILE)
 
     @property
@@ -166,8 +188,8 @@ class ModelPackage:
     def component(self, name: str | None = None) -> ComponentInfo:
         """The component of that name; the only one where none is named.
 
-        Raises UnknownComponentError, which lists the components, for an unknown name, or none where there are several,
-        and NoSuitableVariantError where the package is empty.
+        Raises UnknownComponentError, which lists the components, for an unknown name, or none where
+        there are several, and NoSuitableVariantError where the package is empty.
         """
         components = self.info.components
         if not components:
@@ -175,18 +197,26 @@ class ModelPackage:
                 f"package {quoted(self.name)} is empty: it has no component model; "
                 f"`ortpkg add-variant {unquoted(self.root)} MODEL` adds one"
             )
-        found = self.info.component(name) if name is not None else components[0] if len(components) == 1 else None
+        found = (
+            self.info.component(name)
+            if name is not None
+            else components[0]
+            if len(components) == 1
+            else None
+        )
         if found is not None:
             return found
         known = [component.name for component in components]
         names = listed(known)
         if name is None:
             raise UnknownComponentError(
-                f"package {quoted(self.name)} has {len(known)} component models ({names}): name one", known=known
+                f"package {quoted(self.name)} has {len(known)} component models ({names}):"
+                " name one",
+                known=known,
             )
         raise UnknownComponentError(
-            f"package {quoted(self.name)} has no component model {quoted(name)}{did_you_mean(name, known)}; "
-            f"it has {names}",
+            f"package {quoted(self.name)} has no component model"
+            f" {quoted(name)}{did_you_mean(name, known)}; it has {names}",
             known=known,
         )
 
@@ -211,32 +241,41 @@ class ModelPackage:
         Args:
             component: which component model; may be left out where there is only one.
             device: only this device type: "cpu", "gpu" or "npu".
-            ep: only this execution provider; aliases such as "openvino" are understood. Where the policy is a release
-                of onnxruntime: the EPs that an application asks for, in its order (also in one text, with commas).
-            backend: only what runs on this backend: "embedded", "openvino", "onnxruntime", ...; "auto": on any. A
-                release of onnxruntime knows no backends: where it is the policy, the choice does not go by this.
-            policy: the order of preference; "measured" for what ``ortpkg bench`` found here; "onnxruntime-1.31" or
-                "onnxruntime-1.27" for what that release selects (docs/selection.md).
+            ep: only this execution provider; aliases such as "openvino" are understood. Where the
+                policy is a release of onnxruntime: the EPs that an application asks for, in its
+                order (also in one text, with commas).
+            backend: only what runs on this backend: "embedded", "openvino", "onnxruntime", ...;
+                "auto": on any. A release of onnxruntime knows no backends: where it is the policy,
+                the choice does not go by this.
+            policy: the order of preference; "measured" for what ``ortpkg bench`` found here;
+                "onnxruntime-1.31" or "onnxruntime-1.27" for what that release selects
+                (docs/selection.md).
             variant: judge only the variant of that name.
-            provider_options: for an execution provider, ``{option: value}`` (of ``ep``, or of the EP that
-                ``device_type`` or ``backend_type`` tells) or ``{EP: {option: value}}``. An option that names a device
-                takes part in the choice; a session on the winner has all, before the package's of the same key.
+            provider_options: for an execution provider, ``{option: value}`` (of ``ep``, or of the
+                EP that ``device_type`` or ``backend_type`` tells) or ``{EP: {option: value}}``. An
+                option that names a device takes part in the choice; a session on the winner has
+                all, before the package's of the same key.
             check_architecture: evaluate ``constraints.architecture`` too.
-            profile: another machine than this one: the name of a built-in profile, a file, or a profile.
+            profile: another machine than this one: the name of a built-in profile, a file, or a
+                profile.
             log: gets a record of the decision, a JSON object.
-            canary_failures: what was tried just now and failed, see ``ortpkg.api.canary``; not of a release's policy.
-            limits: ``max_memory``, ``max_size``, ``min_precision``, ``where``, ``max_latency``, ``max_error`` and
-                ``strict_facts``, see :func:`ortpkg.selection.limits.limits_of`.
+            canary_failures: what was tried just now and failed, see ``ortpkg.api.canary``; not of a
+                release's policy.
+            limits: ``max_memory``, ``max_size``, ``min_precision``, ``where``, ``max_latency``,
+                ``max_error`` and ``strict_facts``, see
+                :func:`ortpkg.selection.wished_limits.limits_of`.
 
-        Raises UnknownComponentError for a name that the package does not have, UsageError for an unknown policy,
-        device, EP or backend, or a limit that is none, ProfileError for what is no profile. That nothing fits is no
-        error: then ``Selection.best`` is None.
+        Raises UnknownComponentError for a name that the package does not have, UsageError for an
+        unknown policy, device, EP or backend, or a limit that is none, ProfileError for what is no
+        profile. That nothing fits is no error: then ``Selection.best`` is None.
         """
         check_wishes("ModelPackage.select", limits, LimitWishes)
         chosen = self.component(component)
         if variant is not None:
             chosen = _only_variant(chosen, variant)
-        check_texts(backend=backend, policy=policy, **({} if device is None else {"device": device}))
+        check_texts(
+            backend=backend, policy=policy, **({} if device is None else {"device": device})
+        )
         eps = wished_eps(ep)
         policy, checked = policy_named(policy), limits_of(**limits)
         sizes = sizes_for(chosen, checked)
@@ -279,13 +318,17 @@ class ModelPackage:
         log: DecisionLog | None,
     ) -> Selection:
         # The rules of releases are needed only where somebody asks for them.
-        from ortpkg.api.release_view import release_view
-        from ortpkg.selection.release_selector import select_as_release
+        from ortpkg.releases.release_selector import select_as_release
+        from ortpkg.releases.release_view import release_view
 
         start_s = time.perf_counter()
         view = release_view(self.info, component, policy)
         selection = select_as_release(
-            replace(component, variants=(*component.variants, *view.more)) if view.more else component,
+            (
+                replace(component, variants=(*component.variants, *view.more))
+                if view.more
+                else component
+            ),
             offer.ep_devices,
             policy=policy,
             hardware=offer.hardware,
@@ -303,21 +346,29 @@ class ModelPackage:
         is_spared = self.info.compat is not None or self.info.is_bare_model
         return () if self.is_recorded or is_spared else (UNVERIFIED,)
 
-    def best_variant(self, component: str | None = None, **wishes: Unpack[SelectionWishes]) -> ModelVariant:
-        """The best variant of a component on this machine; the arguments are those of :meth:`select`.
+    def best_variant(
+        self, component: str | None = None, **wishes: Unpack[SelectionWishes]
+    ) -> ModelVariant:
+        """The best variant of a component on this machine; the arguments are those of
+        :meth:`select`.
 
         Raises NoSuitableVariantError, whose ``selection`` says why each variant fell.
         """
         check_wishes("ModelPackage.best_variant", wishes, SelectionWishes)
         selection = self.select(component, **wishes)
         if selection.best is None:
-            raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
+            raise NoSuitableVariantError(
+                no_suitable_variant_message(selection), selection=selection
+            )
         return ModelVariant(selection.best.variant, selection, package=self.info, trust=self._trust)
 
     def best_variants(self, **wishes: Unpack[SelectionWishes]) -> dict[str, ModelVariant]:
         """The best variant of every component, by component name, in execution order."""
         check_wishes("ModelPackage.best_variants", wishes, SelectionWishes)
-        return {component.name: self.best_variant(component.name, **wishes) for component in self.info.components}
+        return {
+            component.name: self.best_variant(component.name, **wishes)
+            for component in self.info.components
+        }
 
     def create_session(
         self,
@@ -331,12 +382,14 @@ class ModelPackage:
         transformers: OwnTransformers | None = None,
         **wishes: Unpack[VariantWishes],
     ) -> InferenceSession | PipelineSession:
-        """A session on the best variant of the component, or of every component where the package is a pipeline.
+        """A session on the best variant of the component, or of every component where the package
+        is a pipeline.
 
-        A package with several components, or with a pipeline.json, gives a :class:`PipelineSession` unless a component
-        is named, or the package is read by the rules of a release, which knows no pipelines. ``verify``,
-        ``isolate`` and ``transformers`` are those of :meth:`ModelVariant.create_session`, and so are the errors. With
-        ``canary`` a variant must first load and run a sample in a child process; the best that does is taken
+        A package with several components, or with a pipeline.json, gives a :class:`PipelineSession`
+        unless a component is named, or the package is read by the rules of a release, which knows
+        no pipelines. ``verify``, ``isolate`` and ``transformers`` are those of
+        :meth:`ModelVariant.create_session`, and so are the errors. With ``canary`` a variant must
+        first load and run a sample in a child process; the best that does is taken
         (:func:`ortpkg.api.canary.best_variant_by_canary`).
         """
         check_wishes("ModelPackage.create_session", wishes, VariantWishes)
@@ -350,15 +403,24 @@ class ModelPackage:
         )
         choose: Callable[..., ModelVariant] = self.best_variant
         if canary:
-            from ortpkg.api.canary import best_variant_by_canary  # numpy, onnx and what starts children
+            from ortpkg.api.canary import (
+                best_variant_by_canary,  # numpy, onnx and what starts children
+            )
 
-            choose = partial(best_variant_by_canary, self, trust=self._trust, verify=verify is not False)
-        is_pipeline = self.info.has_pipeline or (len(self.info.components) > 1 and self.info.compat is None)
+            choose = partial(
+                best_variant_by_canary, self, trust=self._trust, verify=verify is not False
+            )
+        is_pipeline = self.info.has_pipeline or (
+            len(self.info.components) > 1 and self.info.compat is None
+        )
         if component is None and is_pipeline:
             # The pipeline runner loads numpy; only packages that need it pay.
-            from ortpkg.api.pipeline_session import PipelineSession
+            from ortpkg.pipelines.pipeline_session import PipelineSession
 
-            chosen = {each.name: choose(each.name, backend=backend, **wishes) for each in self.info.components}
+            chosen = {
+                each.name: choose(each.name, backend=backend, **wishes)
+                for each in self.info.components
+            }
             sessions = {name: create(each) for name, each in chosen.items()}
             return PipelineSession(self.info, sessions)
         return create(choose(component, backend=backend, **wishes))
@@ -368,7 +430,9 @@ class ModelPackage:
 
         Raises DigestMismatchError where one is not as recorded.
         """
-        from ortpkg.api.package_verification import PackageVerifier  # hashlib takes as long to load as an opening
+        from ortpkg.api.package_verification import (
+            PackageVerifier,  # hashlib takes as long to load as an opening
+        )
 
         return PackageVerifier(self.info).verify_samples(sample_sets)
 
@@ -378,8 +442,8 @@ class ModelPackage:
 
 def _more_than_eps(policy: str) -> UsageError:
     return UsageError(
-        f"policy {policy} goes by execution providers alone: it takes no device, architecture, options of providers or "
-        f"limits"
+        f"policy {policy} goes by execution providers alone: it takes no device, architecture,"
+        " options of providers or limits"
     )
 
 
@@ -388,8 +452,8 @@ def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:
     if found is None:
         known = [variant.name for variant in component.variants]
         raise UnknownComponentError(
-            f"component model {quoted(component.name)} has no variant {quoted(name)}{did_you_mean(name, known)}; "
-            f"it has {listed(known) or 'none'}",
+            f"component model {quoted(component.name)} has no variant"
+            f" {quoted(name)}{did_you_mean(name, known)}; it has {listed(known) or 'none'}",
             known=known,
         )
     return ComponentInfo(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
-from ortpkg.package.executor_info import ORT
-from ortpkg.package.model_file import why_no_model
+from ortpkg.package.formats.executor_info import ORT
+from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo, version_of
 from ortpkg.selection.verdict import Selection, Verdict
 from ortpkg.selection.wishes import backend_named
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ortpkg.api.onnxruntime_args import OnnxRuntimeArgs
     from ortpkg.api.package_verification import Verification
     from ortpkg.devices.hardware import EpDevice
-    from ortpkg.package.hashing import Progress
     from ortpkg.session.added_transformers import OwnTransformers
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import RunOptions, SessionOptions
+    from ortpkg.storage.hashing import Progress
 
 
 class ModelVariant:
@@ -33,11 +33,13 @@ class ModelVariant:
     Attributes:
         info: what the package says about it.
         selection: the selection that was made with it in view (on this machine, or as asked for).
-        verification: what was compared with digests.json when it was last verified, by :meth:`verify` or for a session;
-            None where it was not.
+        verification: what was compared with digests.json when it was last verified, by
+            :meth:`verify` or for a session; None where it was not.
     """
 
-    def __init__(self, info: VariantInfo, selection: Selection, *, package: PackageInfo, trust: bool = False) -> None:
+    def __init__(
+        self, info: VariantInfo, selection: Selection, *, package: PackageInfo, trust: bool = False
+    ) -> None:
         self.info = info
         self.selection = selection
         self.verification: Verification | None = None
@@ -81,21 +83,28 @@ class ModelVariant:
 
     def eligible_verdicts(self) -> list[Verdict]:
         """Where it can run here: its eligible verdicts, best first."""
-        own = [verdict for verdict in self.selection.verdicts if verdict.variant == self.info and verdict.is_eligible]
+        own = [
+            verdict
+            for verdict in self.selection.verdicts
+            if verdict.variant == self.info and verdict.is_eligible
+        ]
         return sorted(own, key=lambda verdict: verdict.rank or ())
 
     def verdict(self, *, backend: str = "auto") -> Verdict:
         """Where it runs: the best verdict on ``backend`` ("auto": on any).
 
-        Of a variant that was selected for another machine (``profile=``), that of a selection made on this one.
+        Of a variant that was selected for another machine (``profile=``), that of a selection made
+        on this one.
 
-        Raises NoSuitableVariantError, with every reason, where it can run nowhere here, and UsageError for a backend
-        that does not exist.
+        Raises NoSuitableVariantError, with every reason, where it can run nowhere here, and
+        UsageError for a backend that does not exist.
         """
         if self.selection.machine:
             return self._on_this_machine().verdict(backend=backend)
         if backend != "auto":
-            backend_named(backend, self.selection.ep_devices)  # which raises for a name that nobody knows
+            backend_named(
+                backend, self.selection.ep_devices
+            )  # which raises for a name that nobody knows
         best = self.selection.best
         if best is not None and best.variant == self.info and _is_on(best, backend):
             return best
@@ -105,21 +114,28 @@ class ModelVariant:
         reasons = "\n".join(_reasons_against(self.selection, self.info, backend))
         on = "" if backend == "auto" else f" on backend {quoted(backend)}"
         raise NoSuitableVariantError(
-            f"variant {quoted(self.name)} cannot run on this machine{on}:\n{reasons}", selection=self.selection
+            f"variant {quoted(self.name)} cannot run on this machine{on}:\n{reasons}",
+            selection=self.selection,
         )
 
     def verify(self, *, progress: Progress | None = None) -> Verification:
-        """Compares the files that a session on it loads with digests.json; the rest is ``ortpkg.verify``'s.
+        """Compares the files that a session on it loads with digests.json; the rest is
+        ``ortpkg.verify``'s.
 
         What an earlier session read, and nothing changed since, is not read again.
 
         Raises:
-            DigestMismatchError: a file is not as recorded; ``file``, ``expected`` and ``actual`` say which.
+            DigestMismatchError: a file is not as recorded; ``file``, ``expected`` and ``actual``
+                say which.
             PackageFormatError: digests.json is not valid.
         """
-        from ortpkg.api.package_verification import PackageVerifier  # hashlib takes as long to load as an opening
+        from ortpkg.api.package_verification import (
+            PackageVerifier,  # hashlib takes as long to load as an opening
+        )
 
-        self.verification = PackageVerifier(self._package, progress=progress).verify_variant(self.info)
+        self.verification = PackageVerifier(self._package, progress=progress).verify_variant(
+            self.info
+        )
         return self.verification
 
     def create_session(
@@ -137,31 +153,40 @@ class ModelVariant:
         """An inference session for this variant, on the EP device that selection found for it.
 
         Args:
-            sess_options: the caller's own, which replace the package's session options, but for the folder of the
-                model's weights and the file of its compiled context where the caller names none. Without them the
-                package's apply, as far as the option policy allows.
-            backend: "auto" (the one that ``ortpkg bench`` recorded here as fastest and accurate, else the one that is
-                known to be fastest), "embedded", "openvino" or "onnxruntime".
-            verify: first compare the files that it loads with digests.json. A package without one is not refused:
-                ``verification`` and the selection's warnings say that it is unverified. None: yes, unless the package
-                is read by the rules of a release, which knows no digests.
-            isolate: run onnxruntime, OpenVINO and plug-ins in a child process, see :class:`~ortpkg.InferenceSession`.
-            limits: memory and time of runs, and of loading where it is isolated, unless the session options say.
-            cache: keep what an EP compiles for later sessions, under the cache directory (``ortpkg cache``).
-            threads: how many work within an operator, whatever the package says, unless ``sess_options`` are given.
-            transformers: graph transformers and rewrite rules of your own, see :class:`~ortpkg.InferenceSession`.
+            sess_options: the caller's own, which replace the package's session options, but for the
+                folder of the model's weights and the file of its compiled context where the caller
+                names none. Without them the package's apply, as far as the option policy allows.
+            backend: "auto" (the one that ``ortpkg bench`` recorded here as fastest and accurate,
+                else the one that is known to be fastest), "embedded", "openvino" or "onnxruntime".
+            verify: first compare the files that it loads with digests.json. A package without one
+                is not refused: ``verification`` and the selection's warnings say that it is
+                unverified. None: yes, unless the package is read by the rules of a release, which
+                knows no digests.
+            isolate: run onnxruntime, OpenVINO and plug-ins in a child process, see
+                :class:`~ortpkg.InferenceSession`.
+            limits: memory and time of runs, and of loading where it is isolated, unless the session
+                options say.
+            cache: keep what an EP compiles for later sessions, under the cache directory (``ortpkg
+                cache``).
+            threads: how many work within an operator, whatever the package says, unless
+                ``sess_options`` are given.
+            transformers: graph transformers and rewrite rules of your own, see
+                :class:`~ortpkg.InferenceSession`.
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
             LimitExceededError: isolated, the model takes more to load than its limits allow.
-            ModelError: there is no model: the variant is a GenAI variant, a set of files, or names none.
+            ModelError: there is no model: the variant is a GenAI variant, a set of files, or names
+                none.
             NoSuitableVariantError: it cannot run here.
-            ExecutionProviderError: the execution provider failed, or the device that selection chose is gone and the
-                execution provider takes no node. ``session.disable_cpu_ep_fallback`` set to "0" in ``sess_options``
-                lets the CPU stand in.
-            InvalidSessionOptionError: a session option of the package has a value that it cannot have.
-            TrustRequiredError: the package sets an option that needs trust, or the variant has a native context that
-                was not compiled on this machine.
+            ExecutionProviderError: the execution provider failed, or the device that selection
+                chose is gone and the execution provider takes no node.
+                ``session.disable_cpu_ep_fallback`` set to "0" in ``sess_options`` lets the CPU
+                stand in.
+            InvalidSessionOptionError: a session option of the package has a value that it cannot
+                have.
+            TrustRequiredError: the package sets an option that needs trust, or the variant has a
+                native context that was not compiled on this machine.
         """
         path = self._runnable_path()
         verdict = self.verdict(backend=backend)
@@ -186,26 +211,36 @@ class ModelVariant:
         verifier.verify_again()
         return session
 
-    def onnxruntime_args(self, sess_options: Any = None, *, verify: bool | None = None) -> OnnxRuntimeArgs:
-        """The arguments for an ``onnxruntime.InferenceSession`` of the application's own on this variant.
+    def onnxruntime_args(
+        self, sess_options: Any = None, *, verify: bool | None = None
+    ) -> OnnxRuntimeArgs:
+        """The arguments for an ``onnxruntime.InferenceSession`` of the application's own on this
+        variant.
 
-        ``onnxruntime.InferenceSession(**variant.onnxruntime_args())`` runs it where selection put it: with its
-        execution provider, on its device, with the options of the package that the option policy allows.
+        ``onnxruntime.InferenceSession(**variant.onnxruntime_args())`` runs it where selection put
+        it: with its execution provider, on its device, with the options of the package that the
+        option policy allows.
 
         Args:
-            sess_options: the application's own ``onnxruntime.SessionOptions``; the execution provider is added to it.
-                As with :meth:`create_session` it replaces the package's session options.
+            sess_options: the application's own ``onnxruntime.SessionOptions``; the execution
+                provider is added to it. As with :meth:`create_session` it replaces the package's
+                session options.
             verify: as with :meth:`create_session`.
 
         Raises:
-            NoSuitableVariantError: the onnxruntime that is installed here cannot run it; the message says what could.
-            ExecutionProviderError: onnxruntime cannot be loaded, or the device that was selected has vanished.
-            The others are those of :meth:`create_session`.
+            NoSuitableVariantError: the onnxruntime that is installed here cannot run it; the
+                message says what could.
+            ExecutionProviderError: onnxruntime cannot be loaded, or the device that was selected
+            has vanished. The others are those of :meth:`create_session`.
         """
         # onnxruntime and what judges options are loaded only where an application asks.
-        from ortpkg.api.context_trust import check_model_file
         from ortpkg.api.onnxruntime_args import make_onnxruntime_args
-        from ortpkg.api.option_policy import path_options_of, provider_options_of, session_options_of
+        from ortpkg.trust.context_trust import check_model_file
+        from ortpkg.trust.option_policy import (
+            path_options_of,
+            provider_options_of,
+            session_options_of,
+        )
 
         path = self._runnable_path()
         ep_device = self._onnxruntime_device()
@@ -226,11 +261,15 @@ class ModelVariant:
         )
 
     def _onnxruntime_device(self) -> EpDevice:
-        """Where onnxruntime runs it; NoSuitableVariantError, with what would run it instead, where it does not."""
+        """Where onnxruntime runs it; NoSuitableVariantError, with what would run it instead, where
+        it does not.
+        """
         try:
             found = self.verdict(backend="onnxruntime").ep_device
         except NoSuitableVariantError as error:
-            others = dict.fromkeys(each.ep_device.backend for each in self.eligible_verdicts() if each.ep_device)
+            others = dict.fromkeys(
+                each.ep_device.backend for each in self.eligible_verdicts() if each.ep_device
+            )
             instead = f"; create_session() runs it on {', '.join(others)}" if others else ""
             raise NoSuitableVariantError(
                 f"the onnxruntime that is installed here cannot run variant {quoted(self.name)}"
@@ -238,7 +277,9 @@ class ModelVariant:
                 selection=self.selection,
             ) from error
         if found is None:
-            raise NoSuitableVariantError(f"variant {quoted(self.name)} has no EP device", selection=self.selection)
+            raise NoSuitableVariantError(
+                f"variant {quoted(self.name)} has no EP device", selection=self.selection
+            )
         return found
 
     def _session(
@@ -254,12 +295,12 @@ class ModelVariant:
         transformers: OwnTransformers | None,
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
-        from ortpkg.api.context_trust import context_gate
         from ortpkg.api.lost_device import may_fall_back, session_on
-        from ortpkg.api.option_policy import provider_options_of
         from ortpkg.api.partition_records import state_measured_costs
-        from ortpkg.providers.ep_context_options import CONTEXT_CACHE
+        from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
+        from ortpkg.trust.context_trust import context_gate
+        from ortpkg.trust.option_policy import provider_options_of
 
         if cache:
             options.add_session_config_entry(CONTEXT_CACHE, "1")
@@ -287,15 +328,17 @@ class ModelVariant:
         state_measured_costs(options, self._package, self.info, verdict.ep_device)
         devices = [(verdict.ep_device, provider_options)]
         on_cpu = partial(session, [CPU_EP]) if may_fall_back(sess_options) else None
-        return session_on(verdict.ep_device, partial(session, ep_devices=devices, isolate=isolate), on_cpu)
+        return session_on(
+            verdict.ep_device, partial(session, ep_devices=devices, isolate=isolate), on_cpu
+        )
 
     def _wished_options(self, ep_device: EpDevice) -> dict[str, str]:
         """What the caller of the selection asked for: his own words, which need no trust."""
         return dict(self.selection.provider_options.get(ep_device.ep_name, {}))
 
     def _session_options(self, own: SessionOptions | None, threads: int | None) -> SessionOptions:
-        from ortpkg.api.option_policy import path_options_of, session_options_of  # as above
         from ortpkg.session.options import SessionOptions
+        from ortpkg.trust.option_policy import path_options_of, session_options_of  # as above
 
         options = SessionOptions() if own is None else copy.deepcopy(own)
         if own is None:
@@ -317,7 +360,8 @@ class ModelVariant:
         except NoSuitableVariantError as error:
             name, machine = quoted(self.name), quoted(self.selection.machine)
             raise NoSuitableVariantError(
-                f"variant {name} was selected for machine {machine}, and cannot run on this one:\n{error}",
+                f"variant {name} was selected for machine {machine}, and cannot run on this"
+                f" one:\n{error}",
                 selection=error.selection,
             ) from error
         return ModelVariant(self.info, selection, package=self._package, trust=self._trust)
@@ -330,16 +374,22 @@ class ModelVariant:
         return self.model_path
 
     def _path_for_release(self, release: str) -> Path:
-        """The model that the release loads: it looks for none, and takes no file by a folder's name (``m.onnx/``)."""
+        """The model that the release loads: it looks for none, and takes no file by a folder's name
+        (``m.onnx/``).
+        """
         if self.model_path is None:
             raise ModelError(
-                f'variant {quoted(self.name)} has no executor_info["ort"]["model_file"]: {release} makes no session '
-                f"without, whatever lies in {quoted(self.directory)}"
+                f'variant {quoted(self.name)} has no executor_info["ort"]["model_file"]: {release}'
+                f" makes no session without, whatever lies in {quoted(self.directory)}"
             )
         ort = self.info.executor_info.get(ORT)
-        stated = str(ort.get("model_file", "")).partition("\0")[0] if isinstance(ort, Mapping) else ""
+        stated = (
+            str(ort.get("model_file", "")).partition("\0")[0] if isinstance(ort, Mapping) else ""
+        )
         if stated.replace(os.sep, "/").rpartition("/")[2] in ("", "."):
-            raise ModelFileError(f"the model of variant {quoted(self.name)}, {quoted(stated)}, is a folder's name")
+            raise ModelFileError(
+                f"the model of variant {quoted(self.name)}, {quoted(stated)}, is a folder's name"
+            )
         return self.model_path
 
     def __repr__(self) -> str:
@@ -356,4 +406,6 @@ def _reasons_against(selection: Selection, variant: VariantInfo, backend: str) -
 
 
 def _is_on(verdict: Verdict, backend: str) -> bool:
-    return backend == "auto" or (verdict.ep_device is not None and verdict.ep_device.backend == backend)
+    return backend == "auto" or (
+        verdict.ep_device is not None and verdict.ep_device.backend == backend
+    )

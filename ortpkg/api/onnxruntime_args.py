@@ -1,4 +1,6 @@
-"""A variant for an application that makes its own ``onnxruntime.InferenceSession``: the arguments that it takes."""
+"""A variant for an application that makes its own ``onnxruntime.InferenceSession``: the arguments
+that it takes.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from ortpkg.providers.quiet_onnxruntime import load_onnxruntime_for_application
 class OnnxRuntimeArgs(TypedDict):
     """The keyword arguments of ``onnxruntime.InferenceSession``.
 
-    Where onnxruntime knows the EP's devices, the execution provider is part of ``sess_options`` and ``providers`` is
-    None; otherwise ``providers`` names it, with the CPU's behind it, and ``provider_options`` has one entry for each.
+    Where onnxruntime knows the EP's devices, the execution provider is part of ``sess_options`` and
+    ``providers`` is None; otherwise ``providers`` names it, with the CPU's behind it, and
+    ``provider_options`` has one entry for each.
     """
 
     path_or_bytes: str
@@ -55,17 +58,21 @@ def make_onnxruntime_args(
         ep_device: where selection put it; its backend is "onnxruntime".
         session_options: config entries to add.
         provider_options: for the EP of ``ep_device``.
-        sess_options: the caller's ``onnxruntime.SessionOptions``, which is changed; None: a new one.
+        sess_options: the caller's ``onnxruntime.SessionOptions``, which is changed; None: a new
+            one.
 
     Raises:
-        ExecutionProviderError: onnxruntime cannot be loaded, or the EP or the device is no longer there.
+        ExecutionProviderError: onnxruntime cannot be loaded, or the EP or the device is no longer
+            there.
         InvalidSessionOptionError: a session option has a value that onnxruntime does not take.
     """
     onnxruntime = _load_onnxruntime(ep_device.ep_name)
     options = onnxruntime.SessionOptions() if sess_options is None else sess_options
     for key, value in session_options.items():
         _set(onnxruntime, options, key, value)
-    arguments = OnnxRuntimeArgs(path_or_bytes=str(path), sess_options=options, providers=None, provider_options=None)
+    arguments = OnnxRuntimeArgs(
+        path_or_bytes=str(path), sess_options=options, providers=None, provider_options=None
+    )
     if ep_device.device is not None and ep_device.ep_name != CPU_EP:
         offered = _offered_device(onnxruntime, ep_device)
         options.add_provider_for_devices([offered], dict(provider_options))
@@ -73,13 +80,15 @@ def make_onnxruntime_args(
     available = onnxruntime.get_available_providers()
     if ep_device.ep_name not in available:
         raise ExecutionProviderError(
-            f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_device.ep_name)} any more; it has: "
-            f"{', '.join(available)}",
+            f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_device.ep_name)} any more; it"
+            f" has: {', '.join(available)}",
             ep_name=ep_device.ep_name,
         )
     names = list(dict.fromkeys([ep_device.ep_name, CPU_EP]))
     arguments["providers"] = names
-    arguments["provider_options"] = [dict(provider_options) if name == ep_device.ep_name else {} for name in names]
+    arguments["provider_options"] = [
+        dict(provider_options) if name == ep_device.ep_name else {} for name in names
+    ]
     return arguments
 
 
@@ -87,14 +96,22 @@ def _load_onnxruntime(ep_name: str) -> Any:
     try:
         return load_onnxruntime_for_application()
     except Exception as error:  # a damaged installation raises more than ImportError
-        raise ExecutionProviderError(f"onnxruntime cannot be loaded: {quoted(error)}", ep_name=ep_name) from error
+        raise ExecutionProviderError(
+            f"onnxruntime cannot be loaded: {quoted(error)}", ep_name=ep_name
+        ) from error
 
 
 def _set(onnxruntime: Any, options: Any, key: str, value: str) -> None:
-    """Sets what the Python class has an attribute for by that, everything else as a config entry."""
+    """Sets what the Python class has an attribute for by that, everything else as a config
+    entry.
+    """
     try:
         if key in _SWITCHES:
-            setattr(options, _SWITCHES[key], {"0": False, "1": True, "false": False, "true": True}[value.lower()])
+            setattr(
+                options,
+                _SWITCHES[key],
+                {"0": False, "1": True, "false": False, "true": True}[value.lower()],
+            )
         elif key in _NUMBERS:
             setattr(options, _NUMBERS[key], int(value))
         elif key == "session.log_id":
@@ -107,20 +124,24 @@ def _set(onnxruntime: Any, options: Any, key: str, value: str) -> None:
             options.add_session_config_entry(key, value)
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         raise InvalidSessionOptionError(
-            f"the session option {quoted(key)} has the value {quoted(value)}, which onnxruntime does not take", key=key
+            f"the session option {quoted(key)} has the value {quoted(value)}, which onnxruntime"
+            " does not take",
+            key=key,
         ) from error
 
 
 def _offered_device(onnxruntime: Any, ep_device: EpDevice) -> Any:
-    """onnxruntime's own OrtEpDevice for what selection chose; devices may vanish between a selection and a session."""
+    """onnxruntime's own OrtEpDevice for what selection chose; devices may vanish between a
+    selection and a session.
+    """
     same_ep = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_device.ep_name]
     matching = [each for each in same_ep if _is_same(each, ep_device)]
     if matching:
         return matching[0]
     wanted = ep_device.device.name if ep_device.device is not None else ""
     raise ExecutionProviderError(
-        f"the device {quoted(wanted)} that selection chose for {ep_device.ep_name} is not there any more: onnxruntime "
-        f"now reports {len(same_ep)} device(s) for it; select again",
+        f"the device {quoted(wanted)} that selection chose for {ep_device.ep_name} is not there any"
+        f" more: onnxruntime now reports {len(same_ep)} device(s) for it; select again",
         ep_name=ep_device.ep_name,
     )
 
@@ -128,12 +149,21 @@ def _offered_device(onnxruntime: Any, ep_device: EpDevice) -> Any:
 def _is_same(offered: Any, ep_device: EpDevice) -> bool:
     device = ep_device.device
     assert device is not None
-    if offered.device.type.name.lower() != device.type.value or dict(offered.ep_options) != dict(ep_device.ep_options):
+    if offered.device.type.name.lower() != device.type.value or dict(offered.ep_options) != dict(
+        ep_device.ep_options
+    ):
         return False
     address = dict(offered.device.metadata).get("pci_bus_id", "")
     known = device.metadata.get("pci_address", "")
     if address and known:
         return str(address).lower() == known
     if not offered.device.device_id or not device.device_id:
-        return not offered.device.vendor_id or not device.vendor_id or offered.device.vendor_id == device.vendor_id
-    return (offered.device.vendor_id, offered.device.device_id) == (device.vendor_id, device.device_id)
+        return (
+            not offered.device.vendor_id
+            or not device.vendor_id
+            or offered.device.vendor_id == device.vendor_id
+        )
+    return (offered.device.vendor_id, offered.device.device_id) == (
+        device.vendor_id,
+        device.device_id,
+    )

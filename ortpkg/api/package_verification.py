@@ -1,9 +1,11 @@
-"""Compares the files that a session is about to load with digests.json: the models and data, and the documents.
+"""Compares the files that a session is about to load with digests.json: the models and data, and
+the documents.
 
-The digests say which bytes the files had when they were read for this. What an engine reads a moment later, or maps
-and reads for as long as it runs, are bytes of the same files, not the same bytes: whoever can write the package can
-exchange them in between. Files whose size, inode or times changed while a session was being made are compared again
-afterwards, so a concurrent update is noticed. docs/verification.md has the whole of it.
+The digests say which bytes the files had when they were read for this. What an engine reads a
+moment later, or maps and reads for as long as it runs, are bytes of the same files, not the same
+bytes: whoever can write the package can exchange them in between. Files whose size, inode or times
+changed while a session was being made are compared again afterwards, so a concurrent update is
+noticed. docs/verification.md has the whole of it.
 """
 
 from __future__ import annotations
@@ -13,18 +15,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.api.digest_cache import DigestCache, now_ns
 from ortpkg.errors import DigestMismatchError, quoted
-from ortpkg.package.digests import PackageDigests, read_digests
-from ortpkg.package.hashing import FileDigest, FileStamp, HashedFile, Progress, hash_files
+from ortpkg.package.documents.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
+from ortpkg.package.formats.samples import SampleSet
+from ortpkg.package.integrity.digests import PackageDigests, read_digests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
-from ortpkg.package.samples import SampleSet
-from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
+from ortpkg.storage.digest_cache import DigestCache, now_ns
+from ortpkg.storage.hashing import FileDigest, FileStamp, HashedFile, Progress, hash_files
 
 _MANIFEST = "manifest.json"
-#: Session options whose value is a folder, or a file in one, where a model's further files are looked for.
+#: Session options whose value is a folder, or a file in one, where a model's further files are
+#: looked for.
 _FOLDER_OPTIONS = ("session.model_external_initializers_file_folder_path", "ep.context_file_path")
-#: Without one of these in it, a model names no other file: the key of external data, the type of compiled nodes.
+#: Without one of these in it, a model names no other file: the key of external data, the type of
+#: compiled nodes.
 _TRACES = (b"location", b"EPContext")
 _CHUNK_NBYTES = 1024 * 1024
 
@@ -35,9 +39,10 @@ class Verification:
 
     Attributes:
         files: files of the package that have the digest recorded, relative to its root.
-        unverified: what could not be compared: everything where there is no digests.json, else files outside the
-            package.
-        hashed_nbytes: how much was read; what an earlier session read and nothing changed since is not read again.
+        unverified: what could not be compared: everything where there is no digests.json, else
+            files outside the package.
+        hashed_nbytes: how much was read; what an earlier session read and nothing changed since is
+            not read again.
     """
 
     files: tuple[str, ...] = ()
@@ -65,17 +70,23 @@ class PackageVerifier:
         """Compares what a session on ``variant`` loads.
 
         Raises:
-            DigestMismatchError: a file is not as recorded, missing, or not recorded; names the first.
+            DigestMismatchError: a file is not as recorded, missing, or not recorded; names the
+                first.
             PackageFormatError: digests.json is not valid.
             ModelError: the model is as recorded, but cannot be read for the files that it names.
         """
-        documents = self._compare([*self._documents(variant), *([variant.model_path] if variant.model_path else ())])
+        documents = self._compare(
+            [*self._documents(variant), *([variant.model_path] if variant.model_path else ())]
+        )
         if variant.model_path is None:
             return _joined(documents, self._compare(_files_below(variant.directory)))
         return _joined(documents, self._compare(self._needed_files(variant, variant.model_path)))
 
     def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
-        """Compares samples.json and the files of ``sample_sets``. Errors as :meth:`verify_variant`."""
+        """Compares samples.json and the files of ``sample_sets``.
+
+        Errors as :meth:`verify_variant`.
+        """
         files = [self._package.root / SAMPLES]
         for each in sample_sets:
             files += [each.inputs, *([each.expected_outputs] if each.expected_outputs else ())]
@@ -84,7 +95,10 @@ class PackageVerifier:
         return self._compare(files)
 
     def verify_again(self) -> None:
-        """Compares those files again that changed since they were read. DigestMismatchError as before."""
+        """Compares those files again that changed since they were read.
+
+        DigestMismatchError as before.
+        """
         changed = [
             self._package.root / file
             for file, stamp in self._stamps.items()
@@ -103,10 +117,14 @@ class PackageVerifier:
                 yield root / source.document
         if variant.directory.is_dir():
             # Beside the model lie documents of its executors, which opening has read.
-            yield from sorted(path for path in variant.directory.glob("*.json") if path.name != DIGESTS_FILE)
+            yield from sorted(
+                path for path in variant.directory.glob("*.json") if path.name != DIGESTS_FILE
+            )
 
     def _needed_files(self, variant: VariantInfo, model: Path) -> list[Path]:
-        """The files that the model names and that are there; what is not there is the session's to report."""
+        """The files that the model names and that are there; what is not there is the session's to
+        report.
+        """
         folders = [model.parent]
         for option in _FOLDER_OPTIONS:
             if value := variant.session_options.get(option):
@@ -123,7 +141,9 @@ class PackageVerifier:
             return known
         names: tuple[str, ...] = ()
         if _may_name_files(model):
-            from ortpkg.graph.model_signature import read_model_signature  # onnx; most models are one file
+            from ortpkg.graph.model_signature import (
+                read_model_signature,  # onnx; most models are one file
+            )
 
             signature = read_model_signature(model)
             data = tuple(each.location for each in signature.external_files)
@@ -144,7 +164,9 @@ class PackageVerifier:
         for name in inside:
             self._check(name, recorded, digests[name])
         outside = tuple(str(path) for path, name in names.items() if name is None)
-        return Verification(files=tuple(inside), unverified=outside, hashed_nbytes=self._hashed_nbytes)
+        return Verification(
+            files=tuple(inside), unverified=outside, hashed_nbytes=self._hashed_nbytes
+        )
 
     def _digests_of(self, names: list[str]) -> dict[str, FileDigest | OSError]:
         root = self._package.root
@@ -182,7 +204,8 @@ class PackageVerifier:
             problem = f"is not as recorded in {DIGESTS_FILE}: expected {expected}, found {digest}"
         root = quoted(self._package.root)
         raise DigestMismatchError(
-            f"{quoted(name)} of {root} {problem}; ortpkg verify names all that differs and repairs it from a good copy",
+            f"{quoted(name)} of {root} {problem}; ortpkg verify names all that differs and repairs"
+            " it from a good copy",
             file=name,
             expected=expected,
             actual=digest,
@@ -190,9 +213,15 @@ class PackageVerifier:
         )
 
     def _name_of(self, path: Path) -> str | None:
-        """The path relative to the root, with links followed as an engine would; None for a file outside."""
+        """The path relative to the root, with links followed as an engine would; None for a file
+        outside.
+        """
         real = Path(os.path.realpath(path))
-        return real.relative_to(self._package.root).as_posix() if real.is_relative_to(self._package.root) else None
+        return (
+            real.relative_to(self._package.root).as_posix()
+            if real.is_relative_to(self._package.root)
+            else None
+        )
 
 
 def _joined(first: Verification, second: Verification) -> Verification:

@@ -1,4 +1,6 @@
-"""What ``ortpkg bench`` measured, as costs for a session that partitions by cost and is told none."""
+"""What ``ortpkg bench`` measured, as costs for a session that partitions by cost and is told
+none.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,18 @@ _EMBEDDED = "embedded"
 def state_measured_costs(
     options: SessionOptions, package: PackageInfo, variant: VariantInfo, ep_device: EpDevice
 ) -> None:
-    """Adds to ``options`` how long the variant takes here on ``ep_device``, and on the embedded CPU provider.
+    """Adds to ``options`` how long the variant takes here on ``ep_device``, and on the embedded CPU
+    provider.
 
-    Nothing where cost does not decide, where the caller states costs, and where nothing was measured, or not as this
-    machine is now.
+    Nothing where cost does not decide, where the caller states costs, and where nothing was
+    measured, or not as this machine is now.
     """
     entries = options.config_entries
-    if entries.get(PARTITION_POLICY_ENTRY) != COST or PARTITION_COSTS_ENTRY in entries or ep_device.ep_name == CPU_EP:
+    if (
+        entries.get(PARTITION_POLICY_ENTRY) != COST
+        or PARTITION_COSTS_ENTRY in entries
+        or ep_device.ep_name == CPU_EP
+    ):
         return
     component = package.component(variant.component_name)
     assert component is not None
@@ -40,7 +47,10 @@ def state_measured_costs(
         each.ep_name: {"model_s": each.p50_s}
         for each in records.measurements
         if (each.component_name, each.variant_name) == (variant.component_name, variant.name)
-        and ((each.ep_name, each.backend, each.device) == asked or (each.ep_name, each.backend) == (CPU_EP, _EMBEDDED))
+        and (
+            (each.ep_name, each.backend, each.device) == asked
+            or (each.ep_name, each.backend) == (CPU_EP, _EMBEDDED)
+        )
     }
     if measured:
         options.add_session_config_entry(PARTITION_COSTS_ENTRY, json.dumps({"providers": measured}))

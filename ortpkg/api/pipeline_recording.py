@@ -1,7 +1,8 @@
-"""Records what the component models of a pipeline are fed and give, so that each can be measured by itself.
+"""Records what the component models of a pipeline are fed and give, so that each can be measured by
+itself.
 
-The child's side runs the pipeline once or a few times with a session per component, on the embedded engine where that
-can run it.
+The child's side runs the pipeline once or a few times with a session per component, on the embedded
+engine where that can run it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 
 from ortpkg.api.bench_feeds import pipeline_feeds
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.api.pipeline_session import PipelineSession
 from ortpkg.benchmarking.array_file import write_arrays
+from ortpkg.pipelines.pipeline_session import PipelineSession
 from ortpkg.session.provider_list import EMBEDDED
 
 #: What is kept of each component; a decoder runs hundreds of times.
@@ -39,7 +40,10 @@ class RecordingSession:
         return self._session.get_placement()
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
     ) -> list[Any]:
         """As the session's own; the first runs are kept."""
         results: list[Any] = self._session.run(output_names, input_feed, run_options)
@@ -51,10 +55,11 @@ class RecordingSession:
 
 
 def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Runs the pipeline at ``root``; writes feeds and outputs of component n to ``folder``/n.feeds and n.outputs.
+    """Runs the pipeline at ``root``; writes feeds and outputs of component n to ``folder``/n.feeds
+    and n.outputs.
 
-    Returns JSON: where the pipeline's own inputs come from, and, in the pipeline's order, each component that ran with
-    the variant and backend that it ran on.
+    Returns JSON: where the pipeline's own inputs come from, and, in the pipeline's order, each
+    component that ran with the variant and backend that it ran on.
     """
     package = ModelPackage(root, trust=trust)
     variants = package.best_variants()
@@ -74,12 +79,21 @@ def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> 
             write_arrays(Path(folder, f"{number}.outputs"), session.outputs)
             verdict = variants[name].verdict(backend=backends[name])
             backend = "" if verdict.ep_device is None else verdict.ep_device.backend
-            ran.append({"component": name, "number": number, "variant": variants[name].name, "backend": backend})
+            ran.append(
+                {
+                    "component": name,
+                    "number": number,
+                    "variant": variants[name].name,
+                    "backend": backend,
+                }
+            )
     return {"description": description, "ran": ran}
 
 
 def _backend(variant: Any) -> str:
-    """The embedded engine where the variant can run there: it is the reference; else whatever is best."""
+    """The embedded engine where the variant can run there: it is the reference; else whatever is
+    best.
+    """
     on_embedded = (
         verdict.ep_device is not None and verdict.ep_device.backend == EMBEDDED
         for verdict in variant.eligible_verdicts()

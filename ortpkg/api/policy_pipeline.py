@@ -23,18 +23,23 @@ from ortpkg.api.model_operators import operator_evidence
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
 from ortpkg.errors import NoSuitableVariantError, ProfileError, quoted
+from ortpkg.package.formats.variants import alike
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.package.variants import alike
+from ortpkg.providers.machine_offer import (
+    MachineOffer,
+    discover_ep_devices,
+    offer_of_profile,
+    this_machine,
+)
 from ortpkg.selection.decision_log import DecisionLog, log_decision
 from ortpkg.selection.fit import MUCH_OF_A_GPU, memory_need_of
-from ortpkg.selection.limits import Limits
-from ortpkg.selection.machine import MachineOffer, discover_ep_devices, offer_of_profile, this_machine
 from ortpkg.selection.ranking import order_devices
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.selector import make_request, select_ep_devices
 from ortpkg.selection.variant_facts import size_of
 from ortpkg.selection.verdict import Selection
+from ortpkg.selection.wished_limits import Limits
 from ortpkg.selection.wishes import SelectionRequest
 
 if TYPE_CHECKING:
@@ -63,9 +68,12 @@ def select_by_policy(
 
 
 def select_here(
-    package: PackageInfo, variant: VariantInfo, provider_options: Mapping[str, Mapping[str, str]] = EMPTY
+    package: PackageInfo,
+    variant: VariantInfo,
+    provider_options: Mapping[str, Mapping[str, str]] = EMPTY,
 ) -> Selection:
-    """Where the variant, which was selected for another machine with these options, would run on this one.
+    """Where the variant, which was selected for another machine with these options, would run on
+    this one.
 
     Raises NoSuitableVariantError, with every reason, where it cannot.
     """
@@ -91,12 +99,15 @@ def select_here(
 
 
 def offer_for(
-    component: ComponentInfo, eps: Iterable[str], profile: Profile | None, sizes: Mapping[str, int] = EMPTY
+    component: ComponentInfo,
+    eps: Iterable[str],
+    profile: Profile | None,
+    sizes: Mapping[str, int] = EMPTY,
 ) -> tuple[MachineOffer, str]:
     """What a machine offers, and the machine's name: that of a profile, "" for this one.
 
-    This machine is asked with every EP in mind that the component or the caller names, and for its GPUs' free memory
-    where a variant needs much of one; ``sizes`` is that of :func:`sizes_for`.
+    This machine is asked with every EP in mind that the component or the caller names, and for its
+    GPUs' free memory where a variant needs much of one; ``sizes`` is that of :func:`sizes_for`.
 
     Raises ProfileError for what is no profile.
     """
@@ -105,7 +116,8 @@ def offer_for(
 
         if not isinstance(profile, (str, os.PathLike, MachineProfile)):
             raise ProfileError(
-                f"a profile is a name, a file or a MachineProfile, not {quoted(profile)}", file=str(profile)
+                f"a profile is a name, a file or a MachineProfile, not {quoted(profile)}",
+                file=str(profile),
             )
         found = profile if isinstance(profile, MachineProfile) else read_profile(profile)
         return offer_of_profile(found), found.name
@@ -122,7 +134,9 @@ def offer_for(
 def _devices_to_ask(
     component: ComponentInfo, hardware: Iterable[HardwareDevice], sizes: Mapping[str, int]
 ) -> tuple[HardwareDevice, ...]:
-    """GPUs whose free memory a probe leaves open, if a variant needs much of one: asking takes time."""
+    """GPUs whose free memory a probe leaves open, if a variant needs much of one: asking takes
+    time.
+    """
     silent = [
         device
         for device in hardware
@@ -137,25 +151,34 @@ def _devices_to_ask(
 
 
 def records_of(
-    package: PackageInfo, offer: MachineOffer, machine: str, canary_failures: Sequence[CanaryFailure] = ()
+    package: PackageInfo,
+    offer: MachineOffer,
+    machine: str,
+    canary_failures: Sequence[CanaryFailure] = (),
 ) -> SelectionRecords | None:
-    """What was measured and what failed on this machine; None on another one, and where there is nothing."""
+    """What was measured and what failed on this machine; None on another one, and where there is
+    nothing.
+    """
     if machine:
         return None
-    from ortpkg.benchmarking.records import (
+    from ortpkg.benchmarking.kept_records import (
         load_records,  # cheap where nothing is recorded, loads more where something is
     )
 
     found = load_records(package, offer)
     if not canary_failures:
         return found
-    from ortpkg.selection.measurements import SelectionRecords  # only where something failed just now
+    from ortpkg.selection.measurements import (
+        SelectionRecords,  # only where something failed just now
+    )
 
     return replace(found or SelectionRecords(), canary_failures=tuple(canary_failures))
 
 
 def sizes_for(component: ComponentInfo, limits: Limits) -> Mapping[str, int]:
-    """Variant → bytes of the files in its folder, where a limit needs a size that the package does not record."""
+    """Variant → bytes of the files in its folder, where a limit needs a size that the package does
+    not record.
+    """
     if limits.max_size_nbytes is None and limits.max_memory_nbytes is None:
         return {}
     return {

@@ -1,4 +1,6 @@
-"""What ortpkg chooses beside what releases of onnxruntime would: for a publisher, before users find out."""
+"""What ortpkg chooses beside what releases of onnxruntime would: for a publisher, before users find
+out.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class ComparedChoice:
 
     Attributes:
         selection: the whole answer; ``policy`` tells whose it is.
-        eps: the execution providers that an application would have asked for; none for a choice of ours.
+        eps: the execution providers that an application would have asked for; none for a choice of
+            ours.
         agrees: whether it is the variant that ours is, and certainly so.
     """
 
@@ -32,17 +35,22 @@ class ComparedChoice:
 
 
 def compare_with_releases(
-    package: ModelPackage, component: str | None = None, *, eps: Sequence[str] = (), **wishes: Unpack[ComparisonWishes]
+    package: ModelPackage,
+    component: str | None = None,
+    *,
+    eps: Sequence[str] = (),
+    **wishes: Unpack[ComparisonWishes],
 ) -> tuple[ComparedChoice, ...]:
     """Ours first, then each release's.
 
     Args:
         package: the package.
         component: as in :meth:`ModelPackage.select`.
-        eps: the execution providers that the application asks for. Where none is named, two applications are
-            considered: one that asks for none, and one that asks for the one that ours runs on.
-        wishes: for our own choice, as in :meth:`ModelPackage.select`; a ``variant`` and a ``profile`` count for
-            all.
+        eps: the execution providers that the application asks for. Where none is named, two
+            applications are considered: one that asks for none, and one that asks for the one that
+            ours runs on.
+        wishes: for our own choice, as in :meth:`ModelPackage.select`; a ``variant`` and a
+            ``profile`` count for all.
 
     Raises as :meth:`ModelPackage.select` does.
     """
@@ -50,13 +58,19 @@ def compare_with_releases(
     ours = package.select(component, ep=eps[0] if len(eps) == 1 else None, **wishes)
     variant, profile = wishes.get("variant"), wishes.get("profile")
     theirs = [
-        (asked, package.select(component, policy=policy, ep=asked, variant=variant, profile=profile))
+        (
+            asked,
+            package.select(component, policy=policy, ep=asked, variant=variant, profile=profile),
+        )
         for policy in RELEASE_POLICIES
         for asked in ([tuple(eps)] if eps else _applications(ours))
     ]
     return (
         ComparedChoice(selection=ours, eps=(), agrees=True),
-        *(ComparedChoice(selection=each, eps=asked, agrees=_agrees(each, ours)) for asked, each in theirs),
+        *(
+            ComparedChoice(selection=each, eps=asked, agrees=_agrees(each, ours))
+            for asked, each in theirs
+        ),
     )
 
 

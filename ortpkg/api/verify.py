@@ -1,4 +1,6 @@
-"""``ortpkg.verify`` and ``ortpkg.record_digests``: whether a package's bytes are those that digests.json records."""
+"""``ortpkg.verify`` and ``ortpkg.record_digests``: whether a package's bytes are those that
+digests.json records.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from pathlib import Path
 
 from ortpkg.authoring.opening import NamedKind, kind_of
 from ortpkg.errors import UsageError, quoted
-from ortpkg.package import repair
-from ortpkg.package.archive import ArchiveSource
-from ortpkg.package.archive_reader import open_archive
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.hashing import Progress
-from ortpkg.package.packed_verification import verify_packed
-from ortpkg.package.verification import VerificationReport, verify_package
+from ortpkg.package.archive.archive_reader import open_archive
+from ortpkg.package.archive.package_archive import ArchiveSource
+from ortpkg.package.archive.packed_verification import verify_packed
+from ortpkg.package.changes import repair
+from ortpkg.package.integrity.verification import VerificationReport, verify_package
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
 
 Notify = Callable[[str], None]
 
@@ -34,9 +36,10 @@ def verify(
 
     Args:
         root: the package's directory, or a packed package.
-        repair_from: another copy, a directory or a packed file, to take damaged and missing files from. Only files
-            whose bytes have the recorded digest are taken, so it needs no trust.
-        progress: called with (file, bytes done, bytes in all) from the hashing threads, one at a time.
+        repair_from: another copy, a directory or a packed file, to take damaged and missing files
+            from. Only files whose bytes have the recorded digest are taken, so it needs no trust.
+        progress: called with (file, bytes done, bytes in all) from the hashing threads, one at a
+            time.
         notify: told when a repair has to wait for another command.
         operations: how a repair changes the disk.
 
@@ -45,8 +48,10 @@ def verify(
 
     Raises:
         PackageNotFoundError: there is no package at ``root``.
-        UsageError: it is a bare model, which has no digests, or a repair is to change a packed package.
-        AuthoringError, PackageBusyError: a repair cannot write the package, or does not get its turn.
+        UsageError: it is a bare model, which has no digests, or a repair is to change a packed
+            package.
+        AuthoringError, PackageBusyError: a repair cannot write the package, or does not get its
+            turn.
         ArchiveError: ``root`` or ``repair_from`` is a file, but no sound archive.
     """
     path = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
@@ -57,7 +62,11 @@ def verify(
     copy = Path(repair_from)
     if copy.is_dir():
         return repair.repair_package(
-            path, repair.DirectorySource(copy), progress=progress, notify=notify, operations=operations
+            path,
+            repair.DirectorySource(copy),
+            progress=progress,
+            notify=notify,
+            operations=operations,
         )
     with open_archive(copy) as archive:
         return repair.repair_package(
@@ -68,8 +77,8 @@ def verify(
 def _verify_file(path: Path, *, is_repair: bool, progress: Progress | None) -> VerificationReport:
     if kind_of(path) is NamedKind.MODEL:
         raise UsageError(
-            f"{quoted(path)} is a model, and nothing records what its bytes should be: ortpkg create makes a package "
-            "that does"
+            f"{quoted(path)} is a model, and nothing records what its bytes should be: ortpkg"
+            " create makes a package that does"
         )
     if is_repair:
         raise UsageError(f"{quoted(path)} is packed: unpack it, and repair the folder")
@@ -85,15 +94,16 @@ def record_digests(
 ) -> VerificationReport:
     """Writes digests.json anew, for the files as they are now: after documents were edited by hand.
 
-    It blesses whatever is there. Damage that nobody has noticed is recorded as right and never found again, so verify
-    first, and record only what you changed yourself.
+    It blesses whatever is there. Damage that nobody has noticed is recorded as right and never
+    found again, so verify first, and record only what you changed yourself.
 
     Returns:
         A report whose ``differences`` are what was accepted.
 
     Raises:
         PackageNotFoundError: there is no package at ``root``.
-        AuthoringError, PackageBusyError: the package cannot be read or written, or it does not get its turn.
+        AuthoringError, PackageBusyError: the package cannot be read or written, or it does not get
+            its turn.
     """
     path = Path(os.path.abspath(root))  # noqa: PTH100  # as above
     return repair.record_digests(path, progress=progress, notify=notify, operations=operations)

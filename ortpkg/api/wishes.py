@@ -1,4 +1,6 @@
-"""The keyword arguments of :meth:`~ortpkg.ModelPackage.select`, for the methods that hand them on."""
+"""The keyword arguments of :meth:`~ortpkg.ModelPackage.select`, for the methods that hand them
+on.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.selection.limits import LimitWishes
+from ortpkg.selection.wished_limits import LimitWishes
 
 if TYPE_CHECKING:
     from ortpkg.api.policy_pipeline import Profile
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class PlainWishes(LimitWishes, total=False):
-    """What a variant is chosen by, but for EP and backend; :meth:`~ortpkg.ModelPackage.select` explains each."""
+    """What a variant is chosen by, but for EP and backend; :meth:`~ortpkg.ModelPackage.select`
+    explains each.
+    """
 
     device: str | None
     policy: str
@@ -63,8 +67,13 @@ def wished_eps(ep: str | Sequence[str] | None) -> list[str]:
 
 
 def check_wishes(method: str, wishes: Iterable[str], kind: type[LimitWishes]) -> None:
-    """Raises TypeError, as Python would for ``method``, for a keyword argument that is none of ``kind``."""
+    """Raises TypeError, as Python would for ``method``, for a keyword argument that is none of
+    ``kind``.
+    """
     known = kind.__annotations__
     for name in wishes:
         if name not in known:
-            raise TypeError(f"{method}() got an unexpected keyword argument {quoted(name)}{did_you_mean(name, known)}")
+            raise TypeError(
+                f"{method}() got an unexpected keyword argument"
+                f" {quoted(name)}{did_you_mean(name, known)}"
+            )

@@ -1,8 +1,10 @@
-"""Whether two models can stand for each other: same inputs and outputs in name, order, rank and element type.
+"""Whether two models can stand for each other: same inputs and outputs in name, order, rank and
+element type.
 
-A fixed dimension where the other is symbolic is fine: a caller who feeds that size can use both. Two different fixed
-dimensions are fine for :func:`differences` too, since variants may be tuned for different batches; ``validate`` warns
-of them, because no feed suits both. What a model does not state (a type, a rank) agrees with everything.
+A fixed dimension where the other is symbolic is fine: a caller who feeds that size can use both.
+Two different fixed dimensions are fine for :func:`differences` too, since variants may be tuned for
+different batches; ``validate`` warns of them, because no feed suits both. What a model does not
+state (a type, a rank) agrees with everything.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from ortpkg.package.package_info import Constraints
 def comparable_constraints(constraints: Constraints) -> dict[str, str | None]:
     """What a variant needs, said in one way: equal where two variants need the same.
 
-    The component generation has no architecture, and states no device for the CPU provider, which has but one.
+    The component generation has no architecture, and states no device for the CPU provider, which
+    has but one.
     """
     ep = stated_ep(constraints.ep)
     is_cpu = ep == CPU_EP and constraints.device is None
@@ -41,12 +44,17 @@ def differences(ours: ModelSignature, theirs: ModelSignature) -> list[str]:
 
 
 def fixed_dimension_differences(ours: ModelSignature, theirs: ModelSignature) -> list[str]:
-    """Dimensions that both fix, at different sizes; for models whose :func:`differences` are none."""
+    """Dimensions that both fix, at different sizes; for models whose :func:`differences` are
+    none.
+    """
     return [
-        f"{what} {quoted(our.name)} has the fixed dimension {ours_size} at axis {axis}, not {theirs_size}"
+        f"{what} {quoted(our.name)} has the fixed dimension {ours_size} at axis {axis}, not"
+        f" {theirs_size}"
         for what, our_values, their_values in _pairs_of_lists(ours, theirs)
         for our, their in zip(our_values, their_values, strict=False)
-        for axis, (ours_size, theirs_size) in enumerate(zip(our.shape or (), their.shape or (), strict=False))
+        for axis, (ours_size, theirs_size) in enumerate(
+            zip(our.shape or (), their.shape or (), strict=False)
+        )
         if isinstance(ours_size, int) and isinstance(theirs_size, int) and ours_size != theirs_size
     ]
 
@@ -57,17 +65,31 @@ def _pairs_of_lists(
     return ("input", ours.inputs, theirs.inputs), ("output", ours.outputs, theirs.outputs)
 
 
-def _list_differences(what: str, ours: Sequence[ValueSignature], theirs: Sequence[ValueSignature]) -> list[str]:
+def _list_differences(
+    what: str, ours: Sequence[ValueSignature], theirs: Sequence[ValueSignature]
+) -> list[str]:
     our_names, their_names = [value.name for value in ours], [value.name for value in theirs]
     if our_names != their_names:
-        reason = "in another order" if sorted(our_names) == sorted(their_names) else "under other names"
-        return [f"its {what}s come {reason}: {_listed(our_names)} instead of {_listed(their_names)}"]
+        reason = (
+            "in another order" if sorted(our_names) == sorted(their_names) else "under other names"
+        )
+        return [
+            f"its {what}s come {reason}: {_listed(our_names)} instead of {_listed(their_names)}"
+        ]
     found = []
     for our, their in zip(ours, theirs, strict=True):
         if our.type and their.type and our.type != their.type:
-            found.append(f"{what} {quoted(our.name)} has the type {quoted(our.type)} instead of {quoted(their.type)}")
-        elif our.shape is not None and their.shape is not None and len(our.shape) != len(their.shape):
-            found.append(f"{what} {quoted(our.name)} has the rank {len(our.shape)} instead of {len(their.shape)}")
+            found.append(
+                f"{what} {quoted(our.name)} has the type {quoted(our.type)} instead of"
+                f" {quoted(their.type)}"
+            )
+        elif (
+            our.shape is not None and their.shape is not None and len(our.shape) != len(their.shape)
+        ):
+            found.append(
+                f"{what} {quoted(our.name)} has the rank {len(our.shape)} instead of"
+                f" {len(their.shape)}"
+            )
     return found
 
 

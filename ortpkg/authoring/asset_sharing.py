@@ -1,8 +1,10 @@
-"""Sharing weights as content-addressed shared assets (onnxruntime 1.28 to 1.31): ``shared_assets/sha256-<hex>/``.
+"""Sharing weights as content-addressed shared assets (onnxruntime 1.28 to 1.31):
+``shared_assets/sha256-<hex>/``.
 
-A variant's model stays in its folder; a session option makes the asset the folder of its external data: all of it or
-none. So variants share an asset that have exactly the same weights in data files, however these are packed; components
-may share one, too. Such a model cannot be loaded by its path alone, which is why this is done on request only.
+A variant's model stays in its folder; a session option makes the asset the folder of its external
+data: all of it or none. So variants share an asset that have exactly the same weights in data
+files, however these are packed; components may share one, too. Such a model cannot be loaded by its
+path alone, which is why this is done on request only.
 """
 
 from __future__ import annotations
@@ -19,15 +21,17 @@ from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.tensor_messages import with_data_at, with_empty_data
-from ortpkg.package.asset_digest import directory_digest, listing_digest
-from ortpkg.package.asset_reference import ASSETS_DIRECTORY, asset_folder_name
-from ortpkg.package.composed_file import ComposedFile, FileRange, Segment
-from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER
-from ortpkg.package.hashing import Progress, hash_file
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
+from ortpkg.package.integrity.asset_digest import directory_digest, listing_digest
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_name
+from ortpkg.storage.composed_file import ComposedFile, FileRange, Segment
+from ortpkg.storage.hashing import Progress, hash_file
 
 VariantKey = tuple[str, str]
-_OWN_WEIGHTS = "it has other weights too, and a shared asset holds all of a model's data files or none"
+_OWN_WEIGHTS = (
+    "it has other weights too, and a shared asset holds all of a model's data files or none"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +88,16 @@ class _Draft:
 
 
 def plan_assets(
-    package: PackageInfo, *, only: Collection[VariantKey] | None = None, progress: Progress | None = None
+    package: PackageInfo,
+    *,
+    only: Collection[VariantKey] | None = None,
+    progress: Progress | None = None,
 ) -> AssetPlan:
     """Plans for a whole package; ``only``: groups with one of these variants.
 
     Raises:
-        UsageError: the package is not of the component generation, whose readers alone know shared assets.
+        UsageError: the package is not of the component generation, whose readers alone know shared
+            assets.
         AuthoringError: an asset that is there already has other content than its name says.
         ModelError: a model is damaged.
     """
@@ -102,7 +110,9 @@ def plan_assets(
     draft = _Draft()
     for group in groups.values():
         free = [each for each in group if not each.obstacle]
-        ordered = sorted(free, key=lambda each: each.asset is None)  # who has an asset already is the host
+        ordered = sorted(
+            free, key=lambda each: each.asset is None
+        )  # who has an asset already is the host
         joining = [each for each in ordered[1:] if each.asset is None]
         if joining and (only is None or any(each.key in only for each in group)):
             _share(package, ordered[0], joining, keys, draft)
@@ -112,7 +122,9 @@ def plan_assets(
         new_files=draft.new_files,
         removed=draft.removed,
         read=tuple(draft.read),
-        left_out=left_out if only is None else {key: why for key, why in left_out.items() if key in only},
+        left_out=(
+            left_out if only is None else {key: why for key, why in left_out.items() if key in only}
+        ),
     )
 
 
@@ -120,8 +132,8 @@ def check_can_have_assets(package: PackageInfo) -> None:
     """UsageError where the package has a format whose readers know no shared assets."""
     if package.format is not PackageFormat.COMPONENT:
         raise UsageError(
-            f"shared assets mean nothing in a {package.format.value} package: convert it first (ortpkg convert --to "
-            "component), or choose another layout"
+            f"shared assets mean nothing in a {package.format.value} package: convert it first"
+            " (ortpkg convert --to component), or choose another layout"
         )
 
 
@@ -134,7 +146,9 @@ def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
         for variant in component.variants:
             if variant.model_path is None:
                 continue
-            folder = Path(variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER, variant.directory))
+            folder = Path(
+                variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER, variant.directory)
+            )
             asset = assets.get(folder)
             places = [place for place in option_places(variant) if asset is None or place != folder]
             model = read_model_weights(variant.model_path, data_folder=folder if asset else None)
@@ -161,11 +175,17 @@ def _why_not(
         return "its session options name a folder of their own"
     if any(
         other is not variant
-        and (other.directory.is_relative_to(variant.directory) or variant.directory.is_relative_to(other.directory))
+        and (
+            other.directory.is_relative_to(variant.directory)
+            or variant.directory.is_relative_to(other.directory)
+        )
         for other in variants
     ):
         return "its folder is that of another variant too"
-    if variant.directory == component.directory or component.directory not in variant.directory.parents:
+    if (
+        variant.directory == component.directory
+        or component.directory not in variant.directory.parents
+    ):
         return "its folder is not one of its own below the component's"
     if model.opaque:
         return "its data files cannot be taken apart"
@@ -179,13 +199,20 @@ def _share(
     keys: Mapping[FileRange, ContentKey],
     draft: _Draft,
 ) -> None:
-    data_files = {relative_to_folder(path, host.data_folder): path for path in host.model.data_files}
-    uri = host.asset or listing_digest({name: hash_file(path).sha256 for name, path in data_files.items()})
+    data_files = {
+        relative_to_folder(path, host.data_folder): path for path in host.model.data_files
+    }
+    uri = host.asset or listing_digest(
+        {name: hash_file(path).sha256 for name, path in data_files.items()}
+    )
     if host.asset is None:
         _add_asset(package.root / ASSETS_DIRECTORY / asset_folder_name(uri), uri, data_files, draft)
         joining = [host, *joining]
     locations = {
-        keys[tensor.data]: (relative_to_folder(tensor.data.path, host.data_folder), tensor.data.offset)
+        keys[tensor.data]: (
+            relative_to_folder(tensor.data.path, host.data_folder),
+            tensor.data.offset,
+        )
         for tensor in host.model.external
     }
     for each in joining:
@@ -198,12 +225,16 @@ def _share(
             path = new
         draft.removed |= {file: file.stat().st_size for file in each.model.data_files}
         draft.read |= dict.fromkeys((each.model.path, *each.model.data_files))
-        draft.places[each.key] = ModelFilePlace(folder=folder, model_file=relative_to_folder(path, folder), asset=uri)
+        draft.places[each.key] = ModelFilePlace(
+            folder=folder, model_file=relative_to_folder(path, folder), asset=uri
+        )
 
 
 def _add_asset(folder: Path, uri: str, data_files: Mapping[str, Path], draft: _Draft) -> None:
     if not folder.exists():
-        draft.new_files |= {folder / name: ComposedFile.copy_of(path) for name, path in data_files.items()}
+        draft.new_files |= {
+            folder / name: ComposedFile.copy_of(path) for name, path in data_files.items()
+        }
     elif directory_digest(folder) != uri:
         raise AuthoringError(f"{quoted(folder)} is damaged: its content is not what its name says")
 
@@ -220,7 +251,10 @@ def _rewritten(
             replacements[tensor.message.start] = with_empty_data(model.message.data, tensor.message)
             continue
         location, offset = locations[keys[tensor.data]]
-        is_there = PurePosixPath(tensor.location or "") == PurePosixPath(location) and tensor.data.offset == offset
+        is_there = (
+            PurePosixPath(tensor.location or "") == PurePosixPath(location)
+            and tensor.data.offset == offset
+        )
         if not is_there:
             replacements[tensor.message.start] = with_data_at(
                 model.message.data, tensor.message, location, offset, tensor.data.nbytes
@@ -243,7 +277,9 @@ def _free_name(path: Path) -> Path:
 
 
 def _reasons(groups: Mapping[frozenset[ContentKey], list[_Candidate]]) -> dict[VariantKey, str]:
-    """Who has weights in common with somebody, but cannot share them: (component, variant) → why that is not shared."""
+    """Who has weights in common with somebody, but cannot share them: (component, variant) → why
+    that is not shared.
+    """
     found: dict[VariantKey, str] = {}
     for contents, group in groups.items():
         free = [each for each in group if not each.obstacle]
@@ -252,7 +288,9 @@ def _reasons(groups: Mapping[frozenset[ContentKey], list[_Candidate]]) -> dict[V
         hindered = next((each for each in group if each.obstacle), None)
         others = {key for other in groups if other is not contents for key in other}
         if hindered is not None:
-            found[free[0].key] = f"variant {quoted(hindered.variant.name)} has the same, but {hindered.obstacle}"
+            found[free[0].key] = (
+                f"variant {quoted(hindered.variant.name)} has the same, but {hindered.obstacle}"
+            )
         elif any(_nbytes_of(key) >= SMALLEST_SHARED_NBYTES for key in contents & others):
             found[free[0].key] = _OWN_WEIGHTS
     return found

@@ -1,7 +1,8 @@
-"""``ortpkg compile-models``: context models of ONNX files in a folder of the user, which may hold other files.
+"""``ortpkg compile-models``: context models of ONNX files in a folder of the user, which may hold
+other files.
 
-A child process compiles into a folder of its own inside that folder; then the context models and all that they need
-come to their places. Whatever ends it before, the folder is as it was.
+A child process compiles into a folder of its own inside that folder; then the context models and
+all that they need come to their places. Whatever ends it before, the folder is as it was.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ from pathlib import Path
 from ortpkg.authoring.compile_folder import compile_folder
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.same_content import have_same_bytes
+from ortpkg.ep_context.ep_context_file import is_context_file
+from ortpkg.ep_context.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS
 from ortpkg.errors import AuthoringError, OrtpkgError, UsageError, quoted
-from ortpkg.package.added_files import FileChange, leftovers, publish, staging_folder
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.planned_files import PlannedFiles
-from ortpkg.providers.ep_context_file import is_context_file
-from ortpkg.providers.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS
-from ortpkg.session.compile_models import CompiledModel, CompileRequest, check_outputs_differ, compile_models
+from ortpkg.package.changes.added_files import FileChange, leftovers, publish, staging_folder
+from ortpkg.session.compile_models import (
+    CompiledModel,
+    CompileRequest,
+    check_outputs_differ,
+    compile_models,
+)
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.planned_files import PlannedFiles
 
 _MODEL_SUFFIX = ".onnx"
 _CONTEXT_SUFFIX = "_ctx.onnx"
@@ -29,7 +35,9 @@ _CONTEXT_SUFFIX = "_ctx.onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Neighbours:
-    """The ONNX files of a folder, by name: those with compiled contexts, and what each needs beside it."""
+    """The ONNX files of a folder, by name: those with compiled contexts, and what each needs beside
+    it.
+    """
 
     contexts: Mapping[str, frozenset[str]]
     needs: Mapping[str, frozenset[str]]
@@ -50,18 +58,22 @@ def compile_files(
 ) -> list[CompiledModel]:
     """Compiles model files into context models, all into one folder, or leaves nothing.
 
-    The binary is named after the first source, as ep_weight_sharing_ctx_gen does: ``[model1]_[ep].bin``.
+    The binary is named after the first source, as ep_weight_sharing_ctx_gen does:
+    ``[model1]_[ep].bin``.
 
     Args:
-        request: what to compile; the outputs of all jobs lie in one folder, which is made where it is missing.
+        request: what to compile; the outputs of all jobs lie in one folder, which is made where it
+            is missing.
         timeout_s: for all of it.
         notify: is told what the user should know.
         overwrite: replace context models that are there, with the files that only they need.
-        operations: changes the disk; a rehearsal compiles elsewhere, and ends with what would change.
+        operations: changes the disk; a rehearsal compiles elsewhere, and ends with what would
+            change.
         on_commit: called once all is there.
 
     Raises:
-        AuthoringError: something is there that is not to be replaced, or the folder cannot be written.
+        AuthoringError: something is there that is not to be replaced, or the folder cannot be
+            written.
         UsageError: two outputs have one name.
         CompileError and others: as :func:`~ortpkg.session.compile_models.compile_models` does.
     """
@@ -74,7 +86,11 @@ def compile_files(
         made = compile_models(_into(staged, request), timeout_s=timeout_s, notify=notify)
         places = _places(staged, made, outputs)
         if not operations.are_real:
-            operations.announce(_planned(folder, staged, _change(folder, staged, places, outputs, overwrite=overwrite)))
+            operations.announce(
+                _planned(
+                    folder, staged, _change(folder, staged, places, outputs, overwrite=overwrite)
+                )
+            )
         publish(
             folder,
             staged,
@@ -83,11 +99,19 @@ def compile_files(
             on_wait=notify,
             on_commit=on_commit,
         )
-    return [replace(each, output=folder / output) for each, output in zip(made, outputs, strict=True)]
+    return [
+        replace(each, output=folder / output) for each, output in zip(made, outputs, strict=True)
+    ]
 
 
-def _staging(folder: Path, operations: FileOperations, notify: Callable[[str], None]) -> AbstractContextManager[Path]:
-    return staging_folder(folder, operations, on_wait=notify) if operations.are_real else _elsewhere(folder, operations)
+def _staging(
+    folder: Path, operations: FileOperations, notify: Callable[[str], None]
+) -> AbstractContextManager[Path]:
+    return (
+        staging_folder(folder, operations, on_wait=notify)
+        if operations.are_real
+        else _elsewhere(folder, operations)
+    )
 
 
 @contextmanager
@@ -106,19 +130,28 @@ def _check_names(request: CompileRequest) -> None:
     sources = {os.path.realpath(job.model) for job in request.jobs}
     for job in request.jobs:
         if os.path.realpath(job.output) in sources:
-            raise UsageError(f"{quoted(job.output)} would be made, and is one of the sources: name another folder")
+            raise UsageError(
+                f"{quoted(job.output)} would be made, and is one of the sources: name another"
+                " folder"
+            )
     if len(request.jobs) > 1 and request.config_entries.get(CONTEXT_EXTERNAL_INITIALIZERS):
         raise UsageError(
-            f"{CONTEXT_EXTERNAL_INITIALIZERS}: {len(request.jobs)} models cannot have one file for what stays on the "
-            f"CPU; compile them one by one, or leave it in the models"
+            f"{CONTEXT_EXTERNAL_INITIALIZERS}: {len(request.jobs)} models cannot have one file for"
+            " what stays on the CPU; compile them one by one, or leave it in the models"
         )
 
 
 def _into(staged: Path, request: CompileRequest) -> CompileRequest:
     """As staged, models have no ``_ctx`` in their names, so that the binary has none in its."""
     names = [Path(job.output).name for job in request.jobs]
-    short = [name.removesuffix(_CONTEXT_SUFFIX) + _MODEL_SUFFIX if _is_context(name) else name for name in names]
-    jobs = [replace(job, output=str(staged / name)) for job, name in zip(request.jobs, short, strict=True)]
+    short = [
+        name.removesuffix(_CONTEXT_SUFFIX) + _MODEL_SUFFIX if _is_context(name) else name
+        for name in names
+    ]
+    jobs = [
+        replace(job, output=str(staged / name))
+        for job, name in zip(request.jobs, short, strict=True)
+    ]
     return replace(request, jobs=tuple(jobs))
 
 
@@ -127,12 +160,16 @@ def _is_context(name: str) -> bool:
 
 
 def _places(staged: Path, made: list[CompiledModel], outputs: list[str]) -> dict[str, str]:
-    """Name of each staged file → its name in the folder; context models last, since they need the others."""
+    """Name of each staged file → its name in the folder; context models last, since they need the
+    others.
+    """
     models = {each.output.name: output for each, output in zip(made, outputs, strict=True)}
     others = {path.name: path.name for path in sorted(staged.iterdir()) if path.name not in models}
     for name in others:
         if name in models.values():
-            raise UsageError(f"two files would become {quoted(name)}: they must have different names")
+            raise UsageError(
+                f"two files would become {quoted(name)}: they must have different names"
+            )
     return {**others, **models}
 
 
@@ -150,39 +187,53 @@ def _change(
     return FileChange(adds=adds, takes_away=tuple(name for name in gone if name not in kept))
 
 
-def _check_places(folder: Path, names: list[str], outputs: list[str], *, overwrite: bool) -> tuple[str, ...]:
-    """What has to go before ``names`` can come; AuthoringError where something is in the way that has to stay."""
+def _check_places(
+    folder: Path, names: list[str], outputs: list[str], *, overwrite: bool
+) -> tuple[str, ...]:
+    """What has to go before ``names`` can come; AuthoringError where something is in the way that
+    has to stay.
+    """
     there = [name for name in names if os.path.lexists(folder / name)]
     if not there:
         return ()
     if not overwrite:
         raise AuthoringError(
-            f"{quoted(folder / there[0])} exists already; --overwrite replaces context models, or name another folder"
+            f"{quoted(folder / there[0])} exists already; --overwrite replaces context models, or"
+            " name another folder"
         )
     neighbours = _neighbours(folder)
     replaced = [name for name in outputs if os.path.lexists(folder / name)]
     for name in replaced:
         if name not in neighbours.contexts:
-            raise AuthoringError(f"{quoted(folder / name)} is no context model: it is not overwritten")
+            raise AuthoringError(
+                f"{quoted(folder / name)} is no context model: it is not overwritten"
+            )
     own = frozenset[str]().union(*(neighbours.contexts[name] for name in replaced))
     for name in there:
         _check_other(folder, name, neighbours, replaced, own)
-    needed = {file for name, files in neighbours.needs.items() if name not in replaced for file in files}
+    needed = {
+        file for name, files in neighbours.needs.items() if name not in replaced for file in files
+    }
     left_over = [file for file in sorted(own - needed - {*there}) if (folder / file).is_file()]
     return (*replaced, *(name for name in there if name not in replaced), *left_over)
 
 
-def _check_other(folder: Path, name: str, neighbours: _Neighbours, replaced: list[str], own: frozenset[str]) -> None:
+def _check_other(
+    folder: Path, name: str, neighbours: _Neighbours, replaced: list[str], own: frozenset[str]
+) -> None:
     """Raises AuthoringError for a file beside the models that is not theirs alone."""
     if name in replaced:
         return
     path = folder / name
     if path.is_symlink() or not path.is_file() or not (name in own or is_context_file(path)):
-        raise AuthoringError(f"{quoted(path)} is not what the replaced context models need: it is not overwritten")
+        raise AuthoringError(
+            f"{quoted(path)} is not what the replaced context models need: it is not overwritten"
+        )
     others = [model for model in neighbours.needing(name) if model not in replaced]
     if others:
         raise AuthoringError(
-            f"{quoted(path)} is not overwritten: {', '.join(map(quoted, others))}, which stays, needs it, too"
+            f"{quoted(path)} is not overwritten: {', '.join(map(quoted, others))}, which stays,"
+            " needs it, too"
         )
 
 
@@ -190,7 +241,11 @@ def _planned(folder: Path, staged: Path, change: FileChange) -> PlannedFiles:
     before = {*change.takes_away}
     return PlannedFiles(
         root=folder,
-        adds={place: (staged / name).stat().st_size for name, place in change.adds.items() if place not in before},
+        adds={
+            place: (staged / name).stat().st_size
+            for name, place in change.adds.items()
+            if place not in before
+        },
         changes=tuple(place for place in change.adds.values() if place in before),
         removes=tuple(name for name in change.takes_away if name not in change.adds.values()),
     )
@@ -206,7 +261,9 @@ def _neighbours(folder: Path) -> _Neighbours:
         with suppress(OrtpkgError, OSError):
             facts = read_model_facts(path)
             files = {each.location for each in facts.signature.context_files}
-            needs[path.name] = frozenset(files | {each.location for each in facts.signature.external_files})
+            needs[path.name] = frozenset(
+                files | {each.location for each in facts.signature.external_files}
+            )
             if facts.has_contexts:
                 contexts[path.name] = frozenset(files)
     return _Neighbours(contexts=contexts, needs=needs)

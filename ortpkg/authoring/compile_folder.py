@@ -1,4 +1,6 @@
-"""The temporary folder that variants are compiled into; a lock in it tells others whether its owner lives."""
+"""The temporary folder that variants are compiled into; a lock in it tells others whether its owner
+lives.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ _OLD_S = 86_400.0
 
 @contextlib.contextmanager
 def compile_folder() -> Iterator[Path]:
-    """Yields a new folder, which is removed afterwards. Before, those are that killed commands of this user left."""
+    """Yields a new folder, which is removed afterwards.
+
+    Before, those are that killed commands of this user left.
+    """
     _sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -1,7 +1,8 @@
-"""``ortpkg compile``: compiled variants in a package, next to the plain ones that they were made from.
+"""``ortpkg compile``: compiled variants in a package, next to the plain ones that they were made
+from.
 
-Everything is compiled into a temporary folder first, in a child process; then all variants join the package in one
-change. Whatever goes wrong before, there is the package as it was.
+Everything is compiled into a temporary folder first, in a child process; then all variants join the
+package in one change. Whatever goes wrong before, there is the package as it was.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from ortpkg.authoring.agreement import differences
 from ortpkg.authoring.compile_folder import compile_folder
 from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
+from ortpkg.authoring.new_variant import (
+    NewVariant,
+    Notify,
+    PreparedVariant,
+    check_new_name,
+    prepare_variants,
+)
 from ortpkg.authoring.package_plan import check_intact
 from ortpkg.authoring.sample_tolerances import samples_with_copied_tolerances
 from ortpkg.authoring.variant_entry import VariantEntry
@@ -25,19 +32,20 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
+from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.hashing import Progress
-from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
-from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import PackageChange, commit_change, is_committed
 from ortpkg.providers.ep_library_target import precision_options
 from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest, compile_models
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
 
-#: What the metadata of a compiled variant says of its own files; the rest is what its source's says.
+#: What the metadata of a compiled variant says of its own files; the rest is what its source's
+#: says.
 _OWN_FACTS = ("nodes", "nbytes")
 
 
@@ -50,9 +58,11 @@ class CompileWishes:
         device: "cpu", "gpu" or "npu"; None for the first that the EP offers here.
         backend: whose EP of that name, as in CompileRequest; None for the first that has it.
         component: only this one; None for all.
-        variants: the plain variants to compile, by name; empty: the first plain one of each component.
+        variants: the plain variants to compile, by name; empty: the first plain one of each
+            component.
         name: of the new variant, where it is one; None: the source's name and the EP's.
-        provider_options: of the EP; kept with the variants, since a context holds for the options it was made with.
+        provider_options: of the EP; kept with the variants, since a context holds for the options
+            it was made with.
         is_embedded: contexts go into the models.
         shares_weights: variants that can lie in one folder share one binary.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
@@ -112,27 +122,35 @@ def compile_variants(
 ) -> list[CompiledVariant]:
     """Compiles plain variants of a package and adds what comes out as variants of their own.
 
-    ``on_commit`` is called once the variants are in the package. An interrupt before leaves the package as it was; one
-    that comes so late that they are in it already is passed over, and they are returned.
+    ``on_commit`` is called once the variants are in the package. An interrupt before leaves the
+    package as it was; one that comes so late that they are in it already is passed over, and they
+    are returned.
 
-    Constraints (EP, device, architecture, compatibility info) come from the EP, by way of the context models.
+    Constraints (EP, device, architecture, compatibility info) come from the EP, by way of the
+    context models.
 
     Raises:
-        UnknownComponentError: no such component or variant. UsageError: a name for several variants,
-            contexts that are to be both embedded and shared.
+        UnknownComponentError: no such component or variant. UsageError: a name for several
+            variants, contexts that are to be both embedded and shared.
         AuthoringError: nothing plain to compile, a name is taken, or the disk is full.
-        CompileError, NoSuitableVariantError: the EP is not here, or could not compile; nothing was changed.
+        CompileError, NoSuitableVariantError: the EP is not here, or could not compile; nothing was
+            changed.
         DigestMismatchError: the package is damaged.
     """
     target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     if wishes.is_embedded and wishes.shares_weights:
-        raise UsageError("contexts embedded in their models have nothing to share: embed them, or share weights")
+        raise UsageError(
+            "contexts embedded in their models have nothing to share: embed them, or share weights"
+        )
     package = open_package(target)
     targets = _targets(package, wishes)
     check_intact(target, notify=notify, progress=progress)
     with compile_folder() as folder:
         groups = _groups(package, targets, wishes, notify)
-        made = [_compile_group(group, wishes, folder / str(number), notify) for number, group in enumerate(groups)]
+        made = [
+            _compile_group(group, wishes, folder / str(number), notify)
+            for number, group in enumerate(groups)
+        ]
         with lock_package(target, on_wait=notify):
             recover(target, operations=operations)
             package = open_package(target)
@@ -152,12 +170,17 @@ def _targets(package: PackageInfo, wishes: CompileWishes) -> list[_Target]:
     if not components:
         known = [each.name for each in package.components]
         raise UnknownComponentError(
-            f"the package has no component model {quoted(wishes.component)}"
-            f"{did_you_mean(wishes.component or '', known)}; it has {', '.join(map(quoted, known)) or 'none'}",
+            "the package has no component model"
+            f" {quoted(wishes.component)}{did_you_mean(wishes.component or '', known)}; it has"
+            f" {', '.join(map(quoted, known)) or 'none'}",
             known=known,
         )
     found = [
-        _Target(component=component, source=source, name=wishes.name or f"{source.name}-{_short(wishes)}")
+        _Target(
+            component=component,
+            source=source,
+            name=wishes.name or f"{source.name}-{_short(wishes)}",
+        )
         for component in components
         for source in _sources(component, wishes)
     ]
@@ -172,7 +195,10 @@ def _targets(package: PackageInfo, wishes: CompileWishes) -> list[_Target]:
     for component in components:
         names = [each.name for each in found if each.component is component]
         if wishes.name is not None and len(names) > 1:
-            raise UsageError(f"{len(names)} variants of {quoted(component.name)} cannot all be {quoted(wishes.name)}")
+            raise UsageError(
+                f"{len(names)} variants of {quoted(component.name)} cannot all be"
+                f" {quoted(wishes.name)}"
+            )
         for name in names:
             _check_is_free(component, name)
     return found
@@ -192,8 +218,8 @@ def _sources(component: ComponentInfo, wishes: CompileWishes) -> list[VariantInf
             if stated_ep(each.constraints.ep) in eps:
                 return [each]
     raise AuthoringError(
-        f"component model {quoted(component.name)} has no plain variant for any EP, {CPU_EP} or {ep}: name one with "
-        f"--variant"
+        f"component model {quoted(component.name)} has no plain variant for any EP, {CPU_EP} or"
+        f" {ep}: name one with --variant"
     )
 
 
@@ -203,7 +229,10 @@ def _why_not_plain(variant: VariantInfo) -> str | None:
     facts = read_model_facts(variant.model_path)
     if not facts.has_contexts:
         return None
-    return f"it is compiled already, by {', '.join(map(quoted, facts.context_sources)) or 'nobody that it names'}"
+    return (
+        "it is compiled already, by"
+        f" {', '.join(map(quoted, facts.context_sources)) or 'nobody that it names'}"
+    )
 
 
 def _short(wishes: CompileWishes) -> str:
@@ -213,7 +242,9 @@ def _short(wishes: CompileWishes) -> str:
 
 def _check_is_free(component: ComponentInfo, name: str) -> None:
     check_new_name(
-        "variant", name, sorted({n for each in component.variants for n in (each.name, each.directory.name)})
+        "variant",
+        name,
+        sorted({n for each in component.variants for n in (each.name, each.directory.name)}),
     )
 
 
@@ -223,19 +254,24 @@ def _groups(
     """Targets that are compiled together, into one folder."""
     if not wishes.shares_weights:
         return [[each] for each in targets]
-    if package.format is PackageFormat.COMPONENT and all(_is_inline(package, each.component) for each in targets):
+    if package.format is PackageFormat.COMPONENT and all(
+        _is_inline(package, each.component) for each in targets
+    ):
         return [list(targets)]
     names = dict.fromkeys(each.component.name for each in targets)
     if len(names) > 1:
         notify(
-            "component models of this package cannot share a folder, so each gets a binary of its own; in a package "
-            "of the component format whose manifest holds the components themselves, they share one"
+            "component models of this package cannot share a folder, so each gets a binary of its"
+            " own; in a package of the component format whose manifest holds the components"
+            " themselves, they share one"
         )
     return [[each for each in targets if each.component.name == name] for name in names]
 
 
 def _is_inline(package: PackageInfo, component: ComponentInfo) -> bool:
-    """Whether its variants' folders are relative to the package root, so that other components may have them too."""
+    """Whether its variants' folders are relative to the package root, so that other components may
+    have them too.
+    """
     return component.directory == package.root and component.source.document == MANIFEST
 
 
@@ -285,20 +321,26 @@ def _job(target: _Target, folder: Path, *, is_grouped: bool) -> CompileJob:
     data_folder = data_folder_of(target.source)
     return CompileJob(
         model=str(target.source.model_path),
-        output=str(folder / (f"{stem}_ctx.onnx" if is_grouped else f"{target.source.model_path.stem}_ctx.onnx")),
+        output=str(
+            folder
+            / (f"{stem}_ctx.onnx" if is_grouped else f"{target.source.model_path.stem}_ctx.onnx")
+        ),
         prefix=f"{stem}_" if is_grouped else "",
         data_folder="" if data_folder == target.source.model_path.parent else str(data_folder),
     )
 
 
 def _with_facts_of_source(prepared: PreparedVariant, target: _Target) -> PreparedVariant:
-    """What the source's metadata says of the model (types, quantization, accuracy) is as true of what it became."""
+    """What the source's metadata says of the model (types, quantization, accuracy) is as true of
+    what it became.
+    """
     assert prepared.files.facts is not None
     assert target.source.model_path is not None
     before = read_model_facts(target.source.model_path).signature
     if found := differences(prepared.files.facts.signature, before):
         raise AuthoringError(
-            f"what the compiler made of variant {quoted(target.source.name)} cannot stand for it: {'; '.join(found)}"
+            f"what the compiler made of variant {quoted(target.source.name)} cannot stand for it:"
+            f" {'; '.join(found)}"
         )
     own = {key: value for key, value in prepared.entry.metadata.items() if key in _OWN_FACTS}
     stated = dict(target.source.metadata) or dict(prepared.entry.metadata)
@@ -316,12 +358,18 @@ def _adding(
     variants: list[CompiledVariant] = []
     for group, results in zip(groups, made, strict=True):
         first = group[0]
-        folder = variant_folder(package, first.component.name, _folder_name(package, first, len(group)))
-        directories[folder] = {path: file for _, each in results for path, file in each.files.sources.items()}
+        folder = variant_folder(
+            package, first.component.name, _folder_name(package, first, len(group))
+        )
+        directories[folder] = {
+            path: file for _, each in results for path, file in each.files.sources.items()
+        }
         for target, (compiled, prepared) in zip(group, results, strict=True):
             component = package.component(target.component.name)
             if component is None:
-                raise AuthoringError(f"component model {quoted(target.component.name)} has gone meanwhile")
+                raise AuthoringError(
+                    f"component model {quoted(target.component.name)} has gone meanwhile"
+                )
             _check_is_free(component, target.name)
             entry = prepared.entry
             if len(group) > 1:
@@ -339,7 +387,10 @@ def _adding(
                 )
             )
     copies = [(each.component, each.source, each.name) for each in variants]
-    documents = (*adding_variants(package, joining), *samples_with_copied_tolerances(package, copies))
+    documents = (
+        *adding_variants(package, joining),
+        *samples_with_copied_tolerances(package, copies),
+    )
     return PackageChange(documents=documents, new_directories=directories), variants
 
 
@@ -347,7 +398,12 @@ def _folder_name(package: PackageInfo, first: _Target, count: int) -> str:
     """The variant's name; for a folder that several share, one that no variant of theirs has."""
     if count == 1:
         return first.name
-    taken = {path.name for path in (package.root / variant_folder(package, first.component.name, "x")).parent.glob("*")}
+    taken = {
+        path.name
+        for path in (package.root / variant_folder(package, first.component.name, "x")).parent.glob(
+            "*"
+        )
+    }
     name, number = f"{first.name}-shared", 1
     while name in taken:
         number += 1

@@ -12,16 +12,24 @@ DEFAULT_COMPONENT = "model"
 
 
 def component_of(package: PackageInfo, name: str | None) -> ComponentInfo:
-    """The component of that name, or the only one. UnknownComponentError where that is none, or one of several."""
+    """The component of that name, or the only one.
+
+    UnknownComponentError where that is none, or one of several.
+    """
     known = [each.name for each in package.components]
     listed = ", ".join(map(quoted, known)) or "none"
     if name is None and len(known) == 1:
         return package.components[0]
     if name is None:
-        raise UnknownComponentError(f"the package has {len(known)} component models ({listed}): name one", known=known)
+        raise UnknownComponentError(
+            f"the package has {len(known)} component models ({listed}): name one", known=known
+        )
     found = package.component(name)
     if found is None:
-        message = f"the package has no component model {quoted(name)}{did_you_mean(name, known)}; it has {listed}"
+        message = (
+            f"the package has no component model {quoted(name)}{did_you_mean(name, known)}; it has"
+            f" {listed}"
+        )
         raise UnknownComponentError(message, known=known)
     return found
 
@@ -37,9 +45,14 @@ def component_to_extend(package: PackageInfo, name: str | None) -> str:
 
 
 def say_what_is_new(package: PackageInfo, component: str, notify: Notify) -> None:
-    """Says that a package gets a further component: that is seldom meant, and a mistyped name does it too."""
+    """Says that a package gets a further component: that is seldom meant, and a mistyped name does
+    it too.
+    """
     known = [each.name for each in package.components]
     listed = ", ".join(map(quoted, known))
-    notify(f"component model {quoted(component)} is new{did_you_mean(component, known)}; the package had {listed}")
+    notify(
+        f"component model {quoted(component)} is new{did_you_mean(component, known)}; the package"
+        f" had {listed}"
+    )
     if package.format is not PackageFormat.COMPONENT:
         notify("onnxruntime 1.26 and 1.27 open packages with one component model only")

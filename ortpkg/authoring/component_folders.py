@@ -1,4 +1,6 @@
-"""The folders of a component, as sharing weights sees them: models, contents, and what forbids it."""
+"""The folders of a component, as sharing weights sees them: models, contents, and what forbids
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from ortpkg.authoring.shared_folder import CHECKSUM_FOLDER, SMALLEST_SHARED_NBYT
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.errors import quoted
-from ortpkg.package.composed_file import FileRange
 from ortpkg.package.findings import listed
-from ortpkg.package.metadata_format import MODELS
+from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.storage.composed_file import FileRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,9 @@ class VariantFolder:
 def read_component_folders(
     package: PackageInfo, component: ComponentInfo, document: ComponentDocument
 ) -> list[VariantFolder]:
-    """The folders of a component in the order of their first variants; ModelError where a model is damaged."""
+    """The folders of a component in the order of their first variants; ModelError where a model is
+    damaged.
+    """
     grouped: dict[Path, list[VariantInfo]] = {}
     for variant in component.variants:
         grouped.setdefault(variant.directory, []).append(variant)
@@ -77,15 +81,21 @@ def read_component_folders(
     ]
 
 
-def own_folder(package: PackageInfo, component: ComponentInfo, document: ComponentDocument) -> VariantFolder | None:
-    """The component's own folder with the models that lie in it, for others to join; None where none may.
+def own_folder(
+    package: PackageInfo, component: ComponentInfo, document: ComponentDocument
+) -> VariantFolder | None:
+    """The component's own folder with the models that lie in it, for others to join; None where
+    none may.
 
-    That is ``models/<component>/``: what is declared in manifest.json alone has no folder of its own.
+    That is ``models/<component>/``: what is declared in manifest.json alone has no folder of its
+    own.
     """
     path = component.directory
     if path == package.root or path.parent != package.root / MODELS:
         return None
-    if any(variant.directory.is_relative_to(path / CHECKSUM_FOLDER) for variant in component.variants):
+    if any(
+        variant.directory.is_relative_to(path / CHECKSUM_FOLDER) for variant in component.variants
+    ):
         return None  # a variant of that name
     variants = [variant for variant in component.variants if variant.directory == path]
     if not variants:
@@ -94,16 +104,22 @@ def own_folder(package: PackageInfo, component: ComponentInfo, document: Compone
     return None if folder.why_not_host or folder.why_not_editable else folder
 
 
-def _read_folder(path: Path, variants: list[VariantInfo], document: ComponentDocument) -> VariantFolder:
+def _read_folder(
+    path: Path, variants: list[VariantInfo], document: ComponentDocument
+) -> VariantFolder:
     without_model = next((variant for variant in variants if variant.model_path is None), None)
     if without_model is not None:
         reason = f"variant {quoted(without_model.name)} is a set of files, not one model"
         return _without_models(path, variants, reason)
     if any(option_places(variant) for variant in variants):
         return _without_models(path, variants, "its session options name a folder of their own")
-    paths = dict.fromkeys(variant.model_path for variant in variants if variant.model_path is not None)
+    paths = dict.fromkeys(
+        variant.model_path for variant in variants if variant.model_path is not None
+    )
     folder = VariantFolder(
-        path=path, variants=tuple(variants), models=tuple(read_model_weights(model) for model in paths)
+        path=path,
+        variants=tuple(variants),
+        models=tuple(read_model_weights(model) for model in paths),
     )
     reasons = (document.why_not_movable(variant) for variant in variants)
     why_not_editable = next((reason for reason in reasons if reason), "")
@@ -146,10 +162,16 @@ def _why_not_movable(folder: VariantFolder) -> str:
     return f"its folder holds other files: {listed(names)}" if names else ""
 
 
-def _confined(folder: VariantFolder, all_folders: Iterable[VariantFolder], used: Iterable[Path]) -> VariantFolder:
+def _confined(
+    folder: VariantFolder, all_folders: Iterable[VariantFolder], used: Iterable[Path]
+) -> VariantFolder:
     """``folder``, with a reason against all changes where something else uses what is in it."""
-    others = [path for each in all_folders if each is not folder for path in (each.path, *each.files)]
-    is_used = any(path.is_relative_to(folder.path) or folder.path.is_relative_to(path) for path in used)
+    others = [
+        path for each in all_folders if each is not folder for path in (each.path, *each.files)
+    ]
+    is_used = any(
+        path.is_relative_to(folder.path) or folder.path.is_relative_to(path) for path in used
+    )
     if is_used or any(path.is_relative_to(folder.path) for path in others):
         return _unchangeable(folder)
     return folder
@@ -169,8 +191,12 @@ def _files_below(folder: Path) -> list[Path]:
     return [Path(parent, name) for parent, _, names in os.walk(folder) for name in sorted(names)]
 
 
-def ranges_of(models: Iterable[ModelWeights], smallest_embedded_nbytes: int | None) -> list[FileRange]:
-    """Everything of the models that could be equal to something: tensors, and files that are taken as a whole."""
+def ranges_of(
+    models: Iterable[ModelWeights], smallest_embedded_nbytes: int | None
+) -> list[FileRange]:
+    """Everything of the models that could be equal to something: tensors, and files that are taken
+    as a whole.
+    """
     ranges: list[FileRange] = []
     for model in models:
         ranges += [tensor.data for tensor in model.external]
@@ -189,7 +215,9 @@ def embedded_tensors(model: ModelWeights, smallest_nbytes: int | None) -> list[S
 def shareable_contents(
     model: ModelWeights, keys: Mapping[FileRange, ContentKey], smallest_embedded_nbytes: int | None
 ) -> dict[ContentKey, FileRange]:
-    """What of a model is worth sharing: content → where it has it (in a data file, if anywhere there)."""
+    """What of a model is worth sharing: content → where it has it (in a data file, if anywhere
+    there).
+    """
     found: dict[ContentKey, FileRange] = {}
     for tensor in (*model.external, *embedded_tensors(model, smallest_embedded_nbytes)):
         if tensor.data.path not in model.opaque and tensor.data.nbytes >= SMALLEST_SHARED_NBYTES:

@@ -1,4 +1,5 @@
-"""Which ranges of files hold the same bytes: by SHA-256 of what is read now, never by name or by a recorded digest.
+"""Which ranges of files hold the same bytes: by SHA-256 of what is read now, never by name or by a
+recorded digest.
 
 Only ranges whose length occurs more than once are read: the others equal nothing.
 """
@@ -12,17 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ortpkg.errors import ModelFileError, quoted
-from ortpkg.package.composed_file import FileRange
-from ortpkg.package.file_operations import open_regular
-from ortpkg.package.hashing import Progress, usable_cores
+from ortpkg.storage.composed_file import FileRange
+from ortpkg.storage.file_operations import open_regular
+from ortpkg.storage.hashing import Progress, usable_cores
 
 _CHUNK_NBYTES = 1024 * 1024
 
 ContentKey = str
-"""The same for two ranges if and only if they hold the same bytes (or are one and the same range)."""
+"""The same for two ranges if and only if they hold the same bytes (or are one and the same
+range).
+"""
 
 
-def read_contents(ranges: Iterable[FileRange], *, progress: Progress | None = None) -> Mapping[FileRange, ContentKey]:
+def read_contents(
+    ranges: Iterable[FileRange], *, progress: Progress | None = None
+) -> Mapping[FileRange, ContentKey]:
     """The key of each range. ModelFileError where a file cannot be read, or has become shorter.
 
     ``progress`` is told of each file once it is done.

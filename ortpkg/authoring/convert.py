@@ -1,7 +1,8 @@
 """convert: the same package in another generation of the format.
 
-Nothing is lost on the way: what the target has no key for is kept beside (``additional_metadata.ortpkg``), and comes
-back when the package is converted back. What the target cannot mean is refused, all of it at once.
+Nothing is lost on the way: what the target has no key for is kept beside
+(``additional_metadata.ortpkg``), and comes back when the package is converted back. What the target
+cannot mean is refused, all of it at once.
 """
 
 from __future__ import annotations
@@ -17,19 +18,25 @@ from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import checked_document
 from ortpkg.authoring.new_variant import Notify, check_names
 from ortpkg.authoring.package_documents import package_documents, without_forbidden_options
-from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, check_record, new_package
+from ortpkg.authoring.package_plan import (
+    PackagePlan,
+    change_of,
+    check_intact,
+    check_record,
+    new_package,
+)
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.package.digests import list_files
-from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.hashing import Progress
-from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import commit_change, create_package
+from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.package_info import PackageFormat, PackageInfo
-from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import commit_change, create_package
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +57,8 @@ def convert(
     Every file is re-hashed first. ``force`` leaves out what the target cannot mean.
 
     Raises:
-        AuthoringError: the target cannot mean all that the package states (each thing is named), it has that format
-            already, something is at ``output``, or the disk is full.
+        AuthoringError: the target cannot mean all that the package states (each thing is named), it
+            has that format already, something is at ``output``, or the disk is full.
         DigestMismatchError: a file is damaged.
         PackageError: ``root`` is no valid package.
         UsageError: an unknown format.
@@ -66,7 +73,13 @@ def convert(
         check_intact(source, notify=notify, progress=progress)
         plan = plan_conversion(open_package(source), form, force=force, notify=notify)
         with lock_package(target, on_wait=notify):
-            create_package(target, new_package(plan), overwrite=overwrite, operations=operations, progress=progress)
+            create_package(
+                target,
+                new_package(plan),
+                overwrite=overwrite,
+                operations=operations,
+                progress=progress,
+            )
             return open_written(target)
     with lock_package(source, on_wait=notify):
         check_record(source)
@@ -74,7 +87,9 @@ def convert(
         check_intact(source, notify=notify, progress=progress)
         package = open_package(source)
         if not (package.root / MANIFEST).is_file():
-            raise UsageError(f"{quoted(root)} is a component model on its own; make a new package of it (-o)")
+            raise UsageError(
+                f"{quoted(root)} is a component model on its own; make a new package of it (-o)"
+            )
         change = change_of(package.root, plan_conversion(package, form, force=force, notify=notify))
         if change is None:
             raise AuthoringError(f"{quoted(root)} is a {form} package already; nothing was changed")
@@ -82,30 +97,52 @@ def convert(
         return open_written(source)
 
 
-def plan_conversion(package: PackageInfo, form: PackageFormat, *, force: bool, notify: Notify) -> PackagePlan:
-    """The package in another format. AuthoringError where that cannot mean all of it, unless ``force``."""
+def plan_conversion(
+    package: PackageInfo, form: PackageFormat, *, force: bool, notify: Notify
+) -> PackagePlan:
+    """The package in another format.
+
+    AuthoringError where that cannot mean all of it, unless ``force``.
+    """
     if form is not PackageFormat.METADATA:
         check_names(package.components)
     lost = list(_lost(package, form))
     if lost and not force:
         listed = "; ".join(lost)
-        raise AuthoringError(f"a {form} package cannot say all of this (force leaves it out): {listed}")
+        raise AuthoringError(
+            f"a {form} package cannot say all of this (force leaves it out): {listed}"
+        )
     for each in lost:
         notify(f"left out: {each}")
     if len(package.components) > 1 and form is not PackageFormat.COMPONENT:
-        notify(f"onnxruntime 1.26 and 1.27 open packages with one component model; this has {len(package.components)}")
+        notify(
+            "onnxruntime 1.26 and 1.27 open packages with one component model; this has"
+            f" {len(package.components)}"
+        )
     description = PackageDescription(package, form)
-    entry = without_forbidden_options(description.entry) if form is not PackageFormat.METADATA else description.entry
+    entry = (
+        without_forbidden_options(description.entry)
+        if form is not PackageFormat.METADATA
+        else description.entry
+    )
     contents = package_documents(entry, form)
     if form is PackageFormat.METADATA and package.format is PackageFormat.UNIVERSAL:
-        contents = {MANIFEST: contents.pop(MANIFEST)} | contents  # metadata.json says both, until the manifest does not
+        contents = {
+            MANIFEST: contents.pop(MANIFEST)
+        } | contents  # metadata.json says both, until the manifest does not
     documents = {path: checked_document(value, path, form) for path, value in contents.items()}
     return PackagePlan(documents=documents, files=_files(package, description, documents))
 
 
-def _files(package: PackageInfo, description: PackageDescription, documents: dict[str, bytes]) -> dict[str, Path]:
+def _files(
+    package: PackageInfo, description: PackageDescription, documents: dict[str, bytes]
+) -> dict[str, Path]:
     """Every file that is no document, at the place that the layout gives it."""
-    moves = {place.moves: place.folder for place in description.places.values() if place.moves is not None}
+    moves = {
+        place.moves: place.folder
+        for place in description.places.values()
+        if place.moves is not None
+    }
     files = {}
     for path in list_files(package.root):
         source = package.root / path
@@ -116,7 +153,9 @@ def _files(package: PackageInfo, description: PackageDescription, documents: dic
     for place in description.places.values():
         files |= {f"{place.folder}/{path}": source for path, source in place.brings.items()}
     if clash := next((path for path in files if path in documents), None):
-        raise AuthoringError(f"{quoted(clash)} is a file of the package, where a document has to go; rename it")
+        raise AuthoringError(
+            f"{quoted(clash)} is a file of the package, where a document has to go; rename it"
+        )
     return files
 
 
@@ -128,6 +167,13 @@ def _lost(package: PackageInfo, form: PackageFormat) -> Iterator[str]:
             if form is not PackageFormat.METADATA:
                 for key in FORBIDDEN_SESSION_OPTIONS:
                     if key in variant.session_options:
-                        yield f"session option {quoted(key)} {what}, with which onnxruntime 1.31 refuses the package"
-            if form is PackageFormat.METADATA and variant.model_path is None and package.shared_assets:
+                        yield (
+                            f"session option {quoted(key)} {what}, with which onnxruntime 1.31"
+                            " refuses the package"
+                        )
+            if (
+                form is PackageFormat.METADATA
+                and variant.model_path is None
+                and package.shared_assets
+            ):
                 yield f"shared assets that the set of files {what} may refer to"

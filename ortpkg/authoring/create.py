@@ -1,11 +1,12 @@
 """Makes packages and changes them: create, init_package, add_variant, remove_variant.
 
-Each function plans first (reads, compares, refuses) and writes afterwards, through ``package.transaction``: whatever
-goes wrong, there is the old package or the new one. All of them wait for another command that changes the same package.
+Each function plans first (reads, compares, refuses) and writes afterwards, through
+``package.transaction``: whatever goes wrong, there is the old package or the new one. All of them
+wait for another command that changes the same package.
 
-Parameters that all share: ``progress`` is called with (file, bytes done, bytes in total) while files are copied;
-``notify`` is told warnings and what is waited for, a sentence each (left out, they are logged); ``operations`` is how
-the disk is changed, which tests replace to fail.
+Parameters that all share: ``progress`` is called with (file, bytes done, bytes in total) while
+files are copied; ``notify`` is told warnings and what is waited for, a sentence each (left out,
+they are logged); ``operations`` is how the disk is changed, which tests replace to fail.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from pathlib import Path
 
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.asset_sharing import check_can_have_assets
-from ortpkg.authoring.component_choice import DEFAULT_COMPONENT, component_of, component_to_extend, say_what_is_new
+from ortpkg.authoring.component_choice import (
+    DEFAULT_COMPONENT,
+    component_of,
+    component_to_extend,
+    say_what_is_new,
+)
 from ortpkg.authoring.dedup import DedupReport, carry_out_assets
 from ortpkg.authoring.document_edits import (
     adding_variant,
@@ -30,7 +36,13 @@ from ortpkg.authoring.document_edits import (
 )
 from ortpkg.authoring.joining import join_variant
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
+from ortpkg.authoring.new_variant import (
+    NewVariant,
+    Notify,
+    PreparedVariant,
+    check_new_name,
+    prepare_variants,
+)
 from ortpkg.authoring.overall_values import overall_values_after
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
 from ortpkg.authoring.sharing_plan import SharedLayout
@@ -40,15 +52,20 @@ from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import (
+    DocumentChange,
+    PackageChange,
+    commit_change,
+    create_package,
+)
+from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.hashing import Progress
-from ortpkg.package.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
-from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
 
 _PACKAGE_SUFFIX = ".ortpackage"
 
@@ -67,12 +84,15 @@ def init_package(
 ) -> PackageInfo:
     """Makes a package without component models at ``root``; :func:`add_variant` fills it.
 
-    ``name`` defaults to the directory's name without ``.ortpackage``; ``form`` is as for :func:`create`. AuthoringError
-    where something is at ``root`` already (an empty directory is fine; so is a package, with ``overwrite``).
+    ``name`` defaults to the directory's name without ``.ortpackage``; ``form`` is as for
+    :func:`create`. AuthoringError where something is at ``root`` already (an empty directory is
+    fine; so is a package, with ``overwrite``).
     """
     target = _absolute(root)
     change = PackageChange(
-        documents=new_documents(name=_package_name(target, name), version=version, form=parse_format(form)),
+        documents=new_documents(
+            name=_package_name(target, name), version=version, form=parse_format(form)
+        ),
         new_directories={},
     )
     with lock_package(target, on_wait=notify):
@@ -95,15 +115,16 @@ def create(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Makes a whole package with one component model from ``models``, one variant each, in their order.
+    """Makes a whole package with one component model from ``models``, one variant each, in their
+    order.
 
-    ``form`` is the generation of the format: "universal" (the default) is opened by onnxruntime 1.26 to 1.31,
-    "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg. ``overwrite`` replaces a package
-    that is at ``root`` already, in one step.
+    ``form`` is the generation of the format: "universal" (the default) is opened by onnxruntime
+    1.26 to 1.31, "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg.
+    ``overwrite`` replaces a package that is at ``root`` already, in one step.
 
     Raises:
-        AuthoringError: something is at ``root`` already, a name is taken or not portable, the models differ in inputs
-            or outputs (unless ``force``), or the disk is full.
+        AuthoringError: something is at ``root`` already, a name is taken or not portable, the
+            models differ in inputs or outputs (unless ``force``), or the disk is full.
         ModelError: a model file is missing or wrong.
         UsageError: no model was given, or an unknown device or format.
     """
@@ -111,7 +132,9 @@ def create(
     target = _absolute(root)
     form = parse_format(form)
     if not models:
-        raise UsageError("no model was given: name at least one, or make an empty package with init")
+        raise UsageError(
+            "no model was given: name at least one, or make an empty package with init"
+        )
     check_new_name("component", component, ())
     prepared = prepare_variants(models, notify)
     _check_agreement(prepared, force, notify)
@@ -128,7 +151,9 @@ def create(
     directories = {f"{MODELS}/{component}/{each.name}": each.files.sources for each in prepared}
     with lock_package(target, on_wait=notify):
         change = PackageChange(documents=documents, new_directories=directories)
-        create_package(target, change, overwrite=overwrite, operations=operations, progress=progress)
+        create_package(
+            target, change, overwrite=overwrite, operations=operations, progress=progress
+        )
         return open_written(target)
 
 
@@ -151,22 +176,24 @@ def add_variant(
     on_note: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Copies a model file (with its data files) or folder into the package, as a variant of ``component``.
+    """Copies a model file (with its data files) or folder into the package, as a variant of
+    ``component``.
 
-    ``component`` may be left out where there is but one, or none yet: then "model" is made. A further one is made only
-    where it is named, which ``notify`` is told.
+    ``component`` may be left out where there is but one, or none yet: then "model" is made. A
+    further one is made only where it is named, which ``notify`` is told.
 
-    Only the component's metadata.json changes, and digests.json; manifest.json does when the component is new.
-    What the flags leave open comes from the model's own metadata; see :class:`NewVariant`.
+    Only the component's metadata.json changes, and digests.json; manifest.json does when the
+    component is new. What the flags leave open comes from the model's own metadata; see
+    :class:`NewVariant`.
 
-    With ``share_weights``, external data that a variant of the component has already is not copied: the model joins
-    that one's folder (``joining.py``). ``on_note`` (left out: ``notify``) is told how many bytes that saved, ``notify``
-    why none. "shared-assets"
-    instead of True makes a shared asset of it (:func:`~ortpkg.authoring.dedup.dedup`), once the variant is there.
+    With ``share_weights``, external data that a variant of the component has already is not copied:
+    the model joins that one's folder (``joining.py``). ``on_note`` (left out: ``notify``) is told
+    how many bytes that saved, ``notify`` why none. "shared-assets" instead of True makes a shared
+    asset of it (:func:`~ortpkg.authoring.dedup.dedup`), once the variant is there.
 
     Raises:
-        AuthoringError: the variant's name is taken or not portable, its inputs or outputs differ from its siblings'
-            (unless ``force``), a file is no plain file, or the disk is full.
+        AuthoringError: the variant's name is taken or not portable, its inputs or outputs differ
+            from its siblings' (unless ``force``), a file is no plain file, or the disk is full.
         ModelError: the model file, or a file that it names, is missing or wrong.
         UnknownComponentError: no component was named where there are several.
         UsageError: an unknown device.
@@ -199,12 +226,20 @@ def add_variant(
         commit = partial(commit_change, target, operations=operations, progress=progress)
         existing = package.component(extended) if share_weights is True else None
         if existing is None or not join_variant(
-            package, existing, prepared, commit=commit, notify=notify, on_note=on_note, progress=progress
+            package,
+            existing,
+            prepared,
+            commit=commit,
+            notify=notify,
+            on_note=on_note,
+            progress=progress,
         ):
             commit(change)
         if share_weights == SharedLayout.SHARED_ASSETS:
             added = (extended, prepared.name)
-            report = carry_out_assets(open_package(target), only=[added], operations=operations, progress=progress)
+            report = carry_out_assets(
+                open_package(target), only=[added], operations=operations, progress=progress
+            )
             (on_note if report.moved else notify)(_told_of_assets(report, prepared.name))
         return open_written(target)
 
@@ -219,12 +254,15 @@ def remove_variant(
 ) -> PackageInfo:
     """Takes a variant and its files out of the package; files that another variant uses stay.
 
-    The last variant of a component takes the component along, since one without variants cannot be run; a package that
-    loses its only component is as :func:`init_package` leaves it. ``component`` may be left out where there is but one.
+    The last variant of a component takes the component along, since one without variants cannot be
+    run; a package that loses its only component is as :func:`init_package` leaves it. ``component``
+    may be left out where there is but one.
 
     Raises:
-        UnknownComponentError: no such component or variant, or none was named where there are several.
-        AuthoringError: the component would go, but pipeline.json or samples.json uses it; or the disk is full.
+        UnknownComponentError: no such component or variant, or none was named where there are
+            several.
+        AuthoringError: the component would go, but pipeline.json or samples.json uses it; or the
+            disk is full.
         PackageError: ``root`` is no valid package.
         PackageBusyError: another command does not finish changing it.
     """
@@ -239,11 +277,15 @@ def remove_variant(
 
 
 def _check_can_share(package: PackageInfo, share_weights: bool | str) -> None:
-    """UsageError for a value that is none of :func:`add_variant`'s, or where the package can have no shared assets."""
+    """UsageError for a value that is none of :func:`add_variant`'s, or where the package can have
+    no shared assets.
+    """
     if share_weights == SharedLayout.SHARED_ASSETS:
         check_can_have_assets(package)
     elif not isinstance(share_weights, bool):
-        raise UsageError(f"share_weights is {quoted(share_weights)}; True, False or 'shared-assets' was expected")
+        raise UsageError(
+            f"share_weights is {quoted(share_weights)}; True, False or 'shared-assets' was expected"
+        )
 
 
 def _told_of_assets(report: DedupReport, variant: str) -> str:
@@ -267,7 +309,9 @@ def _adding(
     siblings = () if existing is None else existing.variants
     _warn_of_missing_ep([prepared], package.format, notify, siblings=siblings)
     signature = prepared.files.facts.signature if prepared.files.facts else None
-    overall = overall_values_after(package, joining={component: signature}) if existing is None else None
+    overall = (
+        overall_values_after(package, joining={component: signature}) if existing is None else None
+    )
     if existing is None and package.components:
         say_what_is_new(package, component, notify)
     return PackageChange(
@@ -282,18 +326,26 @@ def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> P
         known = [each.name for each in component.variants]
         listed = ", ".join(map(quoted, known)) or "none"
         message = f"component model {quoted(component.name)} has no variant {quoted(variant)}"
-        raise UnknownComponentError(f"{message}{did_you_mean(variant, known)}; it has {listed}", known=known)
+        raise UnknownComponentError(
+            f"{message}{did_you_mean(variant, known)}; it has {listed}", known=known
+        )
     if len(component.variants) > 1:
         documents: Sequence[DocumentChange] = removing_variant(package, component, variant)
         removes = files_of_variant(package, found)
         used = option_places(found)
-        assets = {uri: path for uri, path in unused_assets(package, documents, removes).items() if path in used}
+        assets = {
+            uri: path
+            for uri, path in unused_assets(package, documents, removes).items()
+            if path in used
+        }
         documents = without_assets(package, documents, assets)
         removes += tuple(path.relative_to(package.root).as_posix() for path in assets.values())
         return PackageChange(documents=tuple(documents), new_directories={}, removes=removes)
     check_component_is_free(package, component.name)
     return PackageChange(
-        documents=removing_component(package, component.name, overall_values_after(package, leaving=component.name)),
+        documents=removing_component(
+            package, component.name, overall_values_after(package, leaving=component.name)
+        ),
         new_directories={},
         removes=files_of_component(package, component),
     )
@@ -305,7 +357,9 @@ def _check_agreement(
     notify: Notify,
     siblings: Sequence[tuple[str, ModelSignature]] = (),
 ) -> None:
-    """Compares each variant with ``siblings`` and with those before it; ``force`` makes a warning of a refusal."""
+    """Compares each variant with ``siblings`` and with those before it; ``force`` makes a warning
+    of a refusal.
+    """
     seen = list(siblings)
     for variant in prepared:
         if variant.files.facts is None:
@@ -313,7 +367,10 @@ def _check_agreement(
         ours = variant.files.facts.signature
         for name, theirs in seen:
             if found := differences(ours, theirs):
-                message = f"variant {quoted(variant.name)} cannot stand for {quoted(name)}: {'; '.join(found)}"
+                message = (
+                    f"variant {quoted(variant.name)} cannot stand for {quoted(name)}:"
+                    f" {'; '.join(found)}"
+                )
                 if not force:
                     raise AuthoringError(f"{message} (force adds it nevertheless)")
                 notify(message)
@@ -328,26 +385,42 @@ def _warn_of_fixed_dimensions(
     for other, theirs in siblings:
         found = [] if differences(ours, theirs) else fixed_dimension_differences(ours, theirs)
         for difference in found:
-            notify(f"variant {quoted(name)} differs from {quoted(other)}: {difference}; no feed suits both")
+            notify(
+                f"variant {quoted(name)} differs from {quoted(other)}: {difference}; no feed suits"
+                " both"
+            )
         if found:
             return
 
 
 def _warn_of_missing_ep(
-    prepared: Sequence[PreparedVariant], form: PackageFormat, notify: Notify, *, siblings: Sequence[VariantInfo] = ()
+    prepared: Sequence[PreparedVariant],
+    form: PackageFormat,
+    notify: Notify,
+    *,
+    siblings: Sequence[VariantInfo] = (),
 ) -> None:
-    """Says which variants ortpkg selects for any EP, and onnxruntime for none: its component rules have no wildcard."""
+    """Says which variants ortpkg selects for any EP, and onnxruntime for none: its component rules
+    have no wildcard.
+    """
     names = [each.name for each in prepared if each.entry.constraints.ep is None]
     if names and form is not PackageFormat.METADATA:
         listed = ", ".join(map(quoted, names))
         plural = "variants" if len(names) > 1 else "variant"
-        is_alone = len(names) == len(prepared) and all(each.constraints.ep is None for each in siblings)
+        is_alone = len(names) == len(prepared) and all(
+            each.constraints.ep is None for each in siblings
+        )
         alone = "; one for the CPU (--cpu MODEL) beside it would be selected" if is_alone else ""
-        notify(f"onnxruntime 1.28 and later never select the {plural} {listed}, since no ep is named{alone}")
+        notify(
+            f"onnxruntime 1.28 and later never select the {plural} {listed}, since no ep is"
+            f" named{alone}"
+        )
 
 
 def _signatures(component: ComponentInfo, notify: Notify) -> list[tuple[str, ModelSignature]]:
-    """What the component's variants take and give; a damaged one cannot be compared with, which is said."""
+    """What the component's variants take and give; a damaged one cannot be compared with, which is
+    said.
+    """
     found = []
     for variant in component.variants:
         if variant.model_path is None:
@@ -355,21 +428,27 @@ def _signatures(component: ComponentInfo, notify: Notify) -> list[tuple[str, Mod
         try:
             found.append((variant.name, read_model_facts(variant.model_path).signature))
         except ModelError as error:
-            notify(f"inputs and outputs were not compared with variant {quoted(variant.name)}: {error}")
+            notify(
+                f"inputs and outputs were not compared with variant {quoted(variant.name)}: {error}"
+            )
     return found
 
 
 def _check_is_outside(root: Path, model: Path) -> None:
     """A folder that holds the package would be copied into itself."""
     if model.is_dir() and root.resolve().is_relative_to(model.resolve()):
-        raise AuthoringError(f"{quoted(model)} holds the package itself: pass the folder of one variant")
+        raise AuthoringError(
+            f"{quoted(model)} holds the package itself: pass the folder of one variant"
+        )
 
 
 def parse_format(form: str) -> PackageFormat:
     """The format of that name. UsageError for another one."""
     known = [each.value for each in PackageFormat]
     if form not in known:
-        raise UsageError(f"format {quoted(form)} is none of {', '.join(known)}{did_you_mean(form, known)}")
+        raise UsageError(
+            f"format {quoted(form)} is none of {', '.join(known)}{did_you_mean(form, known)}"
+        )
     return PackageFormat(form)
 
 

@@ -1,7 +1,8 @@
-"""``dedup``: weights that several variants of a component have are stored once, in a folder that they share.
+"""``dedup``: weights that several variants of a component have are stored once, in a folder that
+they share.
 
-Planned first (``sharing_plan.py``), then carried out through ``package.transaction``: whatever goes wrong, there is the
-old package or the new one.
+Planned first (``sharing_plan.py``), then carried out through ``package.transaction``: whatever goes
+wrong, there is the old package or the new one.
 """
 
 from __future__ import annotations
@@ -17,26 +18,34 @@ from pathlib import Path
 from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
-from ortpkg.authoring.sharing_plan import ComponentPlan, SharedLayout, SharingGroup, SharingOptions, plan_component
+from ortpkg.authoring.sharing_plan import (
+    ComponentPlan,
+    SharedLayout,
+    SharingGroup,
+    SharingOptions,
+    plan_component,
+)
 from ortpkg.authoring.variant_places import ComponentDocument, DocumentEdits
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
-from ortpkg.package.composed_file import ComposedFile
-from ortpkg.package.digests import list_files, read_digests
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.hashing import Progress, hash_files
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
+from ortpkg.package.integrity.digests import list_files, read_digests
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
-from ortpkg.package.package_lock import lock_package
-from ortpkg.package.path_resolver import is_link
+from ortpkg.package.paths.path_resolver import is_link
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import PackageChange, commit_change, planned_files
+from ortpkg.storage.composed_file import ComposedFile
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress, hash_files
+from ortpkg.storage.package_lock import lock_package
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedVariant:
-    """A variant whose model came to lie in another place; paths are relative to the package root, with ``/``."""
+    """A variant whose model came to lie in another place; paths are relative to the package root,
+    with ``/``.
+    """
 
     component: str
     variant: str
@@ -46,7 +55,9 @@ class SharedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutVariant:
-    """A variant that has weights in common with another one, but could not share them; ``reason`` says why."""
+    """A variant that has weights in common with another one, but could not share them; ``reason``
+    says why.
+    """
 
     component: str
     variant: str
@@ -89,28 +100,32 @@ def dedup(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> DedupReport:
-    """Stores weights that several variants of a component have once. Nothing to save: nothing is changed.
+    """Stores weights that several variants of a component have once.
 
-    Equal is what has the same bytes, whatever it is called and however it is packed: data files, and tensors of 1 KiB
-    and more in data files. Models that share lie in one folder, beside the data, so that each loads by its path alone
-    in every runtime.
+    Nothing to save: nothing is changed.
+
+    Equal is what has the same bytes, whatever it is called and however it is packed: data files,
+    and tensors of 1 KiB and more in data files. Models that share lie in one folder, beside the
+    data, so that each loads by its path alone in every runtime.
 
     Args:
         root: the package.
-        layout: "common-directory"; "shared-weights": what is shared lies in ``shared_weights/<SHA-256>/model.data`` in
-            the component's folder, ``models/<component>/``, with the models that share beside; or "shared-assets": in
-            ``shared_assets/sha256-<hex>/`` of a package of the component generation, for variants that have all their
-            weights in common. Such models need the session option that the package states for them, and do not load by
-            their path alone.
-        externalize_nbytes: weights of that size and more in the ONNX files themselves (at least 1024) are shared too.
+        layout: "common-directory"; "shared-weights": what is shared lies in
+            ``shared_weights/<SHA-256>/model.data`` in the component's folder,
+            ``models/<component>/``, with the models that share beside; or "shared-assets": in
+            ``shared_assets/sha256-<hex>/`` of a package of the component generation, for variants
+            that have all their weights in common. Such models need the session option that the
+            package states for them, and do not load by their path alone.
+        externalize_nbytes: weights of that size and more in the ONNX files themselves (at least
+            1024) are shared too.
         dry_run: only say what would be done.
         progress: called with (file, bytes done, bytes in total) while files are read and copied.
         notify: told what is waited for, a sentence each; left out, it is logged.
         operations: how the disk is changed.
 
     Raises:
-        UsageError: another layout, or ``externalize_nbytes`` below 1024 (such tensors may be shapes that are needed
-            when a model is loaded).
+        UsageError: another layout, or ``externalize_nbytes`` below 1024 (such tensors may be shapes
+            that are needed when a model is loaded).
         ModelError: a variant's model or data is damaged.
         DigestMismatchError: a file that would be taken apart is not as digests.json records it.
         AuthoringError: the package holds symbolic links, or the disk is full.
@@ -123,7 +138,9 @@ def dedup(
     if options.layout is SharedLayout.SHARED_ASSETS:
         if externalize_nbytes is not None:
             raise UsageError("weights in the ONNX files themselves cannot become shared assets")
-        return _share_as_assets(target, dry_run=dry_run, progress=progress, notify=notify, operations=operations)
+        return _share_as_assets(
+            target, dry_run=dry_run, progress=progress, notify=notify, operations=operations
+        )
     if dry_run:
         return _Deduplication(package, options, progress).plan_all()
     with lock_package(target, on_wait=notify or logger.warning):
@@ -142,10 +159,14 @@ def _share_as_assets(
     if dry_run:
         package = open_package(root)
         check_no_links(package)
-        return replace(asset_report(package, plan_assets(package, progress=progress)), is_dry_run=True)
+        return replace(
+            asset_report(package, plan_assets(package, progress=progress)), is_dry_run=True
+        )
     with lock_package(root, on_wait=notify or logger.warning):
         recover(root, operations=operations)
-        return carry_out_assets(open_package(root), operations=operations, progress=progress, notify=notify)
+        return carry_out_assets(
+            open_package(root), operations=operations, progress=progress, notify=notify
+        )
 
 
 def carry_out_assets(
@@ -156,7 +177,8 @@ def carry_out_assets(
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> DedupReport:
-    """Moves weights that variants have in common into shared assets; ``only``: those shared with one of these.
+    """Moves weights that variants have in common into shared assets; ``only``: those shared with
+    one of these.
 
     The caller holds the package's lock. Errors as :func:`dedup`.
     """
@@ -165,14 +187,20 @@ def carry_out_assets(
     verify_recorded(package, plan.read, progress)
     edits = DocumentEdits(package)
     for component in package.components:
-        places = {variant: place for (name, variant), place in plan.places.items() if name == component.name}
+        places = {
+            variant: place
+            for (name, variant), place in plan.places.items()
+            if name == component.name
+        }
         if places:
             edits.edit(component, partial(ComponentDocument.change, places=places))
     if changes := edits.changes():
         change = PackageChange(
             documents=tuple(changes.values()),
             new_directories={},
-            new_files={_relative(path, package.root): content for path, content in plan.new_files.items()},
+            new_files={
+                _relative(path, package.root): content for path, content in plan.new_files.items()
+            },
             removes=tuple(_relative(path, package.root) for path in plan.removed),
         )
         _foretell(asset_report(package, plan), change, operations, notify)
@@ -209,8 +237,8 @@ def _checked_options(layout: str, externalize_nbytes: int | None) -> SharingOpti
         raise UsageError(f"the layout {quoted(layout)} is none of {', '.join(known)}")
     if externalize_nbytes is not None and externalize_nbytes < SMALLEST_SHARED_NBYTES:
         raise UsageError(
-            f"weights below {SMALLEST_SHARED_NBYTES} bytes stay in the model, {externalize_nbytes} was given: they may "
-            "be shapes that are needed when it is loaded"
+            f"weights below {SMALLEST_SHARED_NBYTES} bytes stay in the model, {externalize_nbytes}"
+            " was given: they may be shapes that are needed when it is loaded"
         )
     return SharingOptions(layout=SharedLayout(layout), smallest_embedded_nbytes=externalize_nbytes)
 
@@ -218,7 +246,9 @@ def _checked_options(layout: str, externalize_nbytes: int | None) -> SharingOpti
 class _Deduplication:
     """One run over a package; gathers the report."""
 
-    def __init__(self, package: PackageInfo, options: SharingOptions, progress: Progress | None) -> None:
+    def __init__(
+        self, package: PackageInfo, options: SharingOptions, progress: Progress | None
+    ) -> None:
         check_no_links(package)
         self._package = package
         self._options = options
@@ -234,18 +264,23 @@ class _Deduplication:
 
     def plan_all(self) -> DedupReport:
         for component in self._package.components:
-            self._record(plan_component(self._package, component, self._options, progress=self._progress))
+            self._record(
+                plan_component(self._package, component, self._options, progress=self._progress)
+            )
         return self._report(is_dry_run=True)
 
     def carry_out(self, operations: FileOperations | None, notify: Notify | None) -> DedupReport:
         for component in self._package.components:
-            # The plan keeps model files mapped, which Windows could not delete then: it is gone before any commit.
+            # The plan keeps model files mapped, which Windows could not delete then: it is gone
+            # before any commit.
             self._plan(component)
         changes = list(self._changes())
         if changes:  # the last one has all that the first, which only names models, has
             _foretell(self._report(is_dry_run=False), changes[-1], operations, notify)
         for change in changes:
-            commit_change(self._package.root, change, operations=operations, progress=self._progress)
+            commit_change(
+                self._package.root, change, operations=operations, progress=self._progress
+            )
         return self._report(is_dry_run=False)
 
     def _plan(self, component: ComponentInfo) -> None:
@@ -267,14 +302,17 @@ class _Deduplication:
                 self._new_files[_relative(group.host.path / location, root)] = content
 
     def _changes(self) -> Iterator[PackageChange]:
-        """Naming models that are found without a name, where there are any; then everything else."""
+        """Naming models that are found without a name, where there are any; then everything
+        else.
+        """
         named = self._named.changes()
         if named:
             yield PackageChange(documents=tuple(named.values()), new_directories={})
         moved = self._moving.changes()
         if moved:
             documents = (
-                replace(change, before=named[path].after) if path in named else change for path, change in moved.items()
+                replace(change, before=named[path].after) if path in named else change
+                for path, change in moved.items()
             )
             yield PackageChange(
                 documents=tuple(documents),
@@ -299,7 +337,9 @@ class _Deduplication:
                 )
             elif variant.name in plan.left_out:
                 reason = plan.left_out[variant.name]
-                self._left_out.append(LeftOutVariant(component=component.name, variant=variant.name, reason=reason))
+                self._left_out.append(
+                    LeftOutVariant(component=component.name, variant=variant.name, reason=reason)
+                )
         for group in plan.groups:
             self._removed |= {_relative(path, root): nbytes for path, nbytes in group.freed.items()}
             self._added |= {
@@ -319,7 +359,10 @@ class _Deduplication:
 
 
 def _foretell(
-    report: DedupReport, change: PackageChange, operations: FileOperations | None, notify: Notify | None
+    report: DedupReport,
+    change: PackageChange,
+    operations: FileOperations | None,
+    notify: Notify | None,
 ) -> None:
     """In a rehearsal, which this ends: says what no list of files tells."""
     if operations is None or operations.are_real:
@@ -331,16 +374,20 @@ def _foretell(
 
 
 def check_no_links(package: PackageInfo) -> None:
-    """AuthoringError where the package holds a link: what leads to a file that is to go cannot be known then."""
+    """AuthoringError where the package holds a link: what leads to a file that is to go cannot be
+    known then.
+    """
     for name in list_files(package.root):
         if is_link((package.root / name).lstat()):
             raise AuthoringError(
-                f"{quoted(name)} is a symbolic link: weights are shared only in packages of plain files"
+                f"{quoted(name)} is a symbolic link: weights are shared only in packages of plain"
+                " files"
             )
 
 
 def verify_recorded(package: PackageInfo, paths: Iterable[Path], progress: Progress | None) -> None:
-    """Compares files with digests.json before they are taken apart, so that damage is not recorded as if it were good.
+    """Compares files with digests.json before they are taken apart, so that damage is not recorded
+    as if it were good.
 
     DigestMismatchError for the first that differs; a file that is not recorded is as it is.
     """
@@ -351,11 +398,14 @@ def verify_recorded(package: PackageInfo, paths: Iterable[Path], progress: Progr
     known = {name: path for name, path in names.items() if name in recorded.files}
     for name, found in hash_files(known, progress=progress).items():
         if isinstance(found, OSError):
-            raise AuthoringError(f"cannot read {quoted(name)}: {quoted(found.strerror or found)}") from found
+            raise AuthoringError(
+                f"cannot read {quoted(name)}: {quoted(found.strerror or found)}"
+            ) from found
         expected = recorded.files[name].digests
         if found.digest.sha256 not in expected:
             raise DigestMismatchError(
-                f"{quoted(name)} is not as digests.json records it: its weights are not shared; see ortpkg verify",
+                f"{quoted(name)} is not as digests.json records it: its weights are not shared; see"
+                " ortpkg verify",
                 file=name,
                 expected=expected[-1],
                 actual=found.digest.sha256,
@@ -364,7 +414,11 @@ def verify_recorded(package: PackageInfo, paths: Iterable[Path], progress: Progr
 
 
 def _files_read(groups: Iterable[SharingGroup]) -> list[Path]:
-    return list(dict.fromkeys(path for group in groups for _, joined in group.joined for path in joined.model.files))
+    return list(
+        dict.fromkeys(
+            path for group in groups for _, joined in group.joined for path in joined.model.files
+        )
+    )
 
 
 def _relative(path: Path, root: Path) -> str:

@@ -1,7 +1,8 @@
-"""What a package's documents state, whatever their format: :class:`PackageInfo` and its raw JSON to ``PackageEntry``.
+"""What a package's documents state, whatever their format: :class:`PackageInfo` and its raw JSON to
+``PackageEntry``.
 
-The inverse of :mod:`ortpkg.authoring.package_documents`. Keys that nobody knows are kept, since another program may;
-where files move to is the business of :mod:`ortpkg.authoring.variant_layout`.
+The inverse of :mod:`ortpkg.authoring.package_documents`. Keys that nobody knows are kept, since
+another program may; where files move to is the business of :mod:`ortpkg.authoring.variant_layout`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import Any
 from ortpkg.authoring.package_documents import ComponentEntry, PackageEntry
 from ortpkg.authoring.variant_entry import CONSTRAINTS, VariantEntry
 from ortpkg.authoring.variant_layout import VariantPlace, place_variants
-from ortpkg.package.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
-from ortpkg.package.documents import parse_document
-from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
+from ortpkg.package.documents.json_documents import parse_document
+from ortpkg.package.formats.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
+from ortpkg.package.formats.metadata_format import MANIFEST, sanitize_model_id
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.metadata_format import MANIFEST, sanitize_model_id
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
 _KNOWN_IN_MANIFEST = frozenset(
@@ -33,7 +34,14 @@ _KNOWN_IN_MANIFEST = frozenset(
     }
 )
 _KNOWN_IN_METADATA = frozenset(
-    {"component_model_name", "component_name", "model_variants", "variants", "metadata", "additional_metadata"}
+    {
+        "component_model_name",
+        "component_name",
+        "model_variants",
+        "variants",
+        "metadata",
+        "additional_metadata",
+    }
 )
 _KNOWN_IN_METADATA_VARIANT = frozenset(
     {
@@ -61,7 +69,10 @@ class PackageDescription:
     """
 
     def __init__(self, package: PackageInfo, form: PackageFormat) -> None:
-        """Describes ``package`` for a target of the format ``form``. AuthoringError as :func:`place_variants`."""
+        """Describes ``package`` for a target of the format ``form``.
+
+        AuthoringError as :func:`place_variants`.
+        """
         self._package = package
         self._raw: dict[str, dict[str, Any]] = {}
         self._has_manifest = (package.root / MANIFEST).is_file()
@@ -74,12 +85,16 @@ class PackageDescription:
         manifest = self._document(MANIFEST) if self._has_manifest else {}
         facts = _facts(manifest) if package.format is PackageFormat.COMPONENT else EMPTY
         values = facts if package.format is PackageFormat.COMPONENT else manifest
-        known = _KNOWN_IN_MANIFEST | ({"inputs", "outputs"} if package.format is not PackageFormat.COMPONENT else set())
+        known = _KNOWN_IN_MANIFEST | (
+            {"inputs", "outputs"} if package.format is not PackageFormat.COMPONENT else set()
+        )
         return PackageEntry(
             name=package.name,
             version=package.version,
             description=package.description,
-            components={each.name: self._component(each) for each in self._in_manifest_order(manifest)},
+            components={
+                each.name: self._component(each) for each in self._in_manifest_order(manifest)
+            },
             inputs=tuple(values.get("inputs", ())),
             outputs=tuple(values.get("outputs", ())),
             additional_metadata=_opaque(manifest, facts),
@@ -88,9 +103,14 @@ class PackageDescription:
 
     def _in_manifest_order(self, manifest: Mapping[str, Any]) -> list[ComponentInfo]:
         """As declared; ``PackageInfo`` has the pipeline's order, which pipeline.json keeps."""
-        declared = manifest.get("components" if self._package.format is PackageFormat.COMPONENT else "component_models")
+        declared = manifest.get(
+            "components" if self._package.format is PackageFormat.COMPONENT else "component_models"
+        )
         order = list(declared or sorted(each.name for each in self._package.components))
-        return sorted(self._package.components, key=lambda each: order.index(each.name) if each.name in order else 0)
+        return sorted(
+            self._package.components,
+            key=lambda each: order.index(each.name) if each.name in order else 0,
+        )
 
     def _component(self, component: ComponentInfo) -> ComponentEntry:
         bodies = list(self._component_bodies(component))
@@ -100,15 +120,24 @@ class PackageDescription:
         list_key = "variants" if is_component else "model_variants"
         others: dict[str, Any] = {}
         for body in bodies if is_component else bodies[:1]:
-            others = _others(body, COMPONENT_KEYS if is_component else _KNOWN_IN_METADATA, facts) | others
+            others = (
+                _others(body, COMPONENT_KEYS if is_component else _KNOWN_IN_METADATA, facts)
+                | others
+            )
         newer: Mapping[str, Any] = next(
             (body["variants"] for body in bodies if isinstance(body.get("variants"), dict)), {}
         )
         variants = {
             variant.name: self._variant(
                 variant,
-                [found[variant.name] for body in bodies if variant.name in (found := body.get(list_key, {}))],
-                newer.get(variant.name, {}) if self._package.format is not PackageFormat.METADATA else {},
+                [
+                    found[variant.name]
+                    for body in bodies
+                    if variant.name in (found := body.get(list_key, {}))
+                ],
+                newer.get(variant.name, {})
+                if self._package.format is not PackageFormat.METADATA
+                else {},
             )
             for variant in component.variants
         }
@@ -139,7 +168,9 @@ class PackageDescription:
         if relative != component.source.document:
             yield self._document(relative)
 
-    def _variant(self, variant: VariantInfo, bodies: list[Mapping[str, Any]], newer: Mapping[str, Any]) -> VariantEntry:
+    def _variant(
+        self, variant: VariantInfo, bodies: list[Mapping[str, Any]], newer: Mapping[str, Any]
+    ) -> VariantEntry:
         is_component = self._package.format is PackageFormat.COMPONENT
         place = self.places[variant.component_name, variant.name]
         facts = _facts(newer) if is_component else EMPTY
@@ -153,9 +184,13 @@ class PackageDescription:
             session_options = ort.get("session_options", EMPTY) or session_options
             provider_options = ort.get("provider_options", EMPTY) or provider_options
         if place.brings:  # the weights lie beside the model from now on
-            session_options = {k: v for k, v in session_options.items() if k != EXTERNAL_INITIALIZERS_FOLDER}
+            session_options = {
+                k: v for k, v in session_options.items() if k != EXTERNAL_INITIALIZERS_FOLDER
+            }
         return VariantEntry(
-            model_file=place.model_file if place.brings else ort.get("model_file", place.model_file),
+            model_file=place.model_file
+            if place.brings
+            else ort.get("model_file", place.model_file),
             constraints=variant.constraints,
             other_constraints=_other_constraints(
                 [*(body.get("constraints") for body in bodies), facts.get("constraints")]
@@ -164,7 +199,9 @@ class PackageDescription:
             provider_options=provider_options,
             metadata=variant.metadata,
             model_id=_model_id(bodies, place),
-            additional_metadata=_opaque(newer, facts) if is_component else variant.additional_metadata,
+            additional_metadata=_opaque(newer, facts)
+            if is_component
+            else variant.additional_metadata,
             executor_info=_executor_info(newer or (bodies[0] if bodies else {})),
             ort_payload={key: value for key, value in ort.items() if key not in _KNOWN_IN_ORT},
             other_keys=other_keys,
@@ -172,7 +209,9 @@ class PackageDescription:
 
     def _document(self, path: str) -> dict[str, Any]:
         if path not in self._raw:
-            self._raw[path] = parse_document((self._package.root / path).read_bytes(), document=path)
+            self._raw[path] = parse_document(
+                (self._package.root / path).read_bytes(), document=path
+            )
             if path not in self.documents:
                 self.documents.append(path)
         return self._raw[path]
@@ -192,11 +231,17 @@ def _other_constraints(stated: Iterable[Any]) -> dict[str, Any]:
 def _executor_info(body: Mapping[str, Any]) -> dict[str, Any]:
     """What executors other than onnxruntime need, as it is written."""
     declared = body.get("executor_info")
-    return {key: value for key, value in declared.items() if key != ORT} if isinstance(declared, dict) else {}
+    return (
+        {key: value for key, value in declared.items() if key != ORT}
+        if isinstance(declared, dict)
+        else {}
+    )
 
 
 def _model_id(bodies: list[Mapping[str, Any]], place: VariantPlace) -> str | None:
-    """What names the variant's folder, where it is not the variant's name: as it was written, if that still does."""
+    """What names the variant's folder, where it is not the variant's name: as it was written, if
+    that still does.
+    """
     if place.folder_name == place.variant:
         return None
     written = next((body["model_id"] for body in bodies if body.get("model_id")), None)
@@ -220,5 +265,9 @@ def _opaque(body: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
     return {key: value for key, value in additional.items() if key != FACTS} or None
 
 
-def _others(body: Mapping[str, Any], known: Iterable[str], facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in body.items() if key not in known} | dict(facts.get("other_keys", EMPTY))
+def _others(
+    body: Mapping[str, Any], known: Iterable[str], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if key not in known} | dict(
+        facts.get("other_keys", EMPTY)
+    )

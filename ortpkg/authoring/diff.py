@@ -1,6 +1,7 @@
 """``diff``: what two packages differ in, by what they mean and not by how they are written.
 
-The generation of the format, where files lie, how data is packed and the order of keys make no difference.
+The generation of the format, where files lie, how data is packed and the order of keys make no
+difference.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from ortpkg.authoring.model_weights import read_model_weights
 from ortpkg.authoring.opening import MODEL_COMPONENT, NamedKind, described_model, kind_of, opened
 from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.errors import PackageError, quoted
-from ortpkg.package.component_format import FACTS
-from ortpkg.package.documents import read_document
-from ortpkg.package.executor_info import ORT
+from ortpkg.package.documents.json_documents import read_document
+from ortpkg.package.documents.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
+from ortpkg.package.formats.component_format import FACTS
+from ortpkg.package.formats.executor_info import ORT
+from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import thaw
-from ortpkg.package.hashing import Progress, hash_files
-from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo
-from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
+from ortpkg.storage.hashing import Progress, hash_files
 
 _FACT_OF_SIZE = "nbytes"  # of a variant: said as its size, which does not make two variants differ
 
@@ -37,7 +38,8 @@ class VariantDiff:
     Attributes:
         component, variant: which.
         facts: constraints, options, recorded facts, and whether it is one model or a set of files.
-        files: further files in its folder, such as compiled contexts → (old, new) SHA-256; "" where there is none.
+        files: further files in its folder, such as compiled contexts → (old, new) SHA-256; "" where
+            there is none.
         model: what differs in the models; None for sets of files.
         old_nbytes, new_nbytes: of all files that it needs.
     """
@@ -53,7 +55,9 @@ class VariantDiff:
     @property
     def is_empty(self) -> bool:
         """Whether nothing differs: no stated fact, no file, nothing within the model."""
-        return not (self.facts or self.files or (self.model is not None and not self.model.is_empty))
+        return not (
+            self.facts or self.files or (self.model is not None and not self.model.is_empty)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +65,15 @@ class PackageDiff:
     """What differs between two packages; ``is_equal`` where nothing does.
 
     Attributes:
-        facts: name, version, description, inputs and outputs, the order of components, additional metadata.
+        facts: name, version, description, inputs and outputs, the order of components, additional
+            metadata.
         components_removed, components_added: names.
         variants_removed, variants_added: (component, variant), of component models that both have.
         variants_changed: those that differ, in the old package's order.
         files: of the samples → (old, new) SHA-256; "" where there is none.
         old_nbytes, new_nbytes: size of all files.
-        old_format, new_format: generation of the format, "" of a bare model; a difference is none of meaning.
+        old_format, new_format: generation of the format, "" of a bare model; a difference is none
+            of meaning.
     """
 
     facts: tuple[Change, ...] = ()
@@ -96,11 +102,15 @@ class PackageDiff:
         )
 
 
-def diff(old: str | PathLike[str], new: str | PathLike[str], *, progress: Progress | None = None) -> PackageDiff:
-    """Compares two packages, in any format that ortpkg reads, packed ones too. Weights are streamed, nothing is run.
+def diff(
+    old: str | PathLike[str], new: str | PathLike[str], *, progress: Progress | None = None
+) -> PackageDiff:
+    """Compares two packages, in any format that ortpkg reads, packed ones too.
 
-    Components and variants are matched by name, weights by name within their model. Two bare models (ONNX files) are
-    compared as the only variants of packages of the same name.
+    Weights are streamed, nothing is run.
+
+    Components and variants are matched by name, weights by name within their model. Two bare models
+    (ONNX files) are compared as the only variants of packages of the same name.
 
     Raises:
         PackageError: one of them is no valid package.
@@ -120,8 +130,12 @@ def _diff(old: PackageInfo, new: PackageInfo, progress: Progress | None) -> Pack
         facts=tuple(_diff_facts(ours.info, theirs.info)),
         components_removed=tuple(name for name in ours.names if name not in theirs.names),
         components_added=tuple(name for name in theirs.names if name not in ours.names),
-        variants_removed=tuple(key for key in ours.variants if key not in theirs.variants and key[0] in theirs.names),
-        variants_added=tuple(key for key in theirs.variants if key not in ours.variants and key[0] in ours.names),
+        variants_removed=tuple(
+            key for key in ours.variants if key not in theirs.variants and key[0] in theirs.names
+        ),
+        variants_added=tuple(
+            key for key in theirs.variants if key not in ours.variants and key[0] in ours.names
+        ),
         variants_changed=tuple(each for each in compared if not each.is_empty),
         files=_diff_files(ours.sidecar_files(), theirs.sidecar_files(), progress),
         old_nbytes=ours.total_nbytes,
@@ -143,7 +157,9 @@ class _Package:
         self.progress = progress
         self.names = [component.name for component in info.components]
         self.variants = {
-            (component.name, variant.name): variant for component in info.components for variant in component.variants
+            (component.name, variant.name): variant
+            for component in info.components
+            for variant in component.variants
         }
         self._needed = {key: self._needed_files(variant) for key, variant in self.variants.items()}
         self._of_models = {path for needed in self._needed.values() for path in needed}
@@ -152,12 +168,16 @@ class _Package:
     def total_nbytes(self) -> int:
         """Size of all its files; a bare model's are those that it needs."""
         is_model = self.info.is_bare_model
-        return _total_nbytes(map(Path.resolve, self._of_models) if is_model else self.info.root.rglob("*"))
+        return _total_nbytes(
+            map(Path.resolve, self._of_models) if is_model else self.info.root.rglob("*")
+        )
 
     def nbytes_of(self, key: tuple[str, str]) -> int:
         """Size of a variant's model and data, or of all its files where it is a set of files."""
         return _total_nbytes(
-            map(Path.resolve, self._needed[key]) if self._needed[key] else self.other_files(key).values()
+            map(Path.resolve, self._needed[key])
+            if self._needed[key]
+            else self.other_files(key).values()
         )
 
     def other_files(self, key: tuple[str, str]) -> dict[str, Path]:
@@ -175,9 +195,9 @@ class _Package:
         }
 
     def _documents(self) -> set[Path]:
-        return {self.info.root / component.source.document for component in self.info.components} | {
-            self.info.root / name for name in (MANIFEST, PIPELINE, DIGESTS_FILE)
-        }
+        return {
+            self.info.root / component.source.document for component in self.info.components
+        } | {self.info.root / name for name in (MANIFEST, PIPELINE, DIGESTS_FILE)}
 
     def _needed_files(self, variant: VariantInfo) -> tuple[Path, ...]:
         if variant.model_path is None:
@@ -193,11 +213,21 @@ def _diff_variant(ours: _Package, theirs: _Package, key: tuple[str, str]) -> Var
     model = None
     if old.model_path is not None and new.model_path is not None:
         model = diff_models(
-            ModelPlace(path=old.model_path, data_folder=data_folder_of(old), is_bare=ours.info.is_bare_model),
-            ModelPlace(path=new.model_path, data_folder=data_folder_of(new), is_bare=theirs.info.is_bare_model),
+            ModelPlace(
+                path=old.model_path,
+                data_folder=data_folder_of(old),
+                is_bare=ours.info.is_bare_model,
+            ),
+            ModelPlace(
+                path=new.model_path,
+                data_folder=data_folder_of(new),
+                is_bare=theirs.info.is_bare_model,
+            ),
         )
     elif old.model_path != new.model_path:
-        kinds = [("a model" if each.model_path is not None else "a set of files") for each in (old, new)]
+        kinds = [
+            ("a model" if each.model_path is not None else "a set of files") for each in (old, new)
+        ]
         facts.append(Change(what="kind", old=kinds[0], new=kinds[1]))
     return VariantDiff(
         component=key[0],
@@ -218,26 +248,38 @@ def _diff_facts(old: PackageInfo, new: PackageInfo) -> Iterator[Change]:
         if other is not None:
             what = f"component {component.name}"
             yield from diff_mappings(what, _component_facts(component), _component_facts(other))
-            yield from _diff_order(f"order of variants of {component.name}", component.variants, other.variants)
+            yield from _diff_order(
+                f"order of variants of {component.name}", component.variants, other.variants
+            )
     pipelines = [
-        read_document(each.root / PIPELINE, document=PIPELINE) if each.has_pipeline else None for each in (old, new)
+        read_document(each.root / PIPELINE, document=PIPELINE) if each.has_pipeline else None
+        for each in (old, new)
     ]
     if pipelines[0] != pipelines[1]:
         yield Change(what="pipeline", old=pipelines[0], new=pipelines[1])
 
 
 def _diff_order(
-    what: str, old: Sequence[ComponentInfo | VariantInfo], new: Sequence[ComponentInfo | VariantInfo]
+    what: str,
+    old: Sequence[ComponentInfo | VariantInfo],
+    new: Sequence[ComponentInfo | VariantInfo],
 ) -> Iterator[Change]:
-    """A change where those that both sides have come in another order; the order decides between equals."""
+    """A change where those that both sides have come in another order; the order decides between
+    equals.
+    """
     ours, theirs = [each.name for each in old], [each.name for each in new]
-    ours, theirs = [name for name in ours if name in theirs], [name for name in theirs if name in ours]
+    ours, theirs = (
+        [name for name in ours if name in theirs],
+        [name for name in theirs if name in ours],
+    )
     if ours != theirs:
         yield Change(what=what, old=ours, new=theirs)
 
 
 def _pipeline_of(package: PackageInfo) -> Any:
-    return read_document(package.root / PIPELINE, document=PIPELINE) if package.has_pipeline else None
+    return (
+        read_document(package.root / PIPELINE, document=PIPELINE) if package.has_pipeline else None
+    )
 
 
 def _facts_of(package: PackageInfo) -> dict[str, Any]:
@@ -262,14 +304,24 @@ def _diff_variant_facts(
     old_package: PackageInfo, old: VariantInfo, new_package: PackageInfo, new: VariantInfo
 ) -> Iterator[Change]:
     yield from diff_mappings(
-        "constraint", comparable_constraints(old.constraints), comparable_constraints(new.constraints)
+        "constraint",
+        comparable_constraints(old.constraints),
+        comparable_constraints(new.constraints),
     )
     for what in ("session_options", "provider_options"):
         ours = _options_of(old_package, getattr(old, what))
-        yield from diff_mappings(what.rstrip("s").replace("_", " "), ours, _options_of(new_package, getattr(new, what)))
-    facts = [{key: value for key, value in thaw(each.metadata).items() if key != _FACT_OF_SIZE} for each in (old, new)]
+        yield from diff_mappings(
+            what.rstrip("s").replace("_", " "), ours, _options_of(new_package, getattr(new, what))
+        )
+    facts = [
+        {key: value for key, value in thaw(each.metadata).items() if key != _FACT_OF_SIZE}
+        for each in (old, new)
+    ]
     yield from diff_mappings("fact", facts[0], facts[1])
-    payloads = [thaw({key: value for key, value in each.executor_info.items() if key != ORT}) for each in (old, new)]
+    payloads = [
+        thaw({key: value for key, value in each.executor_info.items() if key != ORT})
+        for each in (old, new)
+    ]
     yield from diff_mappings("executor info", payloads[0], payloads[1])
     additional = [_foreign(each.additional_metadata) for each in (old, new)]
     if additional[0] != additional[1]:
@@ -280,7 +332,9 @@ def _options_of(package: PackageInfo, options: Mapping[str, str]) -> dict[str, s
     """Options, with paths into the package as relative ones."""
     root = str(package.root)
     return {
-        key: Path(value).relative_to(package.root).as_posix() if value.startswith(root + os.sep) else value
+        key: Path(value).relative_to(package.root).as_posix()
+        if value.startswith(root + os.sep)
+        else value
         for key, value in options.items()
     }
 
@@ -294,16 +348,31 @@ def _foreign(additional: Any) -> Any:
 
 
 def _value_text(value: ValueInfo) -> str:
-    sizes = "" if value.shape is None else ", ".join("?" if size is None else str(size) for size in value.shape)
-    image = "" if value.value_range is None else f" from {value.value_range[0]} to {value.value_range[1]}"
-    return f"{value.name}: {value.type}[{sizes}]{image}" if value.shape is not None else f"{value.name}: {value.type}"
+    sizes = (
+        ""
+        if value.shape is None
+        else ", ".join("?" if size is None else str(size) for size in value.shape)
+    )
+    image = (
+        ""
+        if value.value_range is None
+        else f" from {value.value_range[0]} to {value.value_range[1]}"
+    )
+    return (
+        f"{value.name}: {value.type}[{sizes}]{image}"
+        if value.shape is not None
+        else f"{value.name}: {value.type}"
+    )
 
 
 def _diff_files(
     old: Mapping[str, Path], new: Mapping[str, Path], progress: Progress | None
 ) -> dict[str, tuple[str, str]]:
     digests = [_digests_of(files, progress) for files in (old, new)]
-    pairs = {name: (digests[0].get(name, ""), digests[1].get(name, "")) for name in dict.fromkeys((*old, *new))}
+    pairs = {
+        name: (digests[0].get(name, ""), digests[1].get(name, ""))
+        for name in dict.fromkeys((*old, *new))
+    }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
@@ -311,7 +380,9 @@ def _digests_of(files: Mapping[str, Path], progress: Progress | None) -> dict[st
     found = {}
     for name, hashed in hash_files(files, progress=progress).items():
         if isinstance(hashed, OSError):
-            raise PackageError(f"cannot read {quoted(name)}: {quoted(hashed.strerror or hashed)}", path=files[name])
+            raise PackageError(
+                f"cannot read {quoted(name)}: {quoted(hashed.strerror or hashed)}", path=files[name]
+            )
         found[name] = hashed.digest.sha256
     return found
 

@@ -1,9 +1,9 @@
 """Edits of a package's documents: the raw JSON is changed, so that order and unknown keys survive.
 
-The form that a package has is kept: its generation, ``component_models`` as a list, as an object or left out, ``file``
-or ``model_file`` for a variant's model, components inline or in documents of their own. Nothing is written here; each
-function returns the documents that change, in the order in which ``transaction.commit_change`` may replace them, so
-that the package is valid after each.
+The form that a package has is kept: its generation, ``component_models`` as a list, as an object or
+left out, ``file`` or ``model_file`` for a variant's model, components inline or in documents of
+their own. Nothing is written here; each function returns the documents that change, in the order in
+which ``transaction.commit_change`` may replace them, so that the package is valid after each.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from ortpkg.authoring.package_documents import (
 from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body
 from ortpkg.errors import AuthoringError, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature
-from ortpkg.package.component_format import COMPONENT, FACTS
-from ortpkg.package.documents import dump_document, parse_document
+from ortpkg.package.changes.transaction import DocumentChange
+from ortpkg.package.documents.document_schemas import check_schema
+from ortpkg.package.documents.json_documents import dump_document, parse_document
+from ortpkg.package.formats.component_format import COMPONENT, FACTS
+from ortpkg.package.formats.metadata_format import MANIFEST, METADATA, MODELS
 from ortpkg.package.frozen import thaw
-from ortpkg.package.metadata_format import MANIFEST, METADATA, MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
-from ortpkg.package.schemas import check_schema
-from ortpkg.package.transaction import DocumentChange
 
-_SCHEMAS: dict[PackageFormat, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of the manifest, of the others
+_SCHEMAS: dict[
+    PackageFormat, tuple[tuple[str, ...], tuple[str, ...]]
+] = {  # of the manifest, of the others
     PackageFormat.METADATA: (("manifest",), ("metadata",)),
     PackageFormat.COMPONENT: (("component_manifest",), ("component",)),
     PackageFormat.UNIVERSAL: (("manifest", "component_manifest"), ("metadata", "component")),
@@ -58,7 +60,9 @@ def new_documents(
         name=name,
         version=version,
         description=description,
-        components={component: ComponentEntry(variants=variants or {})} if component is not None else {},
+        components=(
+            {component: ComponentEntry(variants=variants or {})} if component is not None else {}
+        ),
         inputs=tuple(values.get("inputs", ())),
         outputs=tuple(values.get("outputs", ())),
     )
@@ -69,7 +73,8 @@ def new_documents(
 
 
 def variant_folder(package: PackageInfo, component: str, folder: str) -> str:
-    """Where a new folder of ``component`` goes, relative to the root: beside the others of the component.
+    """Where a new folder of ``component`` goes, relative to the root: beside the others of the
+    component.
 
     AuthoringError where the component lies outside of the package.
     """
@@ -77,14 +82,21 @@ def variant_folder(package: PackageInfo, component: str, folder: str) -> str:
     if found is None or found.directory == package.root:
         return f"{MODELS}/{component}/{folder}"
     if not found.directory.is_relative_to(package.root):
-        raise AuthoringError(f"component model {quoted(component)} lies outside of the package, in an installed one")
+        raise AuthoringError(
+            f"component model {quoted(component)} lies outside of the package, in an installed one"
+        )
     return f"{found.directory.relative_to(package.root).as_posix()}/{folder}"
 
 
 def adding_variant(
-    package: PackageInfo, component: str, variant: str, entry: VariantEntry, overall: OverallValues | None = None
+    package: PackageInfo,
+    component: str,
+    variant: str,
+    entry: VariantEntry,
+    overall: OverallValues | None = None,
 ) -> tuple[DocumentChange, ...]:
-    """The documents that change when ``variant`` joins ``component``; a component that is new joins the manifest.
+    """The documents that change when ``variant`` joins ``component``; a component that is new joins
+    the manifest.
 
     ``overall``: how the package's overall inputs and outputs change by that; None: not at all.
     """
@@ -108,16 +120,22 @@ def adding_variants(
             put_variant(editor, existing, variant, entry)
     if overall is not None:
         _restate(editor, overall)
-    # The last one makes a component appear: the manifest, or metadata.json itself where components are discovered.
+    # The last one makes a component appear: the manifest, or metadata.json itself where components
+    # are discovered.
     return editor.changes(last=MANIFEST if is_listed else metadata_path(next(iter(joining))))
 
 
-def put_variant(editor: DocumentEditor, component: ComponentInfo, variant: str, entry: VariantEntry) -> None:
-    """States ``variant`` of a component that is there: at the end, or in the place of the one of that name."""
+def put_variant(
+    editor: DocumentEditor, component: ComponentInfo, variant: str, entry: VariantEntry
+) -> None:
+    """States ``variant`` of a component that is there: at the end, or in the place of the one of
+    that name.
+    """
     package = editor.package
     if package.format is not PackageFormat.METADATA:
         editor.component_body(component)["variants"][variant] = component_body(
-            _placed(package, component, variant, entry), with_facts=package.format is PackageFormat.COMPONENT
+            _placed(package, component, variant, entry),
+            with_facts=package.format is PackageFormat.COMPONENT,
         )
     if package.format is not PackageFormat.COMPONENT:
         older = editor.value(metadata_path(component.name))
@@ -127,12 +145,16 @@ def put_variant(editor: DocumentEditor, component: ComponentInfo, variant: str, 
         variants[variant] = metadata_body(entry, form=package.format, file_key=_file_key(variants))
 
 
-def removing_variant(package: PackageInfo, component: ComponentInfo, variant: str) -> tuple[DocumentChange, ...]:
+def removing_variant(
+    package: PackageInfo, component: ComponentInfo, variant: str
+) -> tuple[DocumentChange, ...]:
     """The documents that change when ``variant`` leaves ``component``, which keeps others."""
     return removing_variants(package, {component.name: [variant]})
 
 
-def removing_variants(package: PackageInfo, leaving: Mapping[str, Iterable[str]]) -> tuple[DocumentChange, ...]:
+def removing_variants(
+    package: PackageInfo, leaving: Mapping[str, Iterable[str]]
+) -> tuple[DocumentChange, ...]:
     """As :func:`removing_variant`, for several: component → variants."""
     editor = DocumentEditor(package)
     last = MANIFEST
@@ -144,9 +166,11 @@ def removing_variants(package: PackageInfo, leaving: Mapping[str, Iterable[str]]
                 older = editor.value(metadata_path(component.name)).get("model_variants", {})
                 in_metadata = older.pop(variant, None)
                 inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
-                # What one document has alone must be a whole variant: the manifest goes last where it alone names the
-                # file.
-                if in_metadata is not None and (in_metadata.get("model_file") or in_metadata.get("file")):
+                # What one document has alone must be a whole variant: the manifest goes last where
+                # it alone names the file.
+                if in_metadata is not None and (
+                    in_metadata.get("model_file") or in_metadata.get("file")
+                ):
                     last = metadata_path(component.name)
     return editor.changes(last=last)
 
@@ -154,7 +178,9 @@ def removing_variants(package: PackageInfo, leaving: Mapping[str, Iterable[str]]
 def removing_component(
     package: PackageInfo, component: str, overall: OverallValues | None = None
 ) -> tuple[DocumentChange, ...]:
-    """The manifest without ``component``; where components were discovered, it lists the others from now on."""
+    """The manifest without ``component``; where components were discovered, it lists the others
+    from now on.
+    """
     editor = DocumentEditor(package)
     manifest = editor.value(MANIFEST)
     if package.format is not PackageFormat.METADATA:
@@ -173,7 +199,9 @@ def removing_component(
 
 
 def checked_document(value: Any, path: str, form: PackageFormat) -> bytes:
-    """The bytes of a document of a package of that format; AuthoringError as :func:`checked_content`."""
+    """The bytes of a document of a package of that format; AuthoringError as
+    :func:`checked_content`.
+    """
     manifest, others = _SCHEMAS[form]
     content = b""
     for schema in manifest if path == MANIFEST else others:
@@ -182,20 +210,25 @@ def checked_document(value: Any, path: str, form: PackageFormat) -> bytes:
 
 
 def checked_content(value: Any, path: str, *, schema: str | None = None) -> bytes:
-    """The document's bytes, read back as a reader would: what a model's metadata or a flag brings may break its limits.
+    """The document's bytes, read back as a reader would: what a model's metadata or a flag brings
+    may break its limits.
 
-    ``schema`` is what it has to keep; None: that of the metadata generation. AuthoringError where the package would
-    not open any more.
+    ``schema`` is what it has to keep; None: that of the metadata generation. AuthoringError where
+    the package would not open any more.
     """
     try:
         content = dump_document(value)
         parse_document(content, document=path)
     except (ValueError, PackageFormatError) as error:
-        raise AuthoringError(f"the change was refused, since {quoted(path)} would be wrong: {error}") from error
+        raise AuthoringError(
+            f"the change was refused, since {quoted(path)} would be wrong: {error}"
+        ) from error
     schema = schema or ("manifest" if path == MANIFEST else "metadata")
     if findings := check_schema(value, schema, document=path):
         problems = "; ".join(map(str, findings))
-        raise AuthoringError(f"the change was refused, since {quoted(path)} would be wrong: {problems}")
+        raise AuthoringError(
+            f"the change was refused, since {quoted(path)} would be wrong: {problems}"
+        )
     return content
 
 
@@ -209,12 +242,14 @@ class DocumentEditor:
         self._values: dict[str, Any] = {}
         if not (package.root / MANIFEST).is_file():
             raise AuthoringError(
-                f"{quoted(package.root)} is a component model on its own, without {MANIFEST}: make a package of it "
-                "first, with ortpkg convert"
+                f"{quoted(package.root)} is a component model on its own, without {MANIFEST}: make"
+                " a package of it first, with ortpkg convert"
             )
 
     def value(self, path: str) -> dict[str, Any]:
-        """The document at ``path``, to be changed in place; an empty one where there is none yet."""
+        """The document at ``path``, to be changed in place; an empty one where there is none
+        yet.
+        """
         if path not in self._values:
             file = self.package.root / path
             self._before[path] = file.read_bytes() if file.is_file() else None
@@ -225,7 +260,9 @@ class DocumentEditor:
         return found
 
     def component_body(self, component: ComponentInfo) -> dict[str, Any]:
-        """The object that holds ``variants`` of a component, in the manifest or in a document of its own."""
+        """The object that holds ``variants`` of a component, in the manifest or in a document of
+        its own.
+        """
         declared = self.value(MANIFEST)["components"][component.name]
         path = MANIFEST
         if isinstance(declared, str):
@@ -234,18 +271,29 @@ class DocumentEditor:
         is_universal = self.package.format is PackageFormat.UNIVERSAL
         if is_universal and path != metadata_path(component.name):
             raise AuthoringError(
-                f"the variants of component model {quoted(component.name)} are listed in two documents, which no "
-                "change can replace at once: bring them together with ortpkg convert"
+                f"the variants of component model {quoted(component.name)} are listed in two"
+                " documents, which no change can replace at once: bring them together with ortpkg"
+                " convert"
             )
         if PurePosixPath(path).is_absolute():
-            raise AuthoringError(f"component model {quoted(component.name)} lies outside of the package")
+            raise AuthoringError(
+                f"component model {quoted(component.name)} lies outside of the package"
+            )
         body: dict[str, Any] = declared if path == MANIFEST else self.value(path)
         return body
 
     def changes(self, *, last: str = MANIFEST) -> tuple[DocumentChange, ...]:
-        """What has changed, in the order in which the documents were first asked for, but ``last`` at the end."""
-        paths = [path for path, value in self._values.items() if not _is_same_text(value, self._read[path])]
-        ordered = [path for path in paths if path != last] + [path for path in paths if path == last]
+        """What has changed, in the order in which the documents were first asked for, but ``last``
+        at the end.
+        """
+        paths = [
+            path
+            for path, value in self._values.items()
+            if not _is_same_text(value, self._read[path])
+        ]
+        ordered = [path for path in paths if path != last] + [
+            path for path in paths if path == last
+        ]
         return tuple(
             DocumentChange(
                 path=path,
@@ -261,11 +309,15 @@ def _is_same_text(value: Any, other: Any) -> bool:
     return json.dumps(thaw(value)) == json.dumps(thaw(other))
 
 
-def _add_component(editor: DocumentEditor, component: str, variants: Mapping[str, VariantEntry]) -> bool:
+def _add_component(
+    editor: DocumentEditor, component: str, variants: Mapping[str, VariantEntry]
+) -> bool:
     """Whether the manifest lists it; otherwise, components are discovered."""
     package = editor.package
     path = component_document(component, package.format)
-    editor.value(path).update(component_content(component, ComponentEntry(variants=variants), package.format))
+    editor.value(path).update(
+        component_content(component, ComponentEntry(variants=variants), package.format)
+    )
     manifest = editor.value(MANIFEST)
     declared = manifest.get("component_models")
     if isinstance(declared, dict):
@@ -277,16 +329,27 @@ def _add_component(editor: DocumentEditor, component: str, variants: Mapping[str
     return package.format is not PackageFormat.METADATA or declared is not None
 
 
-def _placed(package: PackageInfo, component: ComponentInfo, variant: str, entry: VariantEntry) -> VariantEntry:
-    """The entry for a component that is declared in the root, where ``variant_folder`` is no folder of its own."""
+def _placed(
+    package: PackageInfo, component: ComponentInfo, variant: str, entry: VariantEntry
+) -> VariantEntry:
+    """The entry for a component that is declared in the root, where ``variant_folder`` is no folder
+    of its own.
+    """
     if component.directory != package.root or entry.directory is not None:
         return entry
-    return replace(entry, directory=variant_folder(package, component.name, entry.model_id or variant))
+    return replace(
+        entry, directory=variant_folder(package, component.name, entry.model_id or variant)
+    )
 
 
 def _restate(editor: DocumentEditor, overall: OverallValues) -> None:
-    """Brings the manifest's inputs and outputs up to date; what somebody wrote there by hand stays."""
-    manifest, is_component = editor.value(MANIFEST), editor.package.format is PackageFormat.COMPONENT
+    """Brings the manifest's inputs and outputs up to date; what somebody wrote there by hand
+    stays.
+    """
+    manifest, is_component = (
+        editor.value(MANIFEST),
+        editor.package.format is PackageFormat.COMPONENT,
+    )
     additional = manifest.get("additional_metadata", {})
     if is_component and not isinstance(additional, dict):
         return
@@ -309,7 +372,11 @@ def _drop_overall_values(manifest: dict[str, Any], form: PackageFormat) -> None:
     holder = additional.get(FACTS, {}) if isinstance(additional, dict) else {}
     for key in ("inputs", "outputs"):
         (holder if form is PackageFormat.COMPONENT else manifest).pop(key, None)
-    if form is PackageFormat.COMPONENT and isinstance(additional, dict) and additional.get(FACTS) == {}:
+    if (
+        form is PackageFormat.COMPONENT
+        and isinstance(additional, dict)
+        and additional.get(FACTS) == {}
+    ):
         del additional[FACTS]
         if not additional:
             del manifest["additional_metadata"]
@@ -331,4 +398,8 @@ def inline_variants(manifest: dict[str, Any], component: str) -> dict[str, Any]:
 def _file_key(variants: Mapping[str, Any]) -> str:
     """``file`` in a package of the pull request's drafts, ``model_file`` in all others."""
     bodies = [body for body in variants.values() if isinstance(body, dict)]
-    return "file" if bodies and all("file" in body and "model_file" not in body for body in bodies) else "model_file"
+    return (
+        "file"
+        if bodies and all("file" in body and "model_file" not in body for body in bodies)
+        else "model_file"
+    )

@@ -1,7 +1,7 @@
 """``edit``: what a package says of itself and of its variants, changed in its place.
 
-Like every change: planned first, then carried out through ``package.transaction``; whatever goes wrong, there is the
-old package or the new one.
+Like every change: planned first, then carried out through ``package.transaction``; whatever goes
+wrong, there is the old package or the new one.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
-from ortpkg.package.executor_info import ORT, PATH_SESSION_OPTIONS
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import PackageChange, commit_change
 from ortpkg.package.findings import listed
+from ortpkg.package.formats.executor_info import ORT, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY, freeze
-from ortpkg.package.hashing import Progress
-from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import (
     VERSION_FACT,
     ComponentInfo,
@@ -55,13 +55,15 @@ from ortpkg.package.package_info import (
     VariantInfo,
     has_packages_version,
 )
-from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import PackageChange, commit_change
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
 
 LICENSE = "license"
-"""Key of ``additional_metadata`` in the manifest, which every generation keeps and no reader minds."""
+"""Key of ``additional_metadata`` in the manifest, which every generation keeps and no reader
+minds.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -111,26 +113,30 @@ def edit(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Changes what a package says of itself, the order of its variants, a variant's options, or its model.
+    """Changes what a package says of itself, the order of its variants, a variant's options, or its
+    model.
 
-    A variant whose model is replaced keeps its name, its place in the order, its options, its constraints and its
-    own version. Its recorded facts are those of the new model, and so is the EP's compatibility string.
+    A variant whose model is replaced keeps its name, its place in the order, its options, its
+    constraints and its own version. Its recorded facts are those of the new model, and so is the
+    EP's compatibility string.
 
-    Where the package's own facts and a component's variants change at once, a reader at that moment may see the one new
-    and the other old; both are whole.
+    Where the package's own facts and a component's variants change at once, a reader at that moment
+    may see the one new and the other old; both are whole.
 
     Args:
         root: the package.
         edits: what is to be different.
-        force: take a model whose inputs or outputs differ from those of the other variants, or, where there is none,
-            from those of the model that it replaces.
+        force: take a model whose inputs or outputs differ from those of the other variants, or,
+            where there is none, from those of the model that it replaces.
         progress, notify, operations: as for :func:`~ortpkg.authoring.create.add_variant`.
 
     Raises:
         UsageError: nothing is asked for, or what is asked for names no variant.
         UnknownComponentError: no such component or variant.
-        AuthoringError: nothing would change, a document cannot be edited, the model does not fit, or the disk is full.
-        ModelError: the new model is missing or wrong. PackageError, PackageBusyError: as for every change.
+        AuthoringError: nothing would change, a document cannot be edited, the model does not fit,
+            or the disk is full.
+        ModelError: the new model is missing or wrong. PackageError, PackageBusyError: as for every
+            change.
     """
     notify = notify or logger.warning
     _check_asked_for(edits)
@@ -150,20 +156,28 @@ def _check_asked_for(edits: PackageEdits) -> None:
         raise UsageError("options, a model and a variant's version belong to a variant: name it")
     if edits.variant is not None and not edits.is_about_variant:
         raise UsageError(
-            f"variant {quoted(edits.variant)} is named, but nothing of it is to change: its own version is"
-            " variant_version (--variant-version)"
+            f"variant {quoted(edits.variant)} is named, but nothing of it is to change: its own"
+            " version is variant_version (--variant-version)"
         )
     if edits.name == "":
         raise UsageError("a package has a name: it cannot be taken out")
-    paths = [key for key in (*edits.session_options, *edits.removed_options) if key in PATH_SESSION_OPTIONS]
+    paths = [
+        key
+        for key in (*edits.session_options, *edits.removed_options)
+        if key in PATH_SESSION_OPTIONS
+    ]
     if paths:
-        raise UsageError(f"{quoted(paths[0])} names files of the variant: add the variant anew for that")
+        raise UsageError(
+            f"{quoted(paths[0])} names files of the variant: add the variant anew for that"
+        )
 
 
 class _Edit:
     """The plan of one change."""
 
-    def __init__(self, package: PackageInfo, edits: PackageEdits, notify: Notify, *, force: bool) -> None:
+    def __init__(
+        self, package: PackageInfo, edits: PackageEdits, notify: Notify, *, force: bool
+    ) -> None:
         self._package = package
         self._edits = edits
         self._notify = notify
@@ -183,17 +197,23 @@ class _Edit:
                 self._change_variant(component, _variant_of(component, edits.variant))
         documents = self._editor.changes(last=MANIFEST)
         if not documents:
-            raise AuthoringError(f"{quoted(self._package.root)} says all of this already; nothing was changed")
-        return PackageChange(documents=documents, new_directories=self._new_directories, removes=self._removes)
+            raise AuthoringError(
+                f"{quoted(self._package.root)} says all of this already; nothing was changed"
+            )
+        return PackageChange(
+            documents=documents, new_directories=self._new_directories, removes=self._removes
+        )
 
-    # --- the package -------------------------------------------------------------------------------------------------
+    # --- the package ------------------------------------------------------------------------------
 
     def _state_facts(self) -> None:
         edits, manifest = self._edits, self._editor.value(MANIFEST)
         form = self._package.format
         keys = ["package"] if form is PackageFormat.COMPONENT else ["model"]
         # What both generations' readers look for must not say two things.
-        keys += ["package"] if form is PackageFormat.UNIVERSAL and "package_name" in manifest else []
+        keys += (
+            ["package"] if form is PackageFormat.UNIVERSAL and "package_name" in manifest else []
+        )
         for key in keys:
             _state(manifest, f"{key}_name", edits.name)
             _state(manifest, f"{key}_version", edits.version)
@@ -202,24 +222,34 @@ class _Edit:
         if edits.license is not None:
             additional = manifest.setdefault("additional_metadata", {})
             if not isinstance(additional, dict):
-                raise AuthoringError("the manifest's additional_metadata is no object, so a licence has no place in it")
+                raise AuthoringError(
+                    "the manifest's additional_metadata is no object, so a licence has no place"
+                    " in it"
+                )
             _state(additional, LICENSE, edits.license)
             if not additional:
                 del manifest["additional_metadata"]
 
     def _tell_of_version(self) -> None:
-        """Where variants have versions of their own, those of the others change with the package's."""
+        """Where variants have versions of their own, those of the others change with the
+        package's.
+        """
         new, old = self._edits.version, self._package.version or ""
         if new is None or new == old:
             return
-        variants = [variant for component in self._package.components for variant in component.variants]
+        variants = [
+            variant for component in self._package.components for variant in component.variants
+        ]
         following = [each.name for each in variants if has_packages_version(each)]
         if following and len(following) < len(variants):
             version = f"is {quoted(new)} now" if new else "is none now"
             was = quoted(old) if old else "none"
-            self._notify(f"the version of {listed(following)} {version}, and was {was}; the others keep their own")
+            self._notify(
+                f"the version of {listed(following)} {version}, and was {was}; the others keep"
+                " their own"
+            )
 
-    # --- the order ---------------------------------------------------------------------------------------------------
+    # --- the order --------------------------------------------------------------------------------
 
     def _order(self, component: ComponentInfo) -> None:
         for name in self._edits.order:
@@ -228,7 +258,10 @@ class _Edit:
             raise UsageError("the order names a variant twice")
         for variants in self._lists(component):
             first = [name for name in self._edits.order if name in variants]
-            ordered = {name: variants[name] for name in (*first, *(each for each in variants if each not in first))}
+            ordered = {
+                name: variants[name]
+                for name in (*first, *(each for each in variants if each not in first))
+            }
             variants.clear()
             variants.update(ordered)
 
@@ -238,11 +271,13 @@ class _Edit:
         if form is not PackageFormat.METADATA:
             found.append(self._editor.component_body(component)["variants"])
         if form is not PackageFormat.COMPONENT:
-            found.append(self._editor.value(metadata_path(component.name)).get("model_variants", {}))
+            found.append(
+                self._editor.value(metadata_path(component.name)).get("model_variants", {})
+            )
             found.append(inline_variants(self._editor.value(MANIFEST), component.name))
         return found
 
-    # --- a variant ---------------------------------------------------------------------------------------------------
+    # --- a variant --------------------------------------------------------------------------------
 
     def _change_variant(self, component: ComponentInfo, variant: VariantInfo) -> None:
         edits = self._edits
@@ -250,7 +285,9 @@ class _Edit:
             self._replace_model(component, variant, edits.model)
         elif edits.variant_version is not None:
             old = self._entry_of(component, variant)
-            self._put(component, variant, replace(old, metadata=self._with_version(old.metadata, old)))
+            self._put(
+                component, variant, replace(old, metadata=self._with_version(old.metadata, old))
+            )
         if edits.session_options or edits.provider_options or edits.removed_options:
             self._set_options(component, variant)
 
@@ -265,11 +302,15 @@ class _Edit:
             if key not in known:
                 listed = ", ".join(map(quoted, sorted(known))) or "none"
                 raise UsageError(
-                    f"variant {quoted(variant.name)} sets no option {quoted(key)}{did_you_mean(key, known)}; it has "
-                    f"{listed}"
+                    f"variant {quoted(variant.name)} sets no option"
+                    f" {quoted(key)}{did_you_mean(key, known)}; it has {listed}"
                 )
         for kind, options in given.items():
-            kept = {k: v for k, v in (holder.get(kind) or {}).items() if k not in self._edits.removed_options}
+            kept = {
+                k: v
+                for k, v in (holder.get(kind) or {}).items()
+                if k not in self._edits.removed_options
+            }
             _state(holder, kind, {**kept, **options})
 
     def _options_holder(self, component: ComponentInfo, variant: VariantInfo) -> dict[str, Any]:
@@ -278,7 +319,8 @@ class _Edit:
             bodies = [each[variant.name] for each in self._lists(component) if variant.name in each]
             if len(bodies) != 1:
                 raise AuthoringError(
-                    f"variant {quoted(variant.name)} stands in two documents: convert the package first"
+                    f"variant {quoted(variant.name)} stands in two documents: convert the package"
+                    " first"
                 )
             body: dict[str, Any] = bodies[0]
             return body
@@ -286,13 +328,16 @@ class _Edit:
         payloads = body.setdefault("executor_info", {})
         payload = payloads.setdefault(ORT, {})
         if not isinstance(payload, dict):
-            raise AuthoringError(f"variant {quoted(variant.name)} has its options in a file of its own: edit that")
+            raise AuthoringError(
+                f"variant {quoted(variant.name)} has its options in a file of its own: edit that"
+            )
         return payload
 
     def _replace_model(self, component: ComponentInfo, variant: VariantInfo, model: Path) -> None:
         if option_places(variant):
             raise AuthoringError(
-                f"the session options of variant {quoted(variant.name)} name a folder of its own: add it anew instead"
+                f"the session options of variant {quoted(variant.name)} name a folder of its own:"
+                " add it anew instead"
             )
         constraints = variant.constraints
         wanted = NewVariant(
@@ -331,7 +376,9 @@ class _Edit:
         put_variant(self._editor, component, variant.name, entry)
 
     def _with_version(self, metadata: Mapping[str, Any], old: VariantEntry) -> Mapping[str, Any]:
-        """``metadata`` with the version that is asked for; else with the one that the variant had of its own."""
+        """``metadata`` with the version that is asked for; else with the one that the variant had
+        of its own.
+        """
         wanted = self._edits.variant_version
         facts = {key: value for key, value in metadata.items() if key != VERSION_FACT}
         if wanted is None and VERSION_FACT in old.metadata:
@@ -344,13 +391,19 @@ class _Edit:
     def _free_folder(self, component: ComponentInfo, name: str) -> str:
         """Where the new files go: no live file is overwritten."""
         number = 2
-        while os.path.lexists(self._package.root / (folder := variant_folder(self._package, component.name, name))):
+        while os.path.lexists(
+            self._package.root / (folder := variant_folder(self._package, component.name, name))
+        ):
             name = f"{self._edits.variant}-{number}"
             number += 1
         return folder
 
-    def _check_agreement(self, component: ComponentInfo, variant: VariantInfo, prepared: PreparedVariant) -> None:
-        """Compares the new model with the other variants'; where there is none to compare, with what it replaces."""
+    def _check_agreement(
+        self, component: ComponentInfo, variant: VariantInfo, prepared: PreparedVariant
+    ) -> None:
+        """Compares the new model with the other variants'; where there is none to compare, with
+        what it replaces.
+        """
         if prepared.files.facts is None:
             return
         ours = prepared.files.facts.signature
@@ -358,16 +411,26 @@ class _Edit:
         compared = [self._compare(ours, each, quoted(each.name), "") for each in others]
         if not any(compared):
             users = [*users_of_component(self._package, component.name), MANIFEST]
-            self._compare(ours, variant, "the one that it replaces", f"; what {' and '.join(users)} may say is of that")
+            self._compare(
+                ours,
+                variant,
+                "the one that it replaces",
+                f"; what {' and '.join(users)} may say is of that",
+            )
 
     def _compare(self, ours: ModelSignature, other: VariantInfo, named: str, more: str) -> bool:
-        """Whether the two could be compared. AuthoringError, or with force a warning, where they do not agree."""
+        """Whether the two could be compared.
+
+        AuthoringError, or with force a warning, where they do not agree.
+        """
         if other.model_path is None:
             return False
         try:
             theirs = read_model_facts(other.model_path).signature
         except ModelError as error:
-            self._notify(f"inputs and outputs were not compared with variant {quoted(other.name)}: {error}")
+            self._notify(
+                f"inputs and outputs were not compared with variant {quoted(other.name)}: {error}"
+            )
             return False
         if found := differences(ours, theirs):
             message = f"the new model cannot stand for {named}: {'; '.join(found)}{more}"
@@ -395,7 +458,9 @@ def _variant_of(component: ComponentInfo, name: str) -> VariantInfo:
         known = [each.name for each in component.variants]
         listed = ", ".join(map(quoted, known)) or "none"
         message = f"component model {quoted(component.name)} has no variant {quoted(name)}"
-        raise UnknownComponentError(f"{message}{did_you_mean(name, known)}; it has {listed}", known=known)
+        raise UnknownComponentError(
+            f"{message}{did_you_mean(name, known)}; it has {listed}", known=known
+        )
     return found
 
 

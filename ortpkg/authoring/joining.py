@@ -1,4 +1,5 @@
-"""``add_variant`` with shared weights: a new variant joins the folder of the variant that it has most in common with.
+"""``add_variant`` with shared weights: a new variant joins the folder of the variant that it has
+most in common with.
 
 Only what the new model has alone is copied into the package; what is there stays as it is.
 """
@@ -24,11 +25,11 @@ from ortpkg.authoring.new_variant import Notify, PreparedVariant
 from ortpkg.authoring.shared_folder import JoinedModel, SharedFolder
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.errors import quoted
-from ortpkg.package.composed_file import ComposedFile, FileRange
-from ortpkg.package.hashing import Progress
-from ortpkg.package.metadata_format import OWN_FOLDER
+from ortpkg.package.changes.transaction import DocumentChange, PackageChange
+from ortpkg.package.formats.metadata_format import OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.package.transaction import DocumentChange, PackageChange
+from ortpkg.storage.composed_file import ComposedFile, FileRange
+from ortpkg.storage.hashing import Progress
 
 
 def join_variant(
@@ -41,13 +42,15 @@ def join_variant(
     on_note: Notify,
     progress: Progress | None = None,
 ) -> bool:
-    """Adds a new variant to ``component`` so that it shares weights; False, with nothing done, where it cannot.
+    """Adds a new variant to ``component`` so that it shares weights; False, with nothing done,
+    where it cannot.
 
-    ``on_note`` is told how many bytes that saves, ``notify`` why none. ``commit`` carries out a change; it is called
-    twice where the host's model has to be named before another one lies beside it.
+    ``on_note`` is told how many bytes that saves, ``notify`` why none. ``commit`` carries out a
+    change; it is called twice where the host's model has to be named before another one lies beside
+    it.
 
-    Raises ModelError where a model of the component, or the new one, is damaged; AuthoringError where the package holds
-    symbolic links.
+    Raises ModelError where a model of the component, or the new one, is damaged; AuthoringError
+    where the package holds symbolic links.
     """
     found = _plan(package, component, prepared, progress)
     if isinstance(found, str):
@@ -65,7 +68,10 @@ def join_variant(
     documents = adding_variant(package, component.name, prepared.name, entry)
     commit(PackageChange(documents=documents, new_directories={}, new_files=found.new_files))
     host = quoted(found.host.name)
-    on_note(f"variant {quoted(prepared.name)} shares weights with {host}: {found.saved_nbytes} bytes saved")
+    on_note(
+        f"variant {quoted(prepared.name)} shares weights with {host}: {found.saved_nbytes} bytes"
+        " saved"
+    )
     return True
 
 
@@ -91,9 +97,14 @@ class _Joining:
 
 
 def _plan(
-    package: PackageInfo, component: ComponentInfo, prepared: PreparedVariant, progress: Progress | None
+    package: PackageInfo,
+    component: ComponentInfo,
+    prepared: PreparedVariant,
+    progress: Progress | None,
 ) -> _Joining | str:
-    """How the new variant can share weights with those that are there; why it shares nothing otherwise."""
+    """How the new variant can share weights with those that are there; why it shares nothing
+    otherwise.
+    """
     check_no_links(package)
     files = prepared.files
     if files.model_file is None:
@@ -113,7 +124,10 @@ def _plan(
     found = [each for each in candidates if each is not None and each.saved_nbytes > 0]
     if not found:
         if len(model.files) == 1:
-            return "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares such"
+            return (
+                "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares"
+                " such"
+            )
         return "no variant that it could join has weights in common with it"
     best = max(found, key=lambda each: each.saved_nbytes)
     folder, joined = best.folder, best.joined
@@ -130,9 +144,17 @@ def _plan(
     )
 
 
-def _hosts(package: PackageInfo, component: ComponentInfo, document: ComponentDocument) -> list[VariantFolder]:
-    """The folders that another model may join: those of variants, and the component's own where models lie in it."""
-    hosts = [folder for folder in read_component_folders(package, component, document) if not folder.why_not_host]
+def _hosts(
+    package: PackageInfo, component: ComponentInfo, document: ComponentDocument
+) -> list[VariantFolder]:
+    """The folders that another model may join: those of variants, and the component's own where
+    models lie in it.
+    """
+    hosts = [
+        folder
+        for folder in read_component_folders(package, component, document)
+        if not folder.why_not_host
+    ]
     own = own_folder(package, component, document)
     return hosts if own is None or not own.models else [own, *hosts]
 
@@ -152,7 +174,9 @@ def _join(
     *,
     in_own_folder: bool,
 ) -> _Candidate | None:
-    """``in_own_folder``: it is the component's own, whose models are called after their variants (ADR 7)."""
+    """``in_own_folder``: it is the component's own, whose models are called after their variants
+    (ADR 7).
+    """
     shared = SharedFolder(folder.path, keys, prefers_variant_names=in_own_folder)
     for each in folder.models:
         shared.keep(each)
@@ -160,10 +184,14 @@ def _join(
     if isinstance(joined, str):
         return None
     new_nbytes = sum(content.nbytes for content in joined.new_files.values())
-    return _Candidate(folder=folder, joined=joined, saved_nbytes=_total_nbytes(model.files) - new_nbytes)
+    return _Candidate(
+        folder=folder, joined=joined, saved_nbytes=_total_nbytes(model.files) - new_nbytes
+    )
 
 
-def _has_common(folder: VariantFolder, model: ModelWeights, keys: Mapping[FileRange, ContentKey]) -> bool:
+def _has_common(
+    folder: VariantFolder, model: ModelWeights, keys: Mapping[FileRange, ContentKey]
+) -> bool:
     ours = shareable_contents(model, keys, None).keys()
     return any(ours & shareable_contents(each, keys, None).keys() for each in folder.models)
 

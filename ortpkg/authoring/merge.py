@@ -1,7 +1,8 @@
 """merge: variants of one model that were delivered separately, in one package.
 
-A publisher gives out the CPU package; a hardware vendor gives out the same model, compiled. What both have is stored
-once; where the two say different things, nothing is merged, and every conflict is named at once.
+A publisher gives out the CPU package; a hardware vendor gives out the same model, compiled. What
+both have is stored once; where the two say different things, nothing is merged, and every conflict
+is named at once.
 """
 
 from __future__ import annotations
@@ -19,25 +20,48 @@ from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.merge_sidecars import MergedSidecars, merge_sidecars
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import Notify, check_names, check_new_name
-from ortpkg.authoring.overall_values import OverallValues, overall_values_after, signature_of_component
-from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, check_record, edited_plan, new_package
+from ortpkg.authoring.overall_values import (
+    OverallValues,
+    overall_values_after,
+    signature_of_component,
+)
+from ortpkg.authoring.package_plan import (
+    PackagePlan,
+    change_of,
+    check_intact,
+    check_record,
+    edited_plan,
+    new_package,
+)
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_files, data_folder_of
 from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, ModelError, quoted
-from ortpkg.package.digests import is_within, list_files
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import (
+    DocumentChange,
+    PackageChange,
+    commit_change,
+    create_package,
+)
+from ortpkg.package.documents.sidecar import PIPELINE, SAMPLES
+from ortpkg.package.formats.metadata_format import OWN_FOLDER
 from ortpkg.package.frozen import freeze
-from ortpkg.package.hashing import Progress
-from ortpkg.package.metadata_format import OWN_FOLDER
-from ortpkg.package.package_info import VERSION_FACT, ComponentInfo, PackageFormat, PackageInfo, VariantInfo, version_of
-from ortpkg.package.package_lock import lock_package
+from ortpkg.package.integrity.digests import is_within, list_files
+from ortpkg.package.package_info import (
+    VERSION_FACT,
+    ComponentInfo,
+    PackageFormat,
+    PackageInfo,
+    VariantInfo,
+    version_of,
+)
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
-from ortpkg.package.sidecar import PIPELINE, SAMPLES
-from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
 from ortpkg.versions import is_same_version
 
 logger = logging.getLogger(__name__)
@@ -55,16 +79,17 @@ def merge(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Brings the variants of ``second`` together with those of ``first``: at ``output``, or (None) into ``first``.
+    """Brings the variants of ``second`` together with those of ``first``: at ``output``, or (None)
+    into ``first``.
 
-    Components of the same name become one. The result has the format, the name, the version and the description of
-    ``first``; variants of a ``second`` of another version, or of none, keep that as a fact of theirs. Every
-    file of both is re-hashed first. Where several components change in place, a reader at that moment may see one of
-    them new and another one old; both are whole.
+    Components of the same name become one. The result has the format, the name, the version and the
+    description of ``first``; variants of a ``second`` of another version, or of none, keep that as
+    a fact of theirs. Every file of both is re-hashed first. Where several components change in
+    place, a reader at that moment may see one of them new and another one old; both are whole.
 
     Raises:
-        AuthoringError: the two contradict each other (everything is named), ``first`` has all of it already (in place),
-            something is at ``output``, or the disk is full.
+        AuthoringError: the two contradict each other (everything is named), ``first`` has all of it
+            already (in place), something is at ``output``, or the disk is full.
         DigestMismatchError: a file is damaged.
         PackageError: one of them is no valid package.
         PackageBusyError: another command does not finish changing it.
@@ -80,7 +105,13 @@ def merge(
         check_intact(base, notify=notify, progress=progress)
         plan = plan_merge(open_package(base), joining, notify=notify)
         with lock_package(target, on_wait=notify):
-            create_package(target, new_package(plan), overwrite=overwrite, operations=operations, progress=progress)
+            create_package(
+                target,
+                new_package(plan),
+                overwrite=overwrite,
+                operations=operations,
+                progress=progress,
+            )
             return open_written(target)
     with lock_package(base, on_wait=notify):
         check_record(base)
@@ -89,7 +120,9 @@ def merge(
         package = open_package(base)
         change = change_of(package.root, plan_merge(package, joining, notify=notify))
         if change is None:
-            raise AuthoringError(f"{quoted(first)} has all of {quoted(second)} already; nothing was changed")
+            raise AuthoringError(
+                f"{quoted(first)} has all of {quoted(second)} already; nothing was changed"
+            )
         commit_change(base, change, operations=operations, progress=progress)
         return open_written(base)
 
@@ -120,7 +153,9 @@ class _Merger:
         self._join_other_files(sidecars)
         if self._conflicts:
             listed = "\n".join(f"  {conflict}" for conflict in self._conflicts)
-            raise AuthoringError(f"the packages contradict each other, and nothing was merged:\n{listed}")
+            raise AuthoringError(
+                f"the packages contradict each other, and nothing was merged:\n{listed}"
+            )
         self._tell_of_versions()
         documents: list[DocumentChange] = []
         commit = None
@@ -130,15 +165,22 @@ class _Merger:
             change = PackageChange(documents=tuple(documents), new_directories={})
             commit = change.commit_document.path
         documents += sidecars.documents
-        if self._base.format is not PackageFormat.COMPONENT and len({*self._names(), *self._entries}) > 1:
+        if (
+            self._base.format is not PackageFormat.COMPONENT
+            and len({*self._names(), *self._entries}) > 1
+        ):
             self._notify("onnxruntime 1.26 and 1.27 open packages with one component model only")
-        return edited_plan(self._base, documents, adds=self._files | dict(sidecars.files), commit=commit)
+        return edited_plan(
+            self._base, documents, adds=self._files | dict(sidecars.files), commit=commit
+        )
 
     def _names(self) -> list[str]:
         return [component.name for component in self._base.components]
 
     def _overall_values(self) -> OverallValues | None:
-        """How the package's inputs and outputs change where components join; a pipeline says them itself."""
+        """How the package's inputs and outputs change where components join; a pipeline says them
+        itself.
+        """
         names = self._names()
         joining = {
             component.name: signature_of_component(component)
@@ -151,13 +193,19 @@ class _Merger:
 
     def _compare_packages(self) -> None:
         base, other = self._base, self._other
-        for what, ours, theirs in (("inputs", base.inputs, other.inputs), ("outputs", base.outputs, other.outputs)):
+        for what, ours, theirs in (
+            ("inputs", base.inputs, other.inputs),
+            ("outputs", base.outputs, other.outputs),
+        ):
             shapes = [
                 [(value.name, value.type, value.shape and len(value.shape)) for value in each]
                 for each in (ours, theirs)
             ]
-            # Packages of different components, such as an encoder and a decoder, take and give different values.
-            is_one_model = {each.name for each in base.components} == {each.name for each in other.components}
+            # Packages of different components, such as an encoder and a decoder, take and give
+            # different values.
+            is_one_model = {each.name for each in base.components} == {
+                each.name for each in other.components
+            }
             if is_one_model and ours and theirs and shapes[0] != shapes[1]:
                 names = [", ".join(quoted(value.name) for value in each) for each in (ours, theirs)]
                 self._conflicts.append(f"the package's {what} differ: {names[0]} and {names[1]}")
@@ -166,7 +214,9 @@ class _Merger:
             ("description", base.description, other.description),
         ):
             if stated != dropped and dropped:
-                self._notify(f"the {what} stays {quoted(stated)}; the other package's is {quoted(dropped)}")
+                self._notify(
+                    f"the {what} stays {quoted(stated)}; the other package's is {quoted(dropped)}"
+                )
 
     @property
     def _has_other_version(self) -> bool:
@@ -209,11 +259,15 @@ class _Merger:
         if same is not None:
             ours, theirs = version_of(same, self._base), version_of(variant, self._other)
             if what := self._difference(same, variant):
-                versions = f" (versions {quoted(ours)} and {quoted(theirs)})" if ours != theirs else ""
+                versions = (
+                    f" (versions {quoted(ours)} and {quoted(theirs)})" if ours != theirs else ""
+                )
                 self._conflicts.append(f"{label} is in both packages, and {what} differ{versions}")
             elif not is_same_version(ours or "", theirs or ""):
                 ours, theirs = (quoted(each) if each else "none" for each in (ours, theirs))
-                self._told_versions.append(f"{label} is the same in both; its version stays {ours}, not {theirs}")
+                self._told_versions.append(
+                    f"{label} is the same in both; its version stays {ours}, not {theirs}"
+                )
             return False
         check_new_name("variant", variant.name, [each.name for each in existing.variants])
         if reasons := _disagreement(existing, variant):
@@ -229,11 +283,17 @@ class _Merger:
                 return f"its {what.replace('_', ' ')}"
         mine, other = (_files_below(variant) for variant in (ours, theirs))
         models = (ours.model_path, theirs.model_path)
-        if models[0] is not None and models[1] is not None and not have_same_bytes(models[0], models[1]):
+        if (
+            models[0] is not None
+            and models[1] is not None
+            and not have_same_bytes(models[0], models[1])
+        ):
             return "the models"
         return None if have_same_files(mine, other) else "the files"
 
-    def _free_folder(self, existing: ComponentInfo | None, component: str, place: VariantPlace) -> str:
+    def _free_folder(
+        self, existing: ComponentInfo | None, component: str, place: VariantPlace
+    ) -> str:
         """The folder for a joining variant, relative to the root: one that is not there yet."""
         # Models in the component's own folder, with weights that they share, stay together in one.
         wanted = _TOGETHER if place.folder_name == OWN_FOLDER else place.folder_name
@@ -248,23 +308,35 @@ class _Merger:
     def _taken(self, existing: ComponentInfo | None, component: str) -> list[str]:
         folder = (self._base.root / variant_folder(self._base, component, "x")).parent
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-        return names + ([each.directory.name for each in existing.variants] if existing is not None else [])
+        return names + (
+            [each.directory.name for each in existing.variants] if existing is not None else []
+        )
 
-    def _join_variant(self, component: str, variant: VariantInfo, place: VariantPlace, folder: str) -> None:
+    def _join_variant(
+        self, component: str, variant: VariantInfo, place: VariantPlace, folder: str
+    ) -> None:
         entry = self._description.entry.components[component].variants[variant.name]
         if self._has_other_version and VERSION_FACT not in entry.metadata:
-            entry = replace(entry, metadata=freeze({**entry.metadata, VERSION_FACT: self._other.version or None}))
+            entry = replace(
+                entry,
+                metadata=freeze({**entry.metadata, VERSION_FACT: self._other.version or None}),
+            )
         name = folder.rpartition("/")[2]
         if name != place.folder_name:
             entry = replace(entry, model_id=None if name == variant.name else name)
         self._entries.setdefault(component, {})[variant.name] = entry
-        self._files |= {f"{folder}/{path}": source for path, source in files_of_place(self._other, place).items()}
+        self._files |= {
+            f"{folder}/{path}": source
+            for path, source in files_of_place(self._other, place).items()
+        }
 
     def _join_other_files(self, sidecars: MergedSidecars) -> None:
         """Everything that belongs to no variant: shared assets, a README, samples' arrays."""
         known = {*self._description.documents, PIPELINE, SAMPLES, *sidecars.sources}
         places = self._description.places.values()
-        brought = (source for place in places if place.takes_files for source in place.brings.values())
+        brought = (
+            source for place in places if place.takes_files for source in place.brings.values()
+        )
         known |= {_relative(self._other, source) for source in brought}
         folders = [
             place.folder if place.moves is None else _relative(self._other, place.moves)
@@ -285,12 +357,16 @@ class _Merger:
 
 
 def _disagreement(existing: ComponentInfo, variant: VariantInfo) -> str:
-    """How the variant's inputs and outputs differ from those of its new siblings; "" where they do not."""
+    """How the variant's inputs and outputs differ from those of its new siblings; "" where they do
+    not.
+    """
     sibling = next((each for each in existing.variants if each.model_path is not None), None)
     if sibling is None or sibling.model_path is None or variant.model_path is None:
         return ""
     try:
-        ours, theirs = (read_model_facts(path).signature for path in (variant.model_path, sibling.model_path))
+        ours, theirs = (
+            read_model_facts(path).signature for path in (variant.model_path, sibling.model_path)
+        )
     except ModelError as error:
         return str(error)
     return "; ".join(differences(ours, theirs))
@@ -307,7 +383,10 @@ def _files_below(variant: VariantInfo) -> dict[str, Path]:
     if variant.model_path is None:
         return {path: variant.directory / path for path in list_files(variant.directory)}
     folder = data_folder_of(variant)
-    return {location: folder / location for location in data_files(read_model_facts(variant.model_path).signature)}
+    return {
+        location: folder / location
+        for location in data_files(read_model_facts(variant.model_path).signature)
+    }
 
 
 def _relative(package: PackageInfo, path: Path) -> str:

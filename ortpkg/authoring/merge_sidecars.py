@@ -9,11 +9,11 @@ from typing import Any
 
 from ortpkg.authoring.same_content import have_same_bytes
 from ortpkg.errors import quoted
-from ortpkg.package.digests import list_files
-from ortpkg.package.documents import dump_document, parse_document
+from ortpkg.package.changes.transaction import DocumentChange
+from ortpkg.package.documents.json_documents import dump_document, parse_document
+from ortpkg.package.documents.sidecar import PIPELINE, SAMPLES, samples_document
+from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.sidecar import PIPELINE, SAMPLES, samples_document
-from ortpkg.package.transaction import DocumentChange
 
 _FOLDER = SAMPLES.rpartition("/")[0]
 
@@ -36,10 +36,16 @@ class MergedSidecars:
 
 
 def merge_sidecars(base: PackageInfo, other: PackageInfo) -> MergedSidecars:
-    """Pipelines must be the same; sample sets join, and tolerances for the variants of each become one table."""
+    """Pipelines must be the same; sample sets join, and tolerances for the variants of each become
+    one table.
+    """
     conflicts: list[str] = []
     documents = [*_merge_pipelines(base, other, conflicts), *_merge_samples(base, other, conflicts)]
-    arrays = [path for path in list_files(other.root) if path.startswith(f"{_FOLDER}/") and path != SAMPLES]
+    arrays = [
+        path
+        for path in list_files(other.root)
+        if path.startswith(f"{_FOLDER}/") and path != SAMPLES
+    ]
     files = {}
     for path in arrays:
         ours, theirs = base.root / path, other.root / path
@@ -48,11 +54,16 @@ def merge_sidecars(base: PackageInfo, other: PackageInfo) -> MergedSidecars:
         elif not have_same_bytes(ours, theirs):
             conflicts.append(f"the samples' file {quoted(path)} differs")
     return MergedSidecars(
-        documents=tuple(documents), files=files, sources=frozenset(arrays), conflicts=tuple(conflicts)
+        documents=tuple(documents),
+        files=files,
+        sources=frozenset(arrays),
+        conflicts=tuple(conflicts),
     )
 
 
-def _merge_pipelines(base: PackageInfo, other: PackageInfo, conflicts: list[str]) -> Iterator[DocumentChange]:
+def _merge_pipelines(
+    base: PackageInfo, other: PackageInfo, conflicts: list[str]
+) -> Iterator[DocumentChange]:
     ours, theirs = _document(base.root, PIPELINE), _document(other.root, PIPELINE)
     if ours is None and theirs is not None:
         yield DocumentChange(path=PIPELINE, after=dump_document(theirs))
@@ -60,7 +71,9 @@ def _merge_pipelines(base: PackageInfo, other: PackageInfo, conflicts: list[str]
         conflicts.append(f"{PIPELINE} differs")
 
 
-def _merge_samples(base: PackageInfo, other: PackageInfo, conflicts: list[str]) -> Iterator[DocumentChange]:
+def _merge_samples(
+    base: PackageInfo, other: PackageInfo, conflicts: list[str]
+) -> Iterator[DocumentChange]:
     ours, theirs = samples_document(base.root), samples_document(other.root)
     if theirs is None:
         return
@@ -78,14 +91,21 @@ def _merge_samples(base: PackageInfo, other: PackageInfo, conflicts: list[str]) 
             merged[merged.index(existing)] = _with_tolerances(existing, sample, conflicts)
     if merged != ours["samples"]:
         before = (base.root / SAMPLES).read_bytes()
-        yield DocumentChange(path=SAMPLES, before=before, after=dump_document(ours | {"samples": merged}))
+        yield DocumentChange(
+            path=SAMPLES, before=before, after=dump_document(ours | {"samples": merged})
+        )
 
 
-def _with_tolerances(ours: dict[str, Any], theirs: dict[str, Any], conflicts: list[str]) -> dict[str, Any]:
+def _with_tolerances(
+    ours: dict[str, Any], theirs: dict[str, Any], conflicts: list[str]
+) -> dict[str, Any]:
     variants = dict(ours.get("variants", {}))
     for name, body in theirs.get("variants", {}).items():
         if variants.setdefault(name, body) != body:
-            conflicts.append(f"the sample set {quoted(ours['name'])} has other tolerances for variant {quoted(name)}")
+            conflicts.append(
+                f"the sample set {quoted(ours['name'])} has other tolerances for variant"
+                f" {quoted(name)}"
+            )
     return ours | ({"variants": variants} if variants else {})
 
 
@@ -94,4 +114,8 @@ def _without_variants(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _document(root: Path, path: str) -> dict[str, Any] | None:
-    return parse_document((root / path).read_bytes(), document=path) if (root / path).is_file() else None
+    return (
+        parse_document((root / path).read_bytes(), document=path)
+        if (root / path).is_file()
+        else None
+    )

@@ -1,10 +1,11 @@
 """migrate-check: what each line of onnxruntime releases would do with a package.
 
-Three lines behave alike: 1.26 and 1.27 (metadata generation), 1.28 to 1.30, and 1.31 (component generation). For each:
-whether it opens the package, which variant it would select for which execution provider (EP), what it passes over.
-Nothing of the package is run, and no EP is asked. What EPs say of compatibility strings depends on the machine, but for
-those of which it is known what the EP says anywhere: they count as not rated, and where it would select another variant
-if the EP rated one OPTIMAL, that is a choice more.
+Three lines behave alike: 1.26 and 1.27 (metadata generation), 1.28 to 1.30, and 1.31 (component
+generation). For each: whether it opens the package, which variant it would select for which
+execution provider (EP), what it passes over. Nothing of the package is run, and no EP is asked.
+What EPs say of compatibility strings depends on the machine, but for
+those of which it is known what the EP says anywhere: they count as not rated, and where it would
+select another variant if the EP rated one OPTIMAL, that is a choice more.
 """
 
 from __future__ import annotations
@@ -18,24 +19,32 @@ from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, PackageNotFoundError, Severity, quoted
-from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.package.documents.sidecar import PIPELINE
 from ortpkg.package.findings import listed
-from ortpkg.package.metadata_format import MANIFEST, METADATA
-from ortpkg.package.package_info import ComponentInfo, Constraints, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.package.formats.metadata_format import MANIFEST, METADATA
+from ortpkg.package.package_info import (
+    ComponentInfo,
+    Constraints,
+    PackageFormat,
+    PackageInfo,
+    VariantInfo,
+)
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
-from ortpkg.package.release_1_27 import read_as_1_27
-from ortpkg.package.sidecar import PIPELINE
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
+from ortpkg.releases.release_1_27 import read_as_1_27
+from ortpkg.releases.release_selector import select_as_release
 from ortpkg.selection import policies
-from ortpkg.selection.release_selector import select_as_release
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wishes import ep_named
 
 OTHER_EP = "any other EP"
-"""Stands for an execution provider that no variant names: what is selected for it needs no particular one."""
+"""Stands for an execution provider that no variant names: what is selected for it needs no
+particular one.
+"""
 
 
 #: EP and device that were asked for, and what a release selects for them.
@@ -51,11 +60,13 @@ class ReleaseChoice:
         ep: full name; None: the application names none. :data:`OTHER_EP` is none in particular.
         device: what the EP runs on here; None: it reports no devices.
         variant: selected; None for none.
-        alternatives: the variants among which the release's rules do not decide; empty where they do.
+        alternatives: the variants among which the release's rules do not decide; empty where they
+            do.
         reason: in a sentence.
-        can_run: whether a session can be made of it: in the component generation a variant may name no model, and
-            contexts in ortpkg's own container are read by ortpkg only.
-        rated_optimal: the variant whose compatibility string the EP is taken to rate OPTIMAL; None: it rates none.
+        can_run: whether a session can be made of it: in the component generation a variant may name
+            no model, and contexts in ortpkg's own container are read by ortpkg only.
+        rated_optimal: the variant whose compatibility string the EP is taken to rate OPTIMAL; None:
+            it rates none.
     """
 
     component: str
@@ -94,7 +105,9 @@ class ReleaseReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """A line of releases that behave alike: its name, how it reads, its policy, and what it passes over."""
+    """A line of releases that behave alike: its name, how it reads, its policy, and what it passes
+    over.
+    """
 
     release: str
     read: Callable[[Path], tuple[PackageInfo | None, tuple[str, ...]]]
@@ -103,18 +116,24 @@ class _Line:
     ignored: Callable[[PackageInfo], Iterator[str]]
 
 
-def migrate_check(root: str | PathLike[str], *, eps: Sequence[str] = ()) -> tuple[ReleaseReport, ...]:
+def migrate_check(
+    root: str | PathLike[str], *, eps: Sequence[str] = ()
+) -> tuple[ReleaseReport, ...]:
     """What each line of releases would do with the package at ``root``.
 
-    ``eps``: execution providers to ask for besides those that the package names; aliases are understood.
+    ``eps``: execution providers to ask for besides those that the package names; aliases are
+        understood.
 
     Raises:
-        PackageNotFoundError: there is no directory at ``root``, or neither manifest.json nor metadata.json in it.
+        PackageNotFoundError: there is no directory at ``root``, or neither manifest.json nor
+            metadata.json in it.
         UsageError: an execution provider that nobody knows.
     """
     path = Path(root)
     if not any((path / name).is_file() for name in (MANIFEST, METADATA)):
-        message = f"{quoted(root)} is not a model package: there is neither {MANIFEST} nor {METADATA}"
+        message = (
+            f"{quoted(root)} is not a model package: there is neither {MANIFEST} nor {METADATA}"
+        )
         raise PackageNotFoundError(message, path=path)
     names = [ep_named(ep, ()) for ep in eps]
     return tuple(_report(line, path, names) for line in _LINES)
@@ -127,7 +146,9 @@ def _report(line: _Line, root: Path, eps: Sequence[str]) -> ReleaseReport:
     choices: list[ReleaseChoice] = []
     never: list[tuple[str, str]] = []
     for component in package.components:
-        selections = [(*asked, _select(line, component, *asked)) for asked in _asked(line, component, eps)]
+        selections = [
+            (*asked, _select(line, component, *asked)) for asked in _asked(line, component, eps)
+        ]
         choices += [_choice(*each) for each in selections]
         rated = list(_rated_selections(line, component, selections))
         choices += [replace(_choice(*each), rated_optimal=variant) for variant, each in rated]
@@ -141,9 +162,16 @@ def _report(line: _Line, root: Path, eps: Sequence[str]) -> ReleaseReport:
     )
 
 
-def _asked(line: _Line, component: ComponentInfo, eps: Iterable[str]) -> list[tuple[str | None, str | None]]:
-    """(EP, device) pairs that may make a difference: none, the CPU's, those that variants name, and one they do not."""
-    asked: dict[tuple[str | None, str | None], None] = {(None, None): None, (CPU_EP, DeviceType.CPU.value): None}
+def _asked(
+    line: _Line, component: ComponentInfo, eps: Iterable[str]
+) -> list[tuple[str | None, str | None]]:
+    """(EP, device) pairs that may make a difference: none, the CPU's, those that variants name, and
+    one they do not.
+    """
+    asked: dict[tuple[str | None, str | None], None] = {
+        (None, None): None,
+        (CPU_EP, DeviceType.CPU.value): None,
+    }
     for variant in component.variants:
         stated = line.constraints_of(variant) or Constraints()
         device = (stated.device or "").lower()
@@ -158,7 +186,9 @@ def _asked(line: _Line, component: ComponentInfo, eps: Iterable[str]) -> list[tu
 def _rated_selections(
     line: _Line, component: ComponentInfo, selections: Sequence[_Selected]
 ) -> Iterator[tuple[str, _Selected]]:
-    """What is selected where the EP rates a variant OPTIMAL, if that is something else: that variant, the selection."""
+    """What is selected where the EP rates a variant OPTIMAL, if that is something else: that
+    variant, the selection.
+    """
     for ep, device, unrated in selections:
         for variant in component.variants:
             stated = line.constraints_of(variant) or Constraints()
@@ -171,7 +201,9 @@ def _rated_selections(
 
 
 def _may_be_optimal(ep: str, info: str) -> bool:
-    """Whether onnxruntime's EP of the name may rate the string so on some machine; it knows none of ortpkg's."""
+    """Whether onnxruntime's EP of the name may rate the string so on some machine; it knows none of
+    ortpkg's.
+    """
     is_ours = any(is_own_text(info, backend) for backend in ("onnxruntime", "openvino"))
     is_known = rating_of_onnxruntime(ep, info) is not CompiledModelCompatibility.UNKNOWN
     return bool(info) and ep != CPU_EP and not is_ours and not is_known
@@ -182,18 +214,27 @@ def _winner(selection: Selection) -> object:
 
 
 def _select(
-    line: _Line, component: ComponentInfo, ep: str | None, device: str | None, *, optimal: str | None = None
+    line: _Line,
+    component: ComponentInfo,
+    ep: str | None,
+    device: str | None,
+    *,
+    optimal: str | None = None,
 ) -> Selection:
     hardware = [HardwareDevice(type=DeviceType(device))] if device else []
     devices: list[HardwareDevice | None] = [*hardware] or [None]
-    offered = [EpDevice(ep_name=ep, device=each, backend="onnxruntime") for each in devices] if ep else []
+    offered = (
+        [EpDevice(ep_name=ep, device=each, backend="onnxruntime") for each in devices] if ep else []
+    )
     return select_as_release(
         component,
         offered,
         policy=line.policy,
         hardware=hardware,
         compatibility=lambda devices, info: (
-            CompiledModelCompatibility.OPTIMAL if info == optimal else rating_of_onnxruntime(devices[0].ep_name, info)
+            CompiledModelCompatibility.OPTIMAL
+            if info == optimal
+            else rating_of_onnxruntime(devices[0].ep_name, info)
         ),
         eps=[ep] if ep else [],
     )
@@ -255,7 +296,10 @@ def _never_selected(
         if variant.name in winners:
             continue
         own = (line.constraints_of(variant) or Constraints()).ep or OTHER_EP
-        yield f"{component.name}/{variant.name}", said_by.get((own, variant.name)) or said[variant.name]
+        yield (
+            f"{component.name}/{variant.name}",
+            said_by.get((own, variant.name)) or said[variant.name],
+        )
 
 
 def _read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[str, ...]]:
@@ -267,7 +311,9 @@ def _read_as(compat: str) -> Callable[[Path], tuple[PackageInfo | None, tuple[st
     def read(root: Path) -> tuple[PackageInfo | None, tuple[str, ...]]:
         try:
             package, findings = check_package(root, compat=compat)
-        except PackageNotFoundError:  # a component's own folder, which the metadata generation reads
+        except (
+            PackageNotFoundError
+        ):  # a component's own folder, which the metadata generation reads
             return None, (f"{MANIFEST}: there is none",)
         errors = [each for each in findings if each.severity is Severity.ERROR]
         return package, tuple(f"{each.document}{each.pointer}: {each.message}" for each in errors)
@@ -282,7 +328,9 @@ def _ignored_by_1_27(package: PackageInfo) -> Iterator[str]:
     if strict is not None and strict.format is PackageFormat.UNIVERSAL:
         yield "schema_version, components and variants: the keys for later releases"
     for what in ("session_options", "provider_options"):
-        if strict is not None and (names := [each.name for each in _variants(strict) if getattr(each, what)]):
+        if strict is not None and (
+            names := [each.name for each in _variants(strict) if getattr(each, what)]
+        ):
             yield f"{what} of {listed(names)}"
     yield from _ignored_architecture(package, "is never matched")
 
@@ -302,7 +350,10 @@ def _ignored_by_1_30(package: PackageInfo) -> Iterator[str]:
     for variant in _variants(package):
         for key in FORBIDDEN_SESSION_OPTIONS:
             if key in variant.session_options:
-                yield f"nothing of {quoted(key)} of {quoted(variant.name)}: it writes files where the package says"
+                yield (
+                    f"nothing of {quoted(key)} of {quoted(variant.name)}: it writes files where the"
+                    " package says"
+                )
 
 
 def _ignored_architecture(package: PackageInfo, why: str) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """What differs between two model files: what they compute with, not how they are stored.
 
-Weights are streamed and compared by their bytes; where they lie (in the model, in a data file, packed in whatever
-order) makes no difference, nor do names of nodes, documentation, or the order of fields.
+Weights are streamed and compared by their bytes; where they lie (in the model, in a data file,
+packed in whatever order) makes no difference, nor do names of nodes, documentation, or the order of
+fields.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from ortpkg.errors import quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.external_data import external_data_info, is_external
 from ortpkg.graph.initializers import TensorReader
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_file import read_model_file
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.proto_walk import walk_graphs, walk_nodes
@@ -33,11 +34,13 @@ from ortpkg.graph.tensor_codec import decode_raw, encode_raw
 from ortpkg.graph.tensor_messages import TensorMessage
 from ortpkg.graph.types import ElementType
 from ortpkg.graph.value_types import element_type_from_number
-from ortpkg.package.composed_file import ComposedFile, FileRange
-from ortpkg.package.hashing import usable_cores
+from ortpkg.storage.composed_file import ComposedFile, FileRange
+from ortpkg.storage.hashing import usable_cores
 
 _CHUNK_NBYTES = 1024 * 1024
-_MOST_COMPARED_NBYTES = 64 * 1024 * 1024  # of a weight whose numbers are compared, not its bytes alone
+_MOST_COMPARED_NBYTES = (
+    64 * 1024 * 1024
+)  # of a weight whose numbers are compared, not its bytes alone
 _DEFAULT_LIMITS = ModelLimits()
 
 Array = npt.NDArray[Any]
@@ -65,7 +68,8 @@ class Weight:
 class WeightChange:
     """An initializer that one side lacks (None) or has otherwise.
 
-    ``largest_difference`` is max |new - old| where both have the same type and shape, are numbers and not too large.
+    ``largest_difference`` is max |new - old| where both have the same type and shape, are numbers
+    and not too large.
     """
 
     name: str
@@ -80,9 +84,10 @@ class ModelDiff:
 
     Attributes:
         facts: IR version, opsets, metadata, inputs and outputs.
-        operators: operator ("domain::Name") → how many nodes of it there are, old and new, where that differs.
-        nodes_removed, nodes_added: nodes that differ in operator, attributes or connections, and sub-graphs in their
-            inputs or outputs.
+        operators: operator ("domain::Name") → how many nodes of it there are, old and new, where
+            that differs.
+        nodes_removed, nodes_added: nodes that differ in operator, attributes or connections, and
+            sub-graphs in their inputs or outputs.
         weights: in the order of the old model, then new ones.
         equal_weights: how many are the same.
     """
@@ -97,7 +102,9 @@ class ModelDiff:
     @property
     def is_empty(self) -> bool:
         """Whether nothing differs: no stated fact, no operator, no node, no weight."""
-        return not (self.facts or self.operators or self.nodes_removed or self.nodes_added or self.weights)
+        return not (
+            self.facts or self.operators or self.nodes_removed or self.nodes_added or self.weights
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +121,7 @@ def diff_models(old: ModelPlace, new: ModelPlace) -> ModelDiff:
     ours, theirs = _Model(old), _Model(new)
     operators = {
         name: (ours.operators[name], theirs.operators[name])
-        for name in (ours.operators | theirs.operators)
+        for name in ours.operators | theirs.operators
         if ours.operators[name] != theirs.operators[name]
     }
     weights = _diff_weights(ours.initializers, theirs.initializers)
@@ -141,8 +148,12 @@ class _Model:
 
     def __init__(self, place: ModelPlace) -> None:
         self.signature = read_model_facts(place.path).signature
-        self._weights = read_model_weights(place.path, data_folder=place.data_folder, is_bare=place.is_bare)
-        self._external = {_external_key(each.message.header): each.data for each in self._weights.external}
+        self._weights = read_model_weights(
+            place.path, data_folder=place.data_folder, is_bare=place.is_bare
+        )
+        self._external = {
+            _external_key(each.message.header): each.data for each in self._weights.external
+        }
         self.initializers = _initializers(self._weights)
         proto = read_model_file(place.path, limits=_DEFAULT_LIMITS).proto
         nodes = list(walk_nodes(proto, limits=_DEFAULT_LIMITS))
@@ -163,7 +174,9 @@ class _Model:
             self.nodes[_sha256(stated.SerializeToString(deterministic=True))] += 1
 
     def _digest_of(self, node: onnx.NodeProto) -> str:
-        """The same for nodes that do the same to the same values; sub-graphs are compared on their own."""
+        """The same for nodes that do the same to the same values; sub-graphs are compared on their
+        own.
+        """
         copied = onnx.NodeProto()
         copied.CopyFrom(node)
         for name in ("name", "doc_string", "metadata_props"):
@@ -172,13 +185,17 @@ class _Model:
             attribute.ClearField("doc_string")
             attribute.ClearField("g")
             attribute.ClearField("graphs")
-            for tensor in (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors:
+            for tensor in (
+                (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors
+            ):
                 self._settle(tensor)
             if attribute.HasField("sparse_tensor"):
                 self._settle_sparse(attribute.sparse_tensor)
             for sparse in attribute.sparse_tensors:
                 self._settle_sparse(sparse)
-        ordered = sorted(attribute.SerializeToString(deterministic=True) for attribute in copied.attribute)
+        ordered = sorted(
+            attribute.SerializeToString(deterministic=True) for attribute in copied.attribute
+        )
         copied.ClearField("attribute")
         return _sha256(b"\0".join([copied.SerializeToString(deterministic=True), *ordered]))
 
@@ -198,7 +215,9 @@ class _Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Initializer:
-    """An initializer, its bytes where they are: in a file, or (typed fields, strings) in its message."""
+    """An initializer, its bytes where they are: in a file, or (typed fields, strings) in its
+    message.
+    """
 
     type: ElementType
     shape: tuple[int, ...]
@@ -215,7 +234,9 @@ class _Initializer:
         if isinstance(self.data, bytes):
             data = np.frombuffer(self.data, dtype=np.uint8)
         else:
-            data = MappedFile(self.data.path).array(self.data.offset, self.data.nbytes, alignment=16)
+            data = MappedFile(self.data.path).array(
+                self.data.offset, self.data.nbytes, alignment=16
+            )
         return decode_raw(data, self.type, self.shape)
 
 
@@ -251,14 +272,22 @@ def _initializer(message: TensorMessage, data: FileRange | None) -> _Initializer
     return _Initializer(type=element_type, shape=shape, data=encode_raw(array, element_type))
 
 
-def _diff_weights(old: Mapping[str, _Initializer], new: Mapping[str, _Initializer]) -> tuple[WeightChange, ...]:
+def _diff_weights(
+    old: Mapping[str, _Initializer], new: Mapping[str, _Initializer]
+) -> tuple[WeightChange, ...]:
     names = list(dict.fromkeys((*old, *new)))
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="ortpkg-hash") as pool:
-        ours, theirs = pool.map(_weight, map(old.get, names)), pool.map(_weight, map(new.get, names))
+        ours, theirs = (
+            pool.map(_weight, map(old.get, names)),
+            pool.map(_weight, map(new.get, names)),
+        )
         # One after another: comparing numbers takes several times the memory of a weight.
         return tuple(
             WeightChange(
-                name=name, old=our, new=their, largest_difference=_largest_difference(old.get(name), new.get(name))
+                name=name,
+                old=our,
+                new=their,
+                largest_difference=_largest_difference(old.get(name), new.get(name)),
             )
             for name, our, their in zip(names, ours, theirs, strict=True)
             if our != their
@@ -268,13 +297,18 @@ def _diff_weights(old: Mapping[str, _Initializer], new: Mapping[str, _Initialize
 def _weight(initializer: _Initializer | None) -> Weight | None:
     if initializer is None:
         return None
-    return Weight(type=initializer.type.name.lower(), shape=initializer.shape, sha256=initializer.digest())
+    return Weight(
+        type=initializer.type.name.lower(), shape=initializer.shape, sha256=initializer.digest()
+    )
 
 
 def _largest_difference(old: _Initializer | None, new: _Initializer | None) -> float | None:
     if old is None or new is None or (old.type, old.shape) != (new.type, new.shape):
         return None
-    if old.type in (ElementType.STRING, ElementType.BOOL) or not 0 < old.nbytes <= _MOST_COMPARED_NBYTES:
+    if (
+        old.type in (ElementType.STRING, ElementType.BOOL)
+        or not 0 < old.nbytes <= _MOST_COMPARED_NBYTES
+    ):
         return None
     is_complex = old.type in (ElementType.COMPLEX64, ElementType.COMPLEX128)
     wide = np.complex128 if is_complex else np.float64
@@ -288,7 +322,10 @@ def _diff_signatures(old: ModelSignature, new: ModelSignature) -> Iterator[Chang
     if old.ir_version != new.ir_version:
         yield Change(what="IR version", old=old.ir_version, new=new.ir_version)
     yield from diff_mappings("opset", _opsets(old), _opsets(new))
-    for what, ours, theirs in (("input", old.inputs, new.inputs), ("output", old.outputs, new.outputs)):
+    for what, ours, theirs in (
+        ("input", old.inputs, new.inputs),
+        ("output", old.outputs, new.outputs),
+    ):
         yield from diff_mappings(what, dict(map(_described, ours)), dict(map(_described, theirs)))
         order, other = [value.name for value in ours], [value.name for value in theirs]
         if order != other and sorted(order) == sorted(other):
@@ -303,7 +340,10 @@ def _opsets(signature: ModelSignature) -> dict[str, int]:
 def _described(value: ValueSignature) -> tuple[str, str]:
     if value.shape is None:
         return value.name, value.type
-    return value.name, f"{value.type}[{', '.join('?' if size is None else str(size) for size in value.shape)}]"
+    return (
+        value.name,
+        f"{value.type}[{', '.join('?' if size is None else str(size) for size in value.shape)}]",
+    )
 
 
 def _operator(node: onnx.NodeProto) -> str:

@@ -1,4 +1,5 @@
-"""What authoring learns from a model file: its signature, which execution providers compiled it, facts worth keeping.
+"""What authoring learns from a model file: its signature, which execution providers compiled it,
+facts worth keeping.
 
 Nothing is run, and weights and compiled contexts are not read.
 """
@@ -12,8 +13,8 @@ from typing import Any
 
 from ortpkg.ep_names import ep_of_context_source, is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_file import read_model_file
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN, ModelSignature, signature_of
 from ortpkg.graph.proto_walk import walk_nodes
 from ortpkg.package.package_info import Constraints
@@ -31,7 +32,8 @@ class ModelFacts:
 
     Attributes:
         signature: inputs, outputs, types, needed files.
-        context_sources: ``source`` of its EPContext nodes, each once, in order; empty for a model that is not compiled.
+        context_sources: ``source`` of its EPContext nodes, each once, in order; empty for a model
+            that is not compiled.
         has_contexts: whether it has EPContext nodes, with a source or without.
         hardware_architectures: likewise of ``hardware_architecture``.
     """
@@ -43,13 +45,19 @@ class ModelFacts:
 
 
 def read_model_facts(path: Path) -> ModelFacts:
-    """Reads a model file. ModelError where it is missing, not ONNX, or names a file outside its folder."""
+    """Reads a model file.
+
+    ModelError where it is missing, not ONNX, or names a file outside its folder.
+    """
     proto = read_model_file(path, limits=_DEFAULT_LIMITS).proto
     sources: dict[str, None] = {}
     architectures: dict[str, None] = {}
     for node in walk_nodes(proto, limits=_DEFAULT_LIMITS):
         if node.op_type == "EPContext" and node.domain == MICROSOFT_DOMAIN:
-            texts = {attribute.name: attribute.s.decode("utf-8", "replace") for attribute in node.attribute}
+            texts = {
+                attribute.name: attribute.s.decode("utf-8", "replace")
+                for attribute in node.attribute
+            }
             sources[texts.get("source", "")] = None
             architectures[texts.get("hardware_architecture", "")] = None
     return ModelFacts(
@@ -60,13 +68,16 @@ def read_model_facts(path: Path) -> ModelFacts:
     )
 
 
-def complete_constraints(given: Constraints, facts: ModelFacts | None, notify: Callable[[str], None]) -> Constraints:
+def complete_constraints(
+    given: Constraints, facts: ModelFacts | None, notify: Callable[[str], None]
+) -> Constraints:
     """``given``, with what it leaves open filled from the model's own metadata.
 
-    The EP is the one whose ``ep_compatibility_info.<EP>`` the model carries, or else the one that its EPContext nodes
-    name, where exactly one does; compatibility info and architecture come from the same places. ``notify`` is told of
-    contradictions and unknown names; neither is an error, since plug-ins bring names of their own. A name that the EP
-    itself left in the model is no unknown one.
+    The EP is the one whose ``ep_compatibility_info.<EP>`` the model carries, or else the one that
+    its EPContext nodes name, where exactly one does; compatibility info and architecture come from
+    the same places. ``notify`` is told of contradictions and unknown names; neither is an error,
+    since plug-ins bring names of their own. A name that the EP itself left in the model is no
+    unknown one.
     """
     ep = resolve_ep_name(given.ep) if given.ep else None
     is_named_by_model = False
@@ -76,9 +87,14 @@ def complete_constraints(given: Constraints, facts: ModelFacts | None, notify: C
         if ep is None and len(makers) == 1:
             ep = makers[0]
         elif ep is None and makers:
-            notify(f"the model was compiled by several execution providers ({_listed(makers)}): state the ep")
+            notify(
+                f"the model was compiled by several execution providers ({_listed(makers)}): state"
+                " the ep"
+            )
         elif ep is not None and makers and ep not in makers:
-            notify(f"ep is {quoted(ep)}, but the model says that it was compiled by {_listed(makers)}")
+            notify(
+                f"ep is {quoted(ep)}, but the model says that it was compiled by {_listed(makers)}"
+            )
         is_named_by_model = ep in makers
         if given.ep_compatibility_info is None and ep in compatibility:
             given = replace(given, ep_compatibility_info=compatibility[ep])
@@ -87,12 +103,16 @@ def complete_constraints(given: Constraints, facts: ModelFacts | None, notify: C
     if ep is not None and not (is_known_ep(ep) or ep in plugin_names() or is_named_by_model):
         near = suggest_ep_name(ep)
         hint = f" (did you mean {quoted(near)}?)" if near else ""
-        notify(f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as it is")
+        notify(
+            f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as"
+            " it is"
+        )
     return replace(given, ep=ep)
 
 
 def variant_metadata(facts: ModelFacts | None, nbytes: int) -> dict[str, Any]:
-    """The facts that metadata.json keeps of a variant: data types, quantization, opset, nodes, size in bytes.
+    """The facts that metadata.json keeps of a variant: data types, quantization, opset, nodes, size
+    in bytes.
 
     A set of files without one model (GenAI) has its size only.
     """
@@ -117,7 +137,9 @@ def _compatibility_by_ep(metadata_props: Mapping[str, str]) -> dict[str, str]:
 
 
 def _eps_of_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
-    """A source is a key that the EP defines, often its name ("QNN" is one of QNN's): only known names say anything."""
+    """A source is a key that the EP defines, often its name ("QNN" is one of QNN's): only known
+    names say anything.
+    """
     return tuple(dict.fromkeys(ep for ep in map(ep_of_context_source, sources) if is_known_ep(ep)))
 
 

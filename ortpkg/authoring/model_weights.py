@@ -1,7 +1,9 @@
-"""The weights of a model file: which tensors it has, and where the bytes of each lie. No weight is read.
+"""The weights of a model file: which tensors it has, and where the bytes of each lie.
 
-Everything is checked against the files' sizes, since models come from strangers: whoever holds a :class:`ModelWeights`
-can read every range in it.
+No weight is read.
+
+Everything is checked against the files' sizes, since models come from strangers: whoever holds a
+:class:`ModelWeights` can read every range in it.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from ortpkg.graph.tensor_messages import ModelMessage, TensorMessage
 from ortpkg.graph.types import ElementType, stored_nbytes
 from ortpkg.graph.value_types import element_type_from_number
 from ortpkg.graph.wire_format import WireFormatError
-from ortpkg.package.composed_file import FileRange
+from ortpkg.storage.composed_file import FileRange
 
-#: The keys of TensorProto.external_data whose meaning ONNX defines (docs/ExternalData.md). With any other, such as
-#: onnxruntime's "prepacked_...", the file holds more than the tensor's own range says.
+#: The keys of TensorProto.external_data whose meaning ONNX defines (docs/ExternalData.md). With any
+#: other, such as onnxruntime's "prepacked_...", the file holds more than the tensor's own range
+#: says.
 _KNOWN_KEYS = frozenset({"location", "offset", "length", "checksum"})
 
 
@@ -53,7 +56,8 @@ class ModelWeights:
         message: its content; it keeps the file mapped for as long as it lives.
         external: tensors in data files.
         embedded: initializers whose ``raw_data`` lies in the model.
-        opaque: data files that cannot be taken apart: ranges in them overlap, or they hold what only some reader knows.
+        opaque: data files that cannot be taken apart: ranges in them overlap, or they hold what
+            only some reader knows.
         context_locations: files of EPContext nodes, relative to the model's folder.
     """
 
@@ -85,25 +89,34 @@ class ModelWeights:
         return tuple(dict.fromkeys((self.path, *self.data_files, *self.context_files)))
 
 
-def read_model_weights(path: Path, *, data_folder: Path | None = None, is_bare: bool = False) -> ModelWeights:
+def read_model_weights(
+    path: Path, *, data_folder: Path | None = None, is_bare: bool = False
+) -> ModelWeights:
     """Reads where the weights of a model file lie.
 
     Args:
         path: of the model file.
         data_folder: where its data files are looked for; None: beside it.
-        is_bare: whether it belongs to no package, so that links beside a linked model are followed as a session does.
+        is_bare: whether it belongs to no package, so that links beside a linked model are followed
+            as a session does.
 
-    Raises ModelError where it is no model, a data file is missing, too short or behind a link, or a tensor's length is
-    not what its type and shape need.
+    Raises ModelError where it is no model, a data file is missing, too short or behind a link, or a
+    tensor's length is not what its type and shape need.
     """
     bare_model = path if is_bare else None
-    facts = read_model_facts(path)  # refuses what is no model, and every location outside the folder
+    facts = read_model_facts(
+        path
+    )  # refuses what is no model, and every location outside the folder
     try:
         message = ModelMessage(MappedFile(path).mapping())
     except WireFormatError as error:
         raise ModelFileError(f"{quoted(path)} cannot be edited: {error}") from error
-    external = tuple(_external_tensors(path, data_folder or path.parent, message.tensors, bare_model))
-    contexts = tuple(PurePosixPath(each.location).as_posix() for each in facts.signature.context_files)
+    external = tuple(
+        _external_tensors(path, data_folder or path.parent, message.tensors, bare_model)
+    )
+    contexts = tuple(
+        PurePosixPath(each.location).as_posix() for each in facts.signature.context_files
+    )
     for location in contexts:
         _data_file(path.parent, location, 1, bare_model)
     return ModelWeights(
@@ -126,8 +139,8 @@ def _external_tensors(
         needed = _stored_nbytes(tensor.header)
         if info.length not in (None, needed):
             raise ModelFileError(
-                f"tensor {quoted(tensor.header.name)} of {quoted(path)} has {info.length} bytes of external data; "
-                f"its type and shape need {needed}"
+                f"tensor {quoted(tensor.header.name)} of {quoted(path)} has {info.length} bytes of"
+                f" external data; its type and shape need {needed}"
             )
         location = PurePosixPath(info.location).as_posix()
         data_file = _data_file(folder, location, info.offset + needed, bare_model)
@@ -150,13 +163,19 @@ def _embedded_tensors(path: Path, tensors: Iterable[TensorMessage]) -> Iterator[
 def _stored_nbytes(tensor: onnx.TensorProto) -> int:
     where = f"tensor {quoted(tensor.name)}"
     element_type = element_type_from_number(tensor.data_type, where)
-    if element_type in (ElementType.UNDEFINED, ElementType.STRING) or any(size < 0 for size in tensor.dims):
-        raise ModelFileError(f"{where} has raw or external data, but no type and shape that can have it")
+    if element_type in (ElementType.UNDEFINED, ElementType.STRING) or any(
+        size < 0 for size in tensor.dims
+    ):
+        raise ModelFileError(
+            f"{where} has raw or external data, but no type and shape that can have it"
+        )
     return stored_nbytes(element_type, prod(tensor.dims))
 
 
 def _data_file(folder: Path, location: str, nbytes: int, bare_model: Path | None) -> Path:
-    """The data file of at least ``nbytes``; the real one where it is a link that ``bare_model`` may have."""
+    """The data file of at least ``nbytes``; the real one where it is a link that ``bare_model`` may
+    have.
+    """
     if bare_model is not None and is_linked_data(folder, location, bare_model):
         path = (folder / location).resolve()
         reason = why_not_long_enough(path, nbytes)

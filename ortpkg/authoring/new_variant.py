@@ -15,12 +15,12 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.metadata_format import METADATA
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.metadata_format import METADATA
 from ortpkg.package.package_info import ComponentInfo, Constraints
-from ortpkg.package.path_resolver import why_not_a_name, why_not_portable
-from ortpkg.session.safe_options import SAFE_SESSION_OPTIONS
+from ortpkg.package.paths.path_resolver import why_not_a_name, why_not_portable
+from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
 
 _CONFIG_ENTRY = "session."
 
@@ -33,10 +33,11 @@ class NewVariant:
     """One variant to be made from a model file or a folder.
 
     Attributes:
-        model: an ONNX file (its data files come along) or a folder with one, or with a genai_config.json.
+        model: an ONNX file (its data files come along) or a folder with one, or with a
+            genai_config.json.
         name: of the variant; left out, the file's stem or the folder's name.
-        ep: execution provider, by name or alias ("cpu", "cuda", "openvino"); left out, the one that compiled the model,
-            or else any.
+        ep: execution provider, by name or alias ("cpu", "cuda", "openvino"); left out, the one that
+            compiled the model, or else any.
         device: "cpu", "gpu" or "npu"; left out, any.
         architecture, compatibility_info: left out, what the model's own metadata says.
         session_options, provider_options: kept with the variant.
@@ -53,15 +54,17 @@ class NewVariant:
 
     @classmethod
     def for_cpu(cls, model: Path) -> NewVariant:
-        """What ``--cpu MODEL`` means: the CPU execution provider, which runs every model, on the CPU."""
+        """What ``--cpu MODEL`` means: the CPU execution provider, which runs every model, on the
+        CPU.
+        """
         return cls(model=model, ep=CPU_EP, device=DeviceType.CPU)
 
     @classmethod
     def for_gpu(cls, model: Path) -> NewVariant:
         """What ``--gpu MODEL`` means: a GPU, with the EP that compiled the model, or else any EP.
 
-        A plain ONNX file runs on every EP that has a GPU (CUDA, DirectML, OpenVINO, ...), and a variant without ``ep``
-        matches any, so naming one would only exclude machines.
+        A plain ONNX file runs on every EP that has a GPU (CUDA, DirectML, OpenVINO, ...), and a
+        variant without ``ep`` matches any, so naming one would only exclude machines.
         """
         return cls(model=model, device=DeviceType.GPU)
 
@@ -83,11 +86,11 @@ class PreparedVariant:
 def prepare_variants(wanted: Iterable[NewVariant], notify: Notify) -> list[PreparedVariant]:
     """Looks at the files of each variant, and names those that have no name after their file.
 
-    Two files of one stem (``cpu/model.onnx`` and ``gpu/model.onnx``) are told apart by their devices:
-    ``model-cpu``, ``model-gpu``.
+    Two files of one stem (``cpu/model.onnx`` and ``gpu/model.onnx``) are told apart by their
+    devices: ``model-cpu``, ``model-gpu``.
 
-    Raises AuthoringError for a name that is taken or not portable, UsageError for an unknown device, and what
-    :func:`~ortpkg.authoring.variant_files.collect_variant_files` raises.
+    Raises AuthoringError for a name that is taken or not portable, UsageError for an unknown
+    device, and what :func:`~ortpkg.authoring.variant_files.collect_variant_files` raises.
     """
     wanted = list(wanted)
     stems = [_stem(each.model) for each in wanted]
@@ -101,7 +104,8 @@ def prepare_variants(wanted: Iterable[NewVariant], notify: Notify) -> list[Prepa
 
 
 def check_names(components: Iterable[ComponentInfo]) -> None:
-    """The metadata generation lets ``model_id`` stand for a name that no folder can have; the other does not.
+    """The metadata generation lets ``model_id`` stand for a name that no folder can have; the other
+    does not.
 
     AuthoringError where a variant has such a name.
     """
@@ -109,20 +113,30 @@ def check_names(components: Iterable[ComponentInfo]) -> None:
         for variant in component.variants:
             if reason := why_not_a_name(variant.name):
                 raise AuthoringError(
-                    f"variant {quoted(variant.name)} of {quoted(component.name)} {reason}; "
-                    f"rename it in {quoted(variant.source.document)}: only the metadata generation has such names"
+                    f"variant {quoted(variant.name)} of {quoted(component.name)} {reason}; rename"
+                    f" it in {quoted(variant.source.document)}: only the metadata generation has"
+                    " such names"
                 )
 
 
 def check_new_name(what: str, name: str, taken: Iterable[str]) -> None:
-    """Refuses a name that is not portable, or that a file system without case takes for one of ``taken``."""
-    if reason := why_not_a_name(name) or ("is a document's name" if _folded(name) == METADATA else None):
+    """Refuses a name that is not portable, or that a file system without case takes for one of
+    ``taken``.
+    """
+    if reason := why_not_a_name(name) or (
+        "is a document's name" if _folded(name) == METADATA else None
+    ):
         raise AuthoringError(f"the {what} name {quoted(name)} {reason}: choose another one")
     for other in taken:
         if _folded(other) == _folded(name):
-            same = "" if other == name else f" (where case does not count, {quoted(other)} is the same)"
+            same = (
+                ""
+                if other == name
+                else f" (where case does not count, {quoted(other)} is the same)"
+            )
             raise AuthoringError(
-                f"there is a {what} {quoted(name)} already{same}: choose another name, or remove that one first"
+                f"there is a {what} {quoted(name)} already{same}: choose another name, or remove"
+                " that one first"
             )
 
 
@@ -135,11 +149,16 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
     )
     files = collect_variant_files(wanted.model)
     if count := _count_links(wanted.model, files):
-        notify(f"variant {quoted(name)}: {count} of its files are symbolic links; what they lead to is copied")
+        notify(
+            f"variant {quoted(name)}: {count} of its files are symbolic links; what they lead to is"
+            " copied"
+        )
     _check_path_options(wanted.session_options, files)
     entry = VariantEntry(
         model_file=files.model_file,
-        constraints=complete_constraints(given, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")),
+        constraints=complete_constraints(
+            given, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")
+        ),
         session_options=checked_session_options(wanted.session_options, notify),
         provider_options=checked_provider_options(wanted.provider_options),
         metadata=variant_metadata(files.facts, files.nbytes),
@@ -153,7 +172,9 @@ def _count_links(model: Path, files: VariantFiles) -> int:
 
 
 def _stem(model: Path) -> str:
-    """The file's name without its extension, or the folder's name; "." and ".." by their real names."""
+    """The file's name without its extension, or the folder's name; "." and ".." by their real
+    names.
+    """
     real = model if model.name not in ("", "..") else model.resolve()
     return real.name if model.is_dir() else real.stem
 
@@ -163,31 +184,40 @@ def _checked_device(device: str | None) -> str | None:
         return None
     known = [str(each) for each in DeviceType]
     if device.lower() not in known:
-        raise UsageError(f"device {quoted(device)} is none of {', '.join(known)}{did_you_mean(device, known)}")
+        raise UsageError(
+            f"device {quoted(device)} is none of {', '.join(known)}{did_you_mean(device, known)}"
+        )
     return device.lower()
 
 
 def _checked_options(what: str, options: Mapping[str, object]) -> Mapping[str, str]:
     for key, value in options.items():
         if not key or not isinstance(value, str):
-            raise UsageError(f"the {what} option {quoted(key)} is {quoted(value)}: keys and values are texts, e.g. '1'")
+            raise UsageError(
+                f"the {what} option {quoted(key)} is {quoted(value)}: keys and values are texts,"
+                " e.g. '1'"
+            )
     return {key: str(value) for key, value in options.items()}
 
 
 def checked_session_options(options: Mapping[str, object], notify: Notify) -> Mapping[str, str]:
-    """As they are to be kept; ``notify`` is told of what looks like a typo, since there are entries unknown here.
+    """As they are to be kept; ``notify`` is told of what looks like a typo, since there are entries
+    unknown here.
 
-    UsageError for the name of an attribute of SessionOptions, nearly spelled too: that is no config entry.
+    UsageError for the name of an attribute of SessionOptions, nearly spelled too: that is no config
+    entry.
     """
     for key in options:
         if f"{_CONFIG_ENTRY}{key}" in SAFE_SESSION_OPTIONS:
             raise UsageError(
-                f"the session option {quoted(key)} is an attribute of SessionOptions in programs; packages name config "
-                f"entries: write {quoted(_CONFIG_ENTRY + key)}"
+                f"the session option {quoted(key)} is an attribute of SessionOptions in programs;"
+                f" packages name config entries: write {quoted(_CONFIG_ENTRY + key)}"
             )
         meant = meant_session_option(key)
         if meant is not None and "." not in key:
-            raise UsageError(f"there is no session option {quoted(key)}; did you mean {quoted(meant)}?")
+            raise UsageError(
+                f"there is no session option {quoted(key)}; did you mean {quoted(meant)}?"
+            )
         if meant is not None:
             notify(f"the session option {quoted(key)} is not known; did you mean {quoted(meant)}?")
     return _checked_options("session", options)
@@ -199,7 +229,9 @@ def checked_provider_options(options: Mapping[str, object]) -> Mapping[str, str]
 
 
 def _check_path_options(options: Mapping[str, str], files: VariantFiles) -> None:
-    """Session options that name paths in the variant's folder must name what is going to be there."""
+    """Session options that name paths in the variant's folder must name what is going to be
+    there.
+    """
     for key in PATH_SESSION_OPTIONS:
         value = options.get(key)
         if not value:
@@ -207,8 +239,12 @@ def _check_path_options(options: Mapping[str, str], files: VariantFiles) -> None
         if reason := why_not_portable(value):
             raise AuthoringError(f"session option {quoted(key)}: {quoted(value)} {reason}")
         folder = f"{value.rstrip('/')}/"
-        if key == EXTERNAL_INITIALIZERS_FOLDER and not any(path.startswith(folder) for path in files.sources):
-            raise AuthoringError(f"session option {quoted(key)}: there is no folder {quoted(value)} beside the model")
+        if key == EXTERNAL_INITIALIZERS_FOLDER and not any(
+            path.startswith(folder) for path in files.sources
+        ):
+            raise AuthoringError(
+                f"session option {quoted(key)}: there is no folder {quoted(value)} beside the model"
+            )
 
 
 def _folded(name: str) -> str:

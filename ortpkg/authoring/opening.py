@@ -1,8 +1,9 @@
 """What a user names becomes an opened package: a folder, a packed file, or a bare ONNX file.
 
-A packed file is unpacked into a temporary folder of our own, which goes when the package is no longer needed; every
-byte is compared with its digests.json on the way. A bare model is a package of one component with one variant, whose
-root is the model's file: nothing is copied, and nothing that lies beside it is taken for a part of it.
+A packed file is unpacked into a temporary folder of our own, which goes when the package is no
+longer needed; every byte is compared with its digests.json on the way. A bare model is a package of
+one component with one variant, whose root is the model's file: nothing is copied, and nothing that
+lies beside it is taken for a part of it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ortpkg.package.package_info import (
 from ortpkg.package.reader import open_package
 
 if TYPE_CHECKING:
-    from ortpkg.package.hashing import Progress
+    from ortpkg.storage.hashing import Progress
 
 #: The component model that a bare model is.
 MODEL_COMPONENT = "model"
@@ -61,14 +62,16 @@ def kind_of(path: str | PathLike[str]) -> NamedKind:
     if is_packed(named):
         return NamedKind.PACKED
     raise PackageNotFoundError(
-        f"{quoted(named)} is not a directory: name a package's folder, a packed package (name.ortpkg) or an ONNX model "
-        "(name.onnx)",
+        f"{quoted(named)} is not a directory: name a package's folder, a packed package"
+        " (name.ortpkg) or an ONNX model (name.onnx)",
         path=named,
     )
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file at ``path`` is meant to be a packed package, by its name or its first bytes."""
+    """Whether a file at ``path`` is meant to be a packed package, by its name or its first
+    bytes.
+    """
     return path.is_file() and (path.suffix.lower() in PACKED_SUFFIXES or _is_zip(path))
 
 
@@ -101,21 +104,25 @@ def opened(
 
 
 @contextlib.contextmanager
-def package_folder(path: str | PathLike[str], *, progress: Progress | None = None) -> Iterator[Path]:
+def package_folder(
+    path: str | PathLike[str], *, progress: Progress | None = None
+) -> Iterator[Path]:
     """The folder of the package that ``path`` names: itself, or where a packed one was unpacked.
 
     UsageError for a bare model; the rest as :func:`opened`.
     """
     kind = kind_of(path)
     if kind is NamedKind.MODEL:
-        raise UsageError(f"{quoted(path)} is no package: ortpkg create {unquoted(path)} makes one of a model")
+        raise UsageError(
+            f"{quoted(path)} is no package: ortpkg create {unquoted(path)} makes one of a model"
+        )
     if kind is NamedKind.PACKAGE:
         yield Path(path)
         return
     import tempfile  # most packages are folders, which need neither this nor zlib and the locks
 
-    from ortpkg.package.archive import unpack_package
-    from ortpkg.package.file_operations import PassingOperations
+    from ortpkg.package.archive.package_archive import unpack_package
+    from ortpkg.storage.file_operations import PassingOperations
 
     packed = Path(os.path.abspath(path))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     temporary = Path(tempfile.mkdtemp(prefix="ortpkg-"))
@@ -129,20 +136,25 @@ def package_folder(path: str | PathLike[str], *, progress: Progress | None = Non
 
 
 def remove_temporary_folders() -> None:
-    """Removes what packed packages were unpacked into, where a process ends without leaving its contexts."""
+    """Removes what packed packages were unpacked into, where a process ends without leaving its
+    contexts.
+    """
     for folder in tuple(_temporary_folders):
         _remove(folder)
 
 
 def model_as_package(model: Path, *, name: str | None = None) -> PackageInfo:
-    """A bare ONNX file as a package: one component, one variant named after the file (or ``name``), for any EP.
+    """A bare ONNX file as a package: one component, one variant named after the file (or ``name``),
+    for any EP.
 
-    Nothing is read; what is wrong with the model is found when it is. A model that is a symbolic link keeps the link's
-    name, by which its data files are found (``linked_files``).
+    Nothing is read; what is wrong with the model is found when it is. A model that is a symbolic
+    link keeps the link's name, by which its data files are found (``linked_files``).
     """
     named = Path(os.path.realpath(model.parent), model.name)
     called = name or model.stem
-    variant = VariantInfo(name=called, component_name=MODEL_COMPONENT, directory=named.parent, model_path=named)
+    variant = VariantInfo(
+        name=called, component_name=MODEL_COMPONENT, directory=named.parent, model_path=named
+    )
     component = ComponentInfo(name=MODEL_COMPONENT, directory=named.parent, variants=(variant,))
     return PackageInfo(
         root=named,
@@ -155,11 +167,16 @@ def model_as_package(model: Path, *, name: str | None = None) -> PackageInfo:
 
 
 def described_model(model: Path, *, name: str | None = None) -> PackageInfo:
-    """:func:`model_as_package` with what the model says of itself: inputs, outputs, its EP where it is compiled, facts.
+    """:func:`model_as_package` with what the model says of itself: inputs, outputs, its EP where it
+    is compiled, facts.
 
     ModelError where it is missing, or not ONNX.
     """
-    from ortpkg.authoring.model_facts import complete_constraints, read_model_facts, variant_metadata  # onnx
+    from ortpkg.authoring.model_facts import (  # onnx
+        complete_constraints,
+        read_model_facts,
+        variant_metadata,
+    )
 
     package = model_as_package(model, name=name)
     (component,) = package.components
@@ -174,7 +191,12 @@ def described_model(model: Path, *, name: str | None = None) -> PackageInfo:
         tuple(ValueInfo(name=each.name, type=each.type, shape=each.shape) for each in values)
         for values in (facts.signature.inputs, facts.signature.outputs)
     )
-    return replace(package, components=(replace(component, variants=(described,)),), inputs=inputs, outputs=outputs)
+    return replace(
+        package,
+        components=(replace(component, variants=(described,)),),
+        inputs=inputs,
+        outputs=outputs,
+    )
 
 
 def _is_zip(path: Path) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 
-from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES
-from ortpkg.session.safe_options import SAFE_SESSION_OPTIONS
+from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
 
 _CONFIG_ENTRY = "session."
 _KNOWN = frozenset(
@@ -18,12 +18,15 @@ _KNOWN = frozenset(
         *FORBIDDEN_SESSION_OPTIONS,
     }
 )
-#: Nearer than names that mean different things usually are: a release may have entries that are not known here.
+#: Nearer than names that mean different things usually are: a release may have entries that are not
+#: known here.
 _CUTOFF = 0.85
 
 
 def meant_session_option(key: str) -> str | None:
-    """The config entry that an unknown ``key`` was probably meant to be, with or without "session."."""
+    """The config entry that an unknown ``key`` was probably meant to be, with or without
+    "session.".
+    """
     if key in _KNOWN:
         return None
     name = key.lower() if "." in key else f"{_CONFIG_ENTRY}{key.lower()}"

@@ -1,7 +1,9 @@
-"""The inputs and outputs of a whole package, as its manifest states them, and how they change with components.
+"""The inputs and outputs of a whole package, as its manifest states them, and how they change with
+components.
 
-Without pipeline.json, components are wired by name: the package takes what no earlier component makes, and gives what
-no later one takes. With one, the pipeline says what the package takes and gives, and the manifest is left alone.
+Without pipeline.json, components are wired by name: the package takes what no earlier component
+makes, and gives what no later one takes. With one, the pipeline says what the package takes and
+gives, and the manifest is left alone.
 """
 
 from __future__ import annotations
@@ -20,23 +22,31 @@ Values = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverallValues:
-    """``inputs`` and ``outputs`` of the manifest before and after a change; empty where they cannot be known."""
+    """``inputs`` and ``outputs`` of the manifest before and after a change; empty where they cannot
+    be known.
+    """
 
     before: Values
     after: Values
 
 
 def overall_values_after(
-    package: PackageInfo, *, joining: Mapping[str, ModelSignature | None] | None = None, leaving: str | None = None
+    package: PackageInfo,
+    *,
+    joining: Mapping[str, ModelSignature | None] | None = None,
+    leaving: str | None = None,
 ) -> OverallValues | None:
-    """How the overall values change when components join (name → what they take and give) or one leaves.
+    """How the overall values change when components join (name → what they take and give) or one
+    leaves.
 
     None where pipeline.json says what they are.
     """
     if package.has_pipeline:
         return None
     known = {component.name: signature_of_component(component) for component in package.components}
-    later = {name: signature for name, signature in known.items() if name != leaving} | dict(joining or {})
+    later = {name: signature for name, signature in known.items() if name != leaving} | dict(
+        joining or {}
+    )
     return OverallValues(
         before=overall_values(list(known.values())),
         after=overall_values(list(later.values())),
@@ -44,7 +54,9 @@ def overall_values_after(
 
 
 def signature_of_component(component: ComponentInfo) -> ModelSignature | None:
-    """What a component takes and gives, by its first variant whose model can be read; None where none can."""
+    """What a component takes and gives, by its first variant whose model can be read; None where
+    none can.
+    """
     for variant in component.variants:
         if variant.model_path is not None:
             try:
@@ -57,7 +69,9 @@ def signature_of_component(component: ComponentInfo) -> ModelSignature | None:
 def wired_by_name(
     signatures: Sequence[ModelSignature],
 ) -> tuple[tuple[ValueSignature, ...], tuple[ValueSignature, ...]]:
-    """What components in this order take from outside, and what they give that none of them takes."""
+    """What components in this order take from outside, and what they give that none of them
+    takes.
+    """
     inputs: dict[str, ValueSignature] = {}
     made: dict[str, ValueSignature] = {}
     taken: set[str] = set()
@@ -74,7 +88,9 @@ def wired_by_name(
 
 
 def overall_values(signatures: Sequence[ModelSignature | None]) -> Values:
-    """``inputs`` and ``outputs`` for the manifest; empty where a component or one of its names or types is unknown."""
+    """``inputs`` and ``outputs`` for the manifest; empty where a component or one of its names or
+    types is unknown.
+    """
     known = [signature for signature in signatures if signature is not None]
     if not known or len(known) < len(signatures):
         return {}
@@ -85,12 +101,16 @@ def overall_values(signatures: Sequence[ModelSignature | None]) -> Values:
 
 
 def is_same(stated: Any, expected: Any) -> bool:
-    """Whether two lists of values have the same names and types in the same order; shapes may be more or less exact."""
+    """Whether two lists of values have the same names and types in the same order; shapes may be
+    more or less exact.
+    """
     return _names_and_types(stated) == _names_and_types(expected)
 
 
 def _names_and_types(values: Any) -> list[tuple[Any, Any]]:
-    return [(value.get("name"), value.get("type")) for value in values or () if isinstance(value, dict)]
+    return [
+        (value.get("name"), value.get("type")) for value in values or () if isinstance(value, dict)
+    ]
 
 
 def _stated(values: Sequence[ValueSignature]) -> list[dict[str, Any]]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import onnx
 
+from ortpkg.ep_context.ep_context_file import MAGIC
 from ortpkg.errors import ModelError
 from ortpkg.graph.external_data import check_location
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_file import read_model_file
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN
 from ortpkg.graph.proto_walk import walk_nodes
-from ortpkg.providers.ep_context_file import MAGIC
 
 _LIMITS = ModelLimits()
 WHY_NOT_READ = (
@@ -23,7 +23,9 @@ WHY_NOT_READ = (
 
 
 def has_own_contexts(model: Path) -> bool:
-    """Whether an EPContext node of the model leads to a container of ortpkg's; False for what cannot be read."""
+    """Whether an EPContext node of the model leads to a container of ortpkg's; False for what
+    cannot be read.
+    """
     try:
         proto = read_model_file(model, limits=_LIMITS).proto
         return any(_is_own(payload, model.parent) for payload in _payloads(proto))

@@ -1,7 +1,9 @@
-"""``validate``: everything that is wrong or doubtful in a package, found without running anything of it.
+"""``validate``: everything that is wrong or doubtful in a package, found without running anything
+of it.
 
-The documents come first (``package.reader``); only a package whose documents are valid has models to look at. Each
-check is one function in :data:`PACKAGE_CHECKS`, returns findings and raises for nothing that a package may contain.
+The documents come first (``package.reader``); only a package whose documents are valid has models
+to look at. Each check is one function in :data:`PACKAGE_CHECKS`, returns findings and raises for
+nothing that a package may contain.
 """
 
 from __future__ import annotations
@@ -58,11 +60,11 @@ from ortpkg.authoring.rules import (
     selection_rules,
 )
 from ortpkg.errors import Finding, Severity
-from ortpkg.package.constraints import unknown_ep_message
-from ortpkg.package.hashing import Progress
+from ortpkg.package.formats.constraints import unknown_ep_message
 from ortpkg.package.reader import check_package
 from ortpkg.package.rules import Rule
 from ortpkg.providers.ep_registry import plugin_names
+from ortpkg.storage.hashing import Progress
 
 MOST_FINDINGS = 1000
 """Of one check: a package can be made to have any number."""
@@ -103,7 +105,9 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
     "ONNX's operators": PackageCheck(
         check_onnx_operators, (model_rules.OPERATOR_UNDEFINED, model_rules.OPERATOR_DEPRECATED)
     ),
-    "agreement": PackageCheck(check_agreement, (model_rules.VALUES_DIFFER, model_rules.FIXED_DIMENSIONS_DIFFER)),
+    "agreement": PackageCheck(
+        check_agreement, (model_rules.VALUES_DIFFER, model_rules.FIXED_DIMENSIONS_DIFFER)
+    ),
     "overall values": PackageCheck(check_overall_values, (model_rules.OVERALL_VALUES_OUTDATED,)),
     "cpu coverage": PackageCheck(check_cpu_coverage, (selection_rules.NO_CPU_VARIANT,)),
     "ties": PackageCheck(check_ties, (selection_rules.SELECTION_TIE,)),
@@ -111,9 +115,12 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
         check_never_selected, (selection_rules.CPU_DEVICE_STATED, selection_rules.EP_NOT_STATED)
     ),
     "devices": PackageCheck(
-        check_devices, (selection_rules.DEVICE_NEVER_MATCHES, selection_rules.OPTION_DEVICE_CONFLICT)
+        check_devices,
+        (selection_rules.DEVICE_NEVER_MATCHES, selection_rules.OPTION_DEVICE_CONFLICT),
     ),
-    "options": PackageCheck(check_options, (selection_rules.OPTION_NEEDS_TRUST, selection_rules.OPTION_VALUE)),
+    "options": PackageCheck(
+        check_options, (selection_rules.OPTION_NEEDS_TRUST, selection_rules.OPTION_VALUE)
+    ),
     "file names": PackageCheck(
         check_file_names, (file_rules.FILE_NAME, file_rules.NAMES_COLLIDE, file_rules.PATH_LONG)
     ),
@@ -161,11 +168,18 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
         ),
     ),
     "release selects": PackageCheck(check_release_selects, (release_rules.RELEASE_NEVER_SELECTS,)),
-    "release reads models": PackageCheck(check_release_reads_models, (release_rules.RELEASE_MODEL_TOO_NEW,)),
-    "release reads contexts": PackageCheck(check_release_reads_contexts, (release_rules.RELEASE_READS_NO_CONTEXTS,)),
-    "several components": PackageCheck(check_several_components, (release_rules.SEVERAL_COMPONENTS,)),
+    "release reads models": PackageCheck(
+        check_release_reads_models, (release_rules.RELEASE_MODEL_TOO_NEW,)
+    ),
+    "release reads contexts": PackageCheck(
+        check_release_reads_contexts, (release_rules.RELEASE_READS_NO_CONTEXTS,)
+    ),
+    "several components": PackageCheck(
+        check_several_components, (release_rules.SEVERAL_COMPONENTS,)
+    ),
     "universal": PackageCheck(
-        check_universal_target, (release_rules.UNIVERSAL_GENERATIONS, release_rules.UNIVERSAL_ONE_COMPONENT)
+        check_universal_target,
+        (release_rules.UNIVERSAL_GENERATIONS, release_rules.UNIVERSAL_ONE_COMPONENT),
     ),
 }
 """What is checked, in the order in which findings are listed."""
@@ -191,15 +205,18 @@ def validate(
     allow_external_paths: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Finding, ...]:
-    """Every finding of a package: documents, models and their data files, selection, names, digests, samples.
+    """Every finding of a package: documents, models and their data files, selection, names,
+    digests, samples.
 
     Args:
         root: the package, a packed one (unpacked for as long as it is checked), or an ONNX file.
-        targets: readers (``rules.targets``) to say of what they would do with the package; such findings name them.
-        select, ignore: ids of rules, or prefixes of ids ("ORT1"), that are wanted or not; the longest one that fits a
-            rule decides. Errors that keep the package from being opened are always among the findings.
-        compat: "onnxruntime-1.31" (or "onnxruntime-1.30", for 1.28 to 1.30): of the documents, only what keeps that
-            release from opening them is an error.
+        targets: readers (``rules.targets``) to say of what they would do with the package; such
+            findings name them.
+        select, ignore: ids of rules, or prefixes of ids ("ORT1"), that are wanted or not; the
+            longest one that fits a rule decides. Errors that keep the package from being opened are
+            always among the findings.
+        compat: "onnxruntime-1.31" (or "onnxruntime-1.30", for 1.28 to 1.30): of the documents, only
+            what keeps that release from opening them is an error.
         allow_external_paths: follow paths out of a package whose layout is "installed".
         progress: called with (file, bytes done, bytes in total) while files are hashed.
 
@@ -222,7 +239,9 @@ def validate(
         )
 
 
-def _model_findings(model: Path, wanted: RuleFilter, targets: tuple[str, ...]) -> tuple[Finding, ...]:
+def _model_findings(
+    model: Path, wanted: RuleFilter, targets: tuple[str, ...]
+) -> tuple[Finding, ...]:
     info = model_as_package(model)
     package = CheckedPackage(info=info, models=open_models(info), targets=targets)
     return tuple(_run_checks(package, wanted, only=_MODEL_CHECKS))
@@ -246,7 +265,9 @@ def _package_findings(
         or (info is None and each.severity is Severity.ERROR)
     ]
     if info is not None:
-        package = CheckedPackage(info=info, models=open_models(info), targets=known_targets, progress=progress)
+        package = CheckedPackage(
+            info=info, models=open_models(info), targets=known_targets, progress=progress
+        )
         found += _run_checks(package, wanted)
     if wanted.wants(release_rules.RELEASE_REFUSES.id):
         found += _bounded(check_release_opens(root, known_targets))
@@ -268,4 +289,7 @@ def _bounded(findings: Iterable[Finding]) -> list[Finding]:
     if len(found) <= MOST_FINDINGS:
         return found
     last = found[MOST_FINDINGS - 1]
-    return [*found[: MOST_FINDINGS - 1], replace(last, message=f"{last.message} (and more such findings, not listed)")]
+    return [
+        *found[: MOST_FINDINGS - 1],
+        replace(last, message=f"{last.message} (and more such findings, not listed)"),
+    ]

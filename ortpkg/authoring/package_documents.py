@@ -1,8 +1,9 @@
 """Documents of a whole package, in each generation of the format, from one description.
 
-The layout is always ``models/<component>/<variant>/``, whatever the format, so that a package can change its format
-without moving a file. Universal packages state a minor version that no release knows: that turns off onnxruntime's
-errors for unknown keys, and so lets both generations' keys stand side by side.
+The layout is always ``models/<component>/<variant>/``, whatever the format, so that a package can
+change its format without moving a file. Universal packages state a minor version that no release
+knows: that turns off onnxruntime's errors for unknown keys, and so lets both generations' keys
+stand side by side.
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body, with_ortpkg_facts
-from ortpkg.package.component_format import COMPONENT, MANIFEST_KEYS
-from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.authoring.variant_entry import (
+    VariantEntry,
+    component_body,
+    metadata_body,
+    with_ortpkg_facts,
+)
+from ortpkg.package.formats.component_format import COMPONENT, MANIFEST_KEYS
+from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.package.formats.metadata_format import MANIFEST, METADATA, MODELS
 from ortpkg.package.frozen import EMPTY, thaw
-from ortpkg.package.metadata_format import MANIFEST, METADATA, MODELS
 from ortpkg.package.package_info import PackageFormat
 
 UNIVERSAL_VERSION = "1.1000"
@@ -24,7 +30,9 @@ COMPONENT_VERSION = "1.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentEntry:
-    """One component model as documents state it; ``other_keys`` are those that no generation knows."""
+    """One component model as documents state it; ``other_keys`` are those that no generation
+    knows.
+    """
 
     variants: Mapping[str, VariantEntry]
     metadata: Mapping[str, Any] = EMPTY
@@ -41,7 +49,8 @@ class PackageEntry:
         components: in the order of the manifest.
         inputs, outputs: as a document states them; empty for none.
         additional_metadata: opaque, without what ortpkg keeps there.
-        other_keys: keys that not every generation knows, among them ``layout`` and ``shared_assets``.
+        other_keys: keys that not every generation knows, among them ``layout`` and
+            ``shared_assets``.
     """
 
     name: str
@@ -60,8 +69,14 @@ def component_document(component: str, form: PackageFormat) -> str:
 
 
 def component_reference(component: str, form: PackageFormat) -> str:
-    """What ``components`` in the manifest names: a folder with component.json, or a file that both generations read."""
-    return f"{MODELS}/{component}" if form is PackageFormat.COMPONENT else component_document(component, form)
+    """What ``components`` in the manifest names: a folder with component.json, or a file that both
+    generations read.
+    """
+    return (
+        f"{MODELS}/{component}"
+        if form is PackageFormat.COMPONENT
+        else component_document(component, form)
+    )
 
 
 def package_documents(package: PackageEntry, form: PackageFormat) -> dict[str, dict[str, Any]]:
@@ -77,30 +92,46 @@ def component_content(name: str, component: ComponentEntry, form: PackageFormat)
     """The document that lists a component's variants."""
     if form is PackageFormat.COMPONENT:
         facts = {"metadata": component.metadata, "other_keys": component.other_keys}
-        content: dict[str, Any] = {"component_name": name, "variants": _newer(component, with_facts=True)}
+        content: dict[str, Any] = {
+            "component_name": name,
+            "variants": _newer(component, with_facts=True),
+        }
         return content | with_ortpkg_facts(component.additional_metadata, facts)
-    older = {variant: metadata_body(entry, form=form) for variant, entry in component.variants.items()}
+    older = {
+        variant: metadata_body(entry, form=form) for variant, entry in component.variants.items()
+    }
     content = {"component_model_name": name, "model_variants": older}
-    content |= {"variants": _newer(component, with_facts=False)} if form is PackageFormat.UNIVERSAL else {}
+    content |= (
+        {"variants": _newer(component, with_facts=False)} if form is PackageFormat.UNIVERSAL else {}
+    )
     content |= {"metadata": thaw(component.metadata)} if component.metadata else {}
     return content | _rest(component.additional_metadata, component.other_keys)
 
 
 def _newer(component: ComponentEntry, *, with_facts: bool) -> dict[str, Any]:
-    return {variant: component_body(entry, with_facts=with_facts) for variant, entry in component.variants.items()}
+    return {
+        variant: component_body(entry, with_facts=with_facts)
+        for variant, entry in component.variants.items()
+    }
 
 
 def without_forbidden_options(package: PackageEntry) -> PackageEntry:
     """Without the session options with which onnxruntime refuses the component generation."""
     components = {
-        name: replace(component, variants={key: _allowed(entry) for key, entry in component.variants.items()})
+        name: replace(
+            component, variants={key: _allowed(entry) for key, entry in component.variants.items()}
+        )
         for name, component in package.components.items()
     }
     return replace(package, components=components)
 
 
 def _allowed(entry: VariantEntry) -> VariantEntry:
-    options = {key: value for key, value in entry.session_options.items() if key not in FORBIDDEN_SESSION_OPTIONS}
+    options = {
+        key: value
+        for key, value in entry.session_options.items()
+        if key not in FORBIDDEN_SESSION_OPTIONS
+    }
     return replace(entry, session_options=options)
 
 
@@ -112,14 +143,25 @@ def _manifest(package: PackageEntry, form: PackageFormat) -> dict[str, Any]:
         if declared
     }
     if form is PackageFormat.COMPONENT:
-        known = {key: thaw(value) for key, value in package.other_keys.items() if key in MANIFEST_KEYS}
+        known = {
+            key: thaw(value) for key, value in package.other_keys.items() if key in MANIFEST_KEYS
+        }
         facts = {
             **values,
-            "other_keys": {key: package.other_keys[key] for key in package.other_keys if key not in known},
+            "other_keys": {
+                key: package.other_keys[key] for key in package.other_keys if key not in known
+            },
         }
         manifest = {"schema_version": COMPONENT_VERSION, "package_name": package.name}
-        manifest |= _stated({"package_version": package.version, "description": package.description})
-        return {**manifest, "components": references, **known, **with_ortpkg_facts(package.additional_metadata, facts)}
+        manifest |= _stated(
+            {"package_version": package.version, "description": package.description}
+        )
+        return {
+            **manifest,
+            "components": references,
+            **known,
+            **with_ortpkg_facts(package.additional_metadata, facts),
+        }
     manifest = {"schema_version": UNIVERSAL_VERSION} if form is PackageFormat.UNIVERSAL else {}
     manifest |= {"model_name": package.name}
     manifest |= _stated({"model_version": package.version, "description": package.description})

@@ -1,7 +1,7 @@
 """A whole package as it is to be: which documents, and which file comes from where.
 
-Commands that rewrite packages (convert, merge, slim) make such a plan; it is carried out either as a new package, or as
-one change of the package itself, in which what is the same stays untouched.
+Commands that rewrite packages (convert, merge, slim) make such a plan; it is carried out either as
+a new package, or as one change of the package itself, in which what is the same stays untouched.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.errors import AuthoringError, DigestMismatchError, quoted
-from ortpkg.package.composed_file import ComposedFile
-from ortpkg.package.digests import DifferenceKind, is_within, list_files, read_digests
+from ortpkg.package.changes.transaction import DocumentChange, PackageChange
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
+from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.hashing import Progress
-from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.integrity.digests import DifferenceKind, is_within, list_files, read_digests
+from ortpkg.package.integrity.verification import check_own_record, differences_of
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.package.transaction import DocumentChange, PackageChange
-from ortpkg.package.verification import check_own_record, differences_of
+from ortpkg.storage.composed_file import ComposedFile
+from ortpkg.storage.hashing import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,12 @@ class PackagePlan:
 
 
 def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> None:
-    """Re-hashes all of a package that is to be copied. DigestMismatchError for the first damaged file, naming others.
+    """Re-hashes all of a package that is to be copied.
 
-    A package without digests.json cannot be checked, and files that nobody recorded neither: both are said.
+    DigestMismatchError for the first damaged file, naming others.
+
+    A package without digests.json cannot be checked, and files that nobody recorded neither: both
+    are said.
     """
     if read_digests(root) is None:
         notify(f"{root.name} has no {DIGESTS_FILE}: damage to it would go unnoticed")
@@ -50,11 +53,16 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
     found = differences_of(root, progress=progress)
     extra = [each.file for each in found if each.kind is DifferenceKind.EXTRA]
     if extra:
-        notify(f"{quoted(root.name)} holds files that {DIGESTS_FILE} does not record: {_listed(extra)}")
+        notify(
+            f"{quoted(root.name)} holds files that {DIGESTS_FILE} does not record: {_listed(extra)}"
+        )
     damaged = [each for each in found if each.kind is not DifferenceKind.EXTRA]
     if damaged:
         first = damaged[0]
-        message = f"{quoted(root)} is damaged, and nothing was copied: {_listed([each.file for each in damaged])}"
+        message = (
+            f"{quoted(root)} is damaged, and nothing was copied:"
+            f" {_listed([each.file for each in damaged])}"
+        )
         remedy = "repair it with ortpkg verify --repair-from"
         raise DigestMismatchError(
             f"{message}: {first.message}; {remedy}",
@@ -66,11 +74,17 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
 
 
 def check_record(root: Path) -> None:
-    """DigestMismatchError where digests.json is damaged itself: nothing may be believed of what it says."""
+    """DigestMismatchError where digests.json is damaged itself: nothing may be believed of what it
+    says.
+    """
     if found := check_own_record(root):
-        remedy = f"repair it with ortpkg verify --repair-from, or delete {DIGESTS_FILE} to accept it as it is"
+        remedy = (
+            f"repair it with ortpkg verify --repair-from, or delete {DIGESTS_FILE} to accept it as"
+            " it is"
+        )
         raise DigestMismatchError(
-            f"{DIGESTS_FILE} of {quoted(root)} is damaged, and nothing was changed: {found.message}; {remedy}",
+            f"{DIGESTS_FILE} of {quoted(root)} is damaged, and nothing was changed:"
+            f" {found.message}; {remedy}",
             file=found.file,
             expected=found.expected,
             actual=found.actual,
@@ -86,7 +100,8 @@ def edited_plan(
     adds: Mapping[str, Path] = EMPTY,
     commit: str | None = None,
 ) -> PackagePlan:
-    """The package as it is, but for ``changes``, without ``removes``, and with ``adds`` (path → file to copy).
+    """The package as it is, but for ``changes``, without ``removes``, and with ``adds`` (path →
+    file to copy).
 
     AuthoringError for a component model on its own, which has no manifest.
     """
@@ -114,32 +129,49 @@ def new_package(plan: PackagePlan) -> PackageChange:
             directories.setdefault(folder, {})[rest] = _real_file(source)
         else:
             alone[path] = ComposedFile.copy_of(_real_file(source))
-    documents = tuple(DocumentChange(path=path, after=content) for path, content in plan.documents.items())
+    documents = tuple(
+        DocumentChange(path=path, after=content) for path, content in plan.documents.items()
+    )
     return PackageChange(documents=documents, new_directories=directories, new_files=alone)
 
 
 def change_of(root: Path, plan: PackagePlan) -> PackageChange | None:
-    """The change that makes the package at ``root`` what ``plan`` says; None where it is that already.
+    """The change that makes the package at ``root`` what ``plan`` says; None where it is that
+    already.
 
     AuthoringError where a file would take the place of another one: no live file is overwritten.
     """
     present = set(list_files(root))
     stays = {path for path, source in plan.files.items() if source == root / path}
     new = {path: source for path, source in plan.files.items() if path not in stays}
-    if taken := sorted(present & (new.keys() | plan.documents.keys() - _replaceable(root, plan)) - stays):
-        raise AuthoringError(f"{_listed(taken)} would be replaced by another file: make a new package instead")
+    if taken := sorted(
+        present & (new.keys() | plan.documents.keys() - _replaceable(root, plan)) - stays
+    ):
+        raise AuthoringError(
+            f"{_listed(taken)} would be replaced by another file: make a new package instead"
+        )
     documents = tuple(
         DocumentChange(path=path, before=before, after=content)
         for path, content in plan.documents.items()
         if (before := _content(root / path)) != content
     )
-    removes = _topmost(present - stays - plan.documents.keys(), stays | new.keys() | plan.documents.keys())
+    removes = _topmost(
+        present - stays - plan.documents.keys(), stays | new.keys() | plan.documents.keys()
+    )
     if not documents:
         if removes or new:
-            raise AuthoringError("no document would change, so nothing could decide whether the change has happened")
+            raise AuthoringError(
+                "no document would change, so nothing could decide whether the change has happened"
+            )
         return None
     files = {path: ComposedFile.copy_of(_real_file(source)) for path, source in new.items()}
-    return PackageChange(documents=documents, new_directories={}, new_files=files, removes=removes, commit=plan.commit)
+    return PackageChange(
+        documents=documents,
+        new_directories={},
+        new_files=files,
+        removes=removes,
+        commit=plan.commit,
+    )
 
 
 def _replaceable(root: Path, plan: PackagePlan) -> set[str]:
@@ -156,7 +188,9 @@ def _topmost(files: Iterable[str], staying: Iterable[str]) -> tuple[str, ...]:
     needed = {str(folder) for path in staying for folder in PurePosixPath(path).parents}
     found: dict[str, None] = {}
     for path in sorted(files):
-        folders = [str(folder) for folder in reversed(PurePosixPath(path).parents) if str(folder) != "."]
+        folders = [
+            str(folder) for folder in reversed(PurePosixPath(path).parents) if str(folder) != "."
+        ]
         found[next((folder for folder in folders if folder not in needed), path)] = None
     return tuple(found)
 
@@ -164,7 +198,9 @@ def _topmost(files: Iterable[str], staying: Iterable[str]) -> tuple[str, ...]:
 def _real_file(path: Path) -> Path:
     real = path.resolve() if path.is_symlink() else path
     if not real.is_file():
-        raise AuthoringError(f"{quoted(path)} is a link to a folder, or to nothing: a copy holds plain files only")
+        raise AuthoringError(
+            f"{quoted(path)} is a link to a folder, or to nothing: a copy holds plain files only"
+        )
     return real
 
 

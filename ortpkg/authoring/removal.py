@@ -1,4 +1,6 @@
-"""What may be deleted when a variant or a component leaves: only files that nothing else of the package uses."""
+"""What may be deleted when a variant or a component leaves: only files that nothing else of the
+package uses.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,16 @@ from pathlib import Path
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import data_files, data_folder_of, option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted
-from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.documents.sidecar import PIPELINE, SAMPLES
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.formats.pipeline import pipeline_components, read_pipeline
+from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.package.pipeline import pipeline_components, read_pipeline
-from ortpkg.package.samples import read_samples
-from ortpkg.package.sidecar import PIPELINE, SAMPLES
 
 
 def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, ...]:
-    """The variant's folder, or the files in it that are its own where other variants share the folder.
+    """The variant's folder, or the files in it that are its own where other variants share the
+    folder.
 
     Relative to the root, with ``/``.
     """
@@ -24,7 +27,9 @@ def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, .
 
 
 def files_of_variants(package: PackageInfo, leaving: Collection[VariantInfo]) -> tuple[str, ...]:
-    """What only the variants ``leaving`` use: their folders, or files in folders that others share."""
+    """What only the variants ``leaving`` use: their folders, or files in folders that others
+    share.
+    """
     keys = {(variant.component_name, variant.name) for variant in leaving}
     others = [
         other
@@ -37,9 +42,20 @@ def files_of_variants(package: PackageInfo, leaving: Collection[VariantInfo]) ->
 
 
 def files_of_component(package: PackageInfo, component: ComponentInfo) -> tuple[str, ...]:
-    """The component's folder; where that holds more than the component, its variants' files and its document."""
-    others = [variant for each in package.components if each.name != component.name for variant in each.variants]
-    documents = [package.root / each.source.document for each in package.components if each.name != component.name]
+    """The component's folder; where that holds more than the component, its variants' files and its
+    document.
+    """
+    others = [
+        variant
+        for each in package.components
+        if each.name != component.name
+        for variant in each.variants
+    ]
+    documents = [
+        package.root / each.source.document
+        for each in package.components
+        if each.name != component.name
+    ]
     is_its_own = component.directory != package.root and not any(
         document.is_relative_to(component.directory) for document in documents
     )
@@ -49,11 +65,14 @@ def files_of_component(package: PackageInfo, component: ComponentInfo) -> tuple[
     return (*files_of_variants(package, component.variants), *document)
 
 
-def _files_of_variant(package: PackageInfo, variant: VariantInfo, others: list[VariantInfo]) -> tuple[str, ...]:
+def _files_of_variant(
+    package: PackageInfo, variant: VariantInfo, others: list[VariantInfo]
+) -> tuple[str, ...]:
     component = package.component(variant.component_name)
     assert component is not None
-    is_below_component = variant.directory != component.directory and variant.directory.is_relative_to(
-        component.directory
+    is_below_component = (
+        variant.directory != component.directory
+        and variant.directory.is_relative_to(component.directory)
     )
     if is_below_component and not any(_touches(variant.directory, other) for other in others):
         return _relative(package, [variant.directory])
@@ -68,28 +87,38 @@ def check_component_is_free(package: PackageInfo, component: str) -> None:
     """AuthoringError where pipeline.json or samples.json uses the component that is to go."""
     if users := users_of_component(package, component):
         raise AuthoringError(
-            f"this is the last variant of component model {quoted(component)}, which {' and '.join(users)} uses: "
-            "change that first, or add another variant"
+            f"this is the last variant of component model {quoted(component)}, which"
+            f" {' and '.join(users)} uses: change that first, or add another variant"
         )
 
 
 def users_of_component(package: PackageInfo, component: str) -> list[str]:
     """Which of pipeline.json and samples.json are about the component."""
     pipeline = read_pipeline(package)
-    users = [PIPELINE] if pipeline is not None and component in pipeline_components(pipeline) else []
+    users = (
+        [PIPELINE] if pipeline is not None and component in pipeline_components(pipeline) else []
+    )
     meant = (component, None) if pipeline is None else (component,)
-    return users + ([SAMPLES] if any(sample.component in meant for sample in read_samples(package)) else [])
+    return users + (
+        [SAMPLES] if any(sample.component in meant for sample in read_samples(package)) else []
+    )
 
 
 def _touches(directory: Path, variant: VariantInfo) -> bool:
-    """Whether deleting ``directory`` would take something from ``variant``, or it lies among that one's files."""
+    """Whether deleting ``directory`` would take something from ``variant``, or it lies among that
+    one's files.
+    """
     paths = [variant.directory, *option_places(variant)]
     paths += [variant.model_path] if variant.model_path is not None else []
-    return any(path.is_relative_to(directory) for path in paths) or directory.is_relative_to(variant.directory)
+    return any(path.is_relative_to(directory) for path in paths) or directory.is_relative_to(
+        variant.directory
+    )
 
 
 def used_files(variant: VariantInfo) -> list[Path] | None:
-    """The model file and its data files; None for a set of files, or a model that cannot be read."""
+    """The model file and its data files; None for a set of files, or a model that cannot be
+    read.
+    """
     if variant.model_path is None:
         return None
     try:

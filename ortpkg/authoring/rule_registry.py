@@ -1,4 +1,6 @@
-"""All rules by id, and which of them a user wants: ``--select`` and ``--ignore`` as ruff has them."""
+"""All rules by id, and which of them a user wants: ``--select`` and ``--ignore`` as ruff has
+them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _FEWEST_IN_COMMON = len(_FAMILY) + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFilter:
-    """Which findings are wanted: of all prefixes of a rule's id in ``select`` and ``ignore``, the longest decides.
+    """Which findings are wanted: of all prefixes of a rule's id in ``select`` and ``ignore``, the
+    longest decides.
 
     Attributes:
         select: prefixes of ids; empty: all.
@@ -38,7 +41,8 @@ class RuleFilter:
 
 
 def rule_filter(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> RuleFilter:
-    """A filter from what a user wrote: ids or prefixes of ids, several of them with commas between, in any case.
+    """A filter from what a user wrote: ids or prefixes of ids, several of them with commas between,
+    in any case.
 
     Raises:
         UsageError: no rule has such an id.
@@ -67,12 +71,16 @@ def check_targets(targets: Iterable[str]) -> tuple[str, ...]:
     for target in targets:
         if target not in TARGETS:
             hint = did_you_mean(target, TARGETS)
-            raise UsageError(f"there is no target {quoted(target)}{hint}; known are: {', '.join(TARGETS)}")
+            raise UsageError(
+                f"there is no target {quoted(target)}{hint}; known are: {', '.join(TARGETS)}"
+            )
     return tuple(dict.fromkeys(targets))
 
 
 def _prefixes(written: Iterable[str]) -> tuple[str, ...]:
-    prefixes = [prefix.strip().upper() for text in written for prefix in text.split(",") if prefix.strip()]
+    prefixes = [
+        prefix.strip().upper() for text in written for prefix in text.split(",") if prefix.strip()
+    ]
     for prefix in prefixes:
         if not any(identifier.startswith(prefix) for identifier in RULES):
             raise UsageError(f"there is no rule {quoted(prefix)}{_suggestion(prefix)}")
@@ -80,7 +88,9 @@ def _prefixes(written: Iterable[str]) -> tuple[str, ...]:
 
 
 def _suggestion(identifier: str) -> str:
-    """What may have been meant: the rules whose ids share most of their beginning with a wrong one, or the nearest."""
+    """What may have been meant: the rules whose ids share most of their beginning with a wrong one,
+    or the nearest.
+    """
     for length in range(min(len(identifier), _ID_LENGTH), _FEWEST_IN_COMMON - 1, -1):
         prefix = identifier[:length]
         if found := [each for each in RULES if each.startswith(prefix)]:

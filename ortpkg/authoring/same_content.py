@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ortpkg.package.hashing import hash_file
+from ortpkg.storage.hashing import hash_file
 
 
 def have_same_bytes(ours: Path, theirs: Path) -> bool:
@@ -17,4 +17,6 @@ def have_same_bytes(ours: Path, theirs: Path) -> bool:
 
 def have_same_files(ours: Mapping[str, Path], theirs: Mapping[str, Path]) -> bool:
     """Whether both have the same names, and files of the same content under each."""
-    return ours.keys() == theirs.keys() and all(have_same_bytes(path, theirs[name]) for name, path in ours.items())
+    return ours.keys() == theirs.keys() and all(
+        have_same_bytes(path, theirs[name]) for name, path in ours.items()
+    )

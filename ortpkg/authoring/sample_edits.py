@@ -1,4 +1,6 @@
-"""Sample sets that join a package: samples/samples.json and the npz files beside it, in one change."""
+"""Sample sets that join a package: samples/samples.json and the npz files beside it, in one
+change.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,18 @@ from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.composed_file import ComposedFile
-from ortpkg.package.documents import parse_document
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import DocumentChange, PackageChange, commit_change
+from ortpkg.package.documents.json_documents import parse_document
+from ortpkg.package.documents.sidecar import SAMPLES, SAMPLES_DIRECTORY
+from ortpkg.package.formats.samples import Tolerance
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.hashing import Progress
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
-from ortpkg.package.samples import Tolerance
-from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY
-from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change
+from ortpkg.storage.composed_file import ComposedFile
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
 
 _SCHEMA_VERSION = "1.0"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -43,7 +45,8 @@ class NewSamples:
     Attributes:
         name: unique in the package.
         inputs: the bytes of an npz file; None keeps those of the set of that name.
-        expected_outputs: likewise; None: nothing is expected, or (where ``inputs`` is None) it stays.
+        expected_outputs: likewise; None: nothing is expected, or (where ``inputs`` is None) it
+            stays.
         component: None: the pipeline, or the only component.
         batch_axis: 0 where leading axes enumerate samples.
         tolerances: output → tolerance.
@@ -77,8 +80,10 @@ def put_samples(
         progress, notify, operations: as for :func:`~ortpkg.authoring.create.add_variant`.
 
     Raises:
-        AuthoringError: there is a set of that name, samples.json cannot be edited, or the disk is full.
-        UsageError: no set of that name has inputs to keep. UnknownComponentError: no such component.
+        AuthoringError: there is a set of that name, samples.json cannot be edited, or the disk is
+            full.
+        UsageError: no set of that name has inputs to keep. UnknownComponentError: no such
+            component.
         PackageError, PackageBusyError: as for every change.
     """
     notify = notify or logger.warning
@@ -101,7 +106,8 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
     index = next((place for place, each in enumerate(samples) if each["name"] == new.name), None)
     if index is not None and not overwrite and new.inputs is not None:
         raise AuthoringError(
-            f"there is a sample set {quoted(new.name)} already: choose another name, or replace it with --overwrite"
+            f"there is a sample set {quoted(new.name)} already: choose another name, or replace it"
+            " with --overwrite"
         )
     old = samples[index] if index is not None else None
     files = {
@@ -111,15 +117,26 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
     }
     names = {key: _free_name(package, f"{new.name}_{key}") for key in files}
     body = _body(package, new, old, names)
-    samples[index if index is not None else len(samples) : len(samples) if index is None else index + 1] = [body]
+    samples[
+        index if index is not None else len(samples) : len(samples) if index is None else index + 1
+    ] = [body]
     if old is not None and body == old:
-        raise AuthoringError(f"the samples {quoted(new.name)} say all of this already; nothing was changed")
+        raise AuthoringError(
+            f"the samples {quoted(new.name)} say all of this already; nothing was changed"
+        )
     return PackageChange(
         documents=(
-            DocumentChange(path=SAMPLES, before=before, after=checked_content(document, SAMPLES, schema="samples")),
+            DocumentChange(
+                path=SAMPLES,
+                before=before,
+                after=checked_content(document, SAMPLES, schema="samples"),
+            ),
         ),
         new_directories={},
-        new_files={f"{SAMPLES_DIRECTORY}/{names[key]}": ComposedFile((content,)) for key, content in files.items()},
+        new_files={
+            f"{SAMPLES_DIRECTORY}/{names[key]}": ComposedFile((content,))
+            for key, content in files.items()
+        },
         removes=tuple(_left_behind(package, old, samples)),
     )
 
@@ -143,19 +160,24 @@ def _body(
         known = [each["name"] for each in _stated_samples(package)]
         listed = ", ".join(map(quoted, known)) or "none"
         raise UsageError(
-            f"there is no sample set {quoted(new.name)} whose inputs could be taken{did_you_mean(new.name, known)}; "
-            f"there is {listed}"
+            f"there is no sample set {quoted(new.name)} whose inputs could be"
+            f" taken{did_you_mean(new.name, known)}; there is {listed}"
         )
     kept = {"name": new.name}
     if old is not None:
-        kept = dict(old) if new.inputs is None else kept | {k: old[k] for k, v in _contents(new) if v and k in old}
+        kept = (
+            dict(old)
+            if new.inputs is None
+            else kept | {k: old[k] for k, v in _contents(new) if v and k in old}
+        )
     stated = {
         "description": new.description,
         "component": _component(package, new.component) if new.inputs is not None else None,
         **files,
         "batch_axis": new.batch_axis,
         "tolerances": {
-            output: {"absolute": each.absolute, "relative": each.relative} for output, each in new.tolerances.items()
+            output: {"absolute": each.absolute, "relative": each.relative}
+            for output, each in new.tolerances.items()
         },
     }
     return kept | {key: value for key, value in stated.items() if value is not None and value != {}}
@@ -185,7 +207,9 @@ def _free_name(package: PackageInfo, stem: str) -> str:
     return name
 
 
-def _left_behind(package: PackageInfo, old: Mapping[str, Any] | None, samples: list[dict[str, Any]]) -> Iterator[str]:
+def _left_behind(
+    package: PackageInfo, old: Mapping[str, Any] | None, samples: list[dict[str, Any]]
+) -> Iterator[str]:
     """Files that the old set named and nothing names any more."""
     if old is None:
         return
@@ -198,5 +222,10 @@ def _left_behind(package: PackageInfo, old: Mapping[str, Any] | None, samples: l
 
 def _files_of(sample: Mapping[str, Any]) -> list[str]:
     labels, display = sample.get("labels") or {}, sample.get("display") or {}
-    found = [sample.get("inputs"), sample.get("expected_outputs"), labels.get("file"), display.get("vocabulary")]
+    found = [
+        sample.get("inputs"),
+        sample.get("expected_outputs"),
+        labels.get("file"),
+        display.get("vocabulary"),
+    ]
     return [each for each in found if isinstance(each, str)]

@@ -6,10 +6,10 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ortpkg.package.documents import dump_document, parse_document
+from ortpkg.package.changes.transaction import DocumentChange
+from ortpkg.package.documents.json_documents import dump_document, parse_document
+from ortpkg.package.documents.sidecar import SAMPLES
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.sidecar import SAMPLES
-from ortpkg.package.transaction import DocumentChange
 
 
 def samples_with_copied_tolerances(
@@ -19,9 +19,11 @@ def samples_with_copied_tolerances(
 
     Args:
         package: as it is now.
-        copies: component, source variant, new variant; what samples.json says of a new one already stays.
+        copies: component, source variant, new variant; what samples.json says of a new one already
+            stays.
 
-    Yields nothing where nothing changes: the source has no tolerances of its own, or there are no samples.
+    Yields nothing where nothing changes: the source has no tolerances of its own, or there are no
+        samples.
     """
     path = package.root / SAMPLES
     if not path.is_file():
@@ -39,7 +41,9 @@ def samples_with_copied_tolerances(
 
 
 def _variants_of_samples(document: dict[str, Any], component: str) -> Iterator[dict[str, Any]]:
-    """The ``variants`` of each sample set for ``component`` or the pipeline; what is not as it should be, is not."""
+    """The ``variants`` of each sample set for ``component`` or the pipeline; what is not as it
+    should be, is not.
+    """
     samples = document.get("samples")
     for sample in samples if isinstance(samples, list) else ():
         if isinstance(sample, dict) and sample.get("component") in (None, component):

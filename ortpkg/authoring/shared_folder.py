@@ -1,8 +1,9 @@
-"""A folder of a variant that other models join: their ONNX files come to lie beside the data that they share.
+"""A folder of a variant that other models join: their ONNX files come to lie beside the data that
+they share.
 
-A model that joins refers to the ranges that are there already; only what is its own comes along. So nothing of what is
-in the folder changes, each model loads by its path alone in every runtime, and no location needs "..", a link or a
-session option.
+A model that joins refers to the ranges that are there already; only what is its own comes along. So
+nothing of what is in the folder changes, each model loads by its path alone in every runtime, and
+no location needs "..", a link or a session option.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ortpkg.authoring.contents import ContentKey
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, by_file, relative_to_folder
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.graph.tensor_messages import Piece, with_data_at, with_empty_data
-from ortpkg.package.composed_file import ComposedFile, FileRange, Segment, Zeros
-from ortpkg.package.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.storage.composed_file import ComposedFile, FileRange, Segment, Zeros
 
 #: What is smaller is not worth sharing, nor taking a file apart for.
 SMALLEST_SHARED_NBYTES = 1024
 
-#: Least size of a tensor in bytes → what its offset is a multiple of, so that it can be mapped (64 KiB on Windows),
-#: and padding never takes more than a sixteenth.
+#: Least size of a tensor in bytes → what its offset is a multiple of, so that it can be mapped (64
+#: KiB on Windows), and padding never takes more than a sixteenth.
 _ALIGNMENTS = ((1024 * 1024, 65536), (65536, 4096), (0, 64))
 
 CHECKSUM_FOLDER = "shared_weights"
@@ -73,11 +74,17 @@ class SharedFolder:
     """
 
     def __init__(
-        self, path: Path, keys: Mapping[FileRange, ContentKey], *, prefers_variant_names: bool = False
+        self,
+        path: Path,
+        keys: Mapping[FileRange, ContentKey],
+        *,
+        prefers_variant_names: bool = False,
     ) -> None:
-        """``keys`` has every range of the models that stay or join, whole opaque files and whole context files.
+        """``keys`` has every range of the models that stay or join, whole opaque files and whole
+        context files.
 
-        ``prefers_variant_names``: models that join are called after their variants, else as they are, where they can.
+        ``prefers_variant_names``: models that join are called after their variants, else as they
+            are, where they can.
         """
         self.path = path
         self.prefers_variant_names = prefers_variant_names
@@ -108,22 +115,32 @@ class SharedFolder:
                 place = Place(relative_to_folder(tensor.data.path, self.path), tensor.data.offset)
                 self._places.setdefault(self._keys[tensor.data], place)
         for path in (*model.opaque, *model.context_files):
-            self._whole_files.setdefault(self._keys[whole_file(path)], relative_to_folder(path, self.path))
+            self._whole_files.setdefault(
+                self._keys[whole_file(path)], relative_to_folder(path, self.path)
+            )
 
     def add_data_file(self, tensors: Mapping[ContentKey, FileRange], *, by_checksum: bool) -> str:
-        """A new data file with ``tensors``, which models that join from now on can share; returns its location.
+        """A new data file with ``tensors``, which models that join from now on can share; returns
+        its location.
 
-        ``by_checksum`` makes it ``shared_weights/<SHA-256 of the file>/model.data``, which may be there already;
-        AuthoringError where that is damaged.
+        ``by_checksum`` makes it ``shared_weights/<SHA-256 of the file>/model.data``, which may be
+        there already; AuthoringError where that is damaged.
         """
         content, offsets = _composed(tensors)
         sha256 = _sha256(content) if by_checksum else ""
-        location = f"{CHECKSUM_FOLDER}/{sha256}/model.data" if by_checksum else self.free_name("shared.data")
+        location = (
+            f"{CHECKSUM_FOLDER}/{sha256}/model.data"
+            if by_checksum
+            else self.free_name("shared.data")
+        )
         path = self.path / location
         if not path.exists():
             self._add_file(location, content)
         elif _sha256(ComposedFile.copy_of(path)) != sha256:
-            raise AuthoringError(f"{quoted(location)} in {quoted(self.path)} is damaged: its name says another SHA-256")
+            raise AuthoringError(
+                f"{quoted(location)} in {quoted(self.path)} is damaged: its name says another"
+                " SHA-256"
+            )
         for key, offset in offsets.items():
             self._places.setdefault(key, Place(location, offset))
         return location
@@ -135,18 +152,22 @@ class SharedFolder:
     def place(
         self, model: ModelWeights, variant: str, *, smallest_embedded_nbytes: int | None = None
     ) -> JoinedModel | str:
-        """What would become of ``model`` if it joined; why it cannot, where that is so. :meth:`accept` makes it so.
+        """What would become of ``model`` if it joined; why it cannot, where that is so.
+
+        :meth:`accept` makes it so.
 
         Args:
             model: in this folder or another one.
             variant: names the ONNX file where its own name is taken.
-            smallest_embedded_nbytes: initializers in the model of this size and more move out where their content is
-                here; None: all stay in the model.
+            smallest_embedded_nbytes: initializers in the model of this size and more move out where
+                their content is here; None: all stay in the model.
         """
         return _Placing(self, model, variant, smallest_embedded_nbytes).place()
 
     def accept(self, joined: JoinedModel) -> None:
-        """``joined`` will be there: its names are taken, and what it brought along can be shared."""
+        """``joined`` will be there: its names are taken, and what it brought along can be
+        shared.
+        """
         for location, content in joined.new_files.items():
             self._add_file(location, content)
         for key, place in joined.places.items():
@@ -155,7 +176,10 @@ class SharedFolder:
             self._whole_files.setdefault(key, location)
 
     def key_of(self, data: FileRange) -> ContentKey:
-        """What tells the content of that range from others. KeyError for a range of no model here."""
+        """What tells the content of that range from others.
+
+        KeyError for a range of no model here.
+        """
         return self._keys[data]
 
     def place_of(self, key: ContentKey) -> Place | None:
@@ -167,7 +191,9 @@ class SharedFolder:
         return self._whole_files.get(key)
 
     def is_free(self, location: str) -> bool:
-        """Whether nothing of the folder has the first name of ``location``, nor one that differs only in case."""
+        """Whether nothing of the folder has the first name of ``location``, nor one that differs
+        only in case.
+        """
         return _folded(PurePosixPath(location).parts[0]) not in self._names
 
     def _add_file(self, location: str, content: ComposedFile) -> None:
@@ -180,7 +206,11 @@ class SharedFolder:
         stem, dot, suffix = wanted[-1].rpartition(".")
         numbered = (f"{stem or 'model'}-{number}{dot}{suffix}" for number in itertools.count(2))
         for name in itertools.chain(wanted, numbered):
-            if why_not_a_name(name) is None and self.is_free(name) and _folded(name) not in reserved:
+            if (
+                why_not_a_name(name) is None
+                and self.is_free(name)
+                and _folded(name) not in reserved
+            ):
                 return name
         raise AssertionError("there are endlessly many numbers")
 
@@ -189,14 +219,22 @@ class _Placing:
     """Works out what becomes of one model."""
 
     def __init__(
-        self, folder: SharedFolder, model: ModelWeights, variant: str, smallest_embedded_nbytes: int | None
+        self,
+        folder: SharedFolder,
+        model: ModelWeights,
+        variant: str,
+        smallest_embedded_nbytes: int | None,
     ) -> None:
         self._folder = folder
         self._model = model
         self._smallest_embedded_nbytes = smallest_embedded_nbytes
         self._stays_in_folder = model.folder == folder.path
         own_name = f"{variant}.onnx"
-        names = [own_name] if folder.prefers_variant_names else [model.path.name, own_name, "model.onnx"]
+        names = (
+            [own_name]
+            if folder.prefers_variant_names
+            else [model.path.name, own_name, "model.onnx"]
+        )
         self._joined = JoinedModel(model=model, model_file=folder.free_name(*names))
         self._places: list[tuple[StoredTensor, Place]] = []
         self._private: list[StoredTensor] = []
@@ -211,7 +249,9 @@ class _Placing:
                 self._take_apart(tensors)
             else:
                 location = self._place_whole(path, tensors)
-                self._places += [(tensor, Place(location, tensor.data.offset)) for tensor in tensors]
+                self._places += [
+                    (tensor, Place(location, tensor.data.offset)) for tensor in tensors
+                ]
         self._move_out()
         self._place_private()
         self._compose_model()
@@ -224,14 +264,19 @@ class _Placing:
         if self._stays_in_folder or self._folder.whole_file_of(key) == location:
             self._joined.used.add(location)
         elif not self._folder.is_free(location):
-            return f"its compiled context {quoted(location)} has a name that is taken in the shared folder"
+            return (
+                f"its compiled context {quoted(location)} has a name that is taken in the shared"
+                " folder"
+            )
         else:
             self._add(location, ComposedFile.copy_of(path))
             self._joined.whole_files[key] = location
         return None
 
     def _is_worth_taking_apart(self, path: Path, tensors: Sequence[StoredTensor]) -> bool:
-        """Whether a tensor worth sharing lies elsewhere in the folder already, or twice in the file."""
+        """Whether a tensor worth sharing lies elsewhere in the folder already, or twice in the
+        file.
+        """
         seen: dict[ContentKey, int] = {}
         for tensor in tensors:
             if tensor.data.nbytes < SMALLEST_SHARED_NBYTES:
@@ -269,7 +314,9 @@ class _Placing:
             self._joined.whole_files[whole] = location
             return location
         for tensor in tensors:
-            self._joined.places[self._folder.key_of(tensor.data)] = Place(location, tensor.data.offset)
+            self._joined.places[self._folder.key_of(tensor.data)] = Place(
+                location, tensor.data.offset
+            )
         return location
 
     def _move_out(self) -> None:
@@ -297,7 +344,9 @@ class _Placing:
 
     def _compose_model(self) -> None:
         data = self._model.message.data
-        replacements = {each.message.start: with_empty_data(data, each.message) for each in self._empty}
+        replacements = {
+            each.message.start: with_empty_data(data, each.message) for each in self._empty
+        }
         for tensor, place in self._places:
             self._joined.used.add(place.location)
             if not self._is_at(tensor, place):
@@ -306,7 +355,10 @@ class _Placing:
                 )
         pieces = self._model.message.replaced(replacements)
         self._joined.is_rewritten = bool(replacements)
-        self._add(self._joined.model_file, ComposedFile(tuple(_segment(self._model.path, each) for each in pieces)))
+        self._add(
+            self._joined.model_file,
+            ComposedFile(tuple(_segment(self._model.path, each) for each in pieces)),
+        )
 
     def _is_at(self, tensor: StoredTensor, place: Place) -> bool:
         """Whether the message says already that the data lies at ``place``."""
@@ -331,13 +383,17 @@ def _segment(path: Path, piece: Piece) -> Segment:
     return piece if isinstance(piece, bytes) else FileRange(path, piece[0], piece[1] - piece[0])
 
 
-def _composed(tensors: Mapping[ContentKey, FileRange]) -> tuple[ComposedFile, dict[ContentKey, int]]:
+def _composed(
+    tensors: Mapping[ContentKey, FileRange],
+) -> tuple[ComposedFile, dict[ContentKey, int]]:
     """A data file with each of ``tensors`` at an aligned offset, and those offsets."""
     segments: list[Segment] = []
     offsets: dict[ContentKey, int] = {}
     end = 0
     for key, data in tensors.items():
-        alignment = next(value for least_nbytes, value in _ALIGNMENTS if data.nbytes >= least_nbytes)
+        alignment = next(
+            value for least_nbytes, value in _ALIGNMENTS if data.nbytes >= least_nbytes
+        )
         padding = -end % alignment
         segments += [Zeros(padding), data] if padding else [data]
         offsets[key] = end + padding

@@ -1,8 +1,11 @@
-"""Which variants of a component share weights, in which folder, and what that saves. Nothing is written here.
+"""Which variants of a component share weights, in which folder, and what that saves.
 
-Folders are grouped around a *host*: the one whose data most of the others have too. The models of the others join it,
-where that saves bytes; what is in the host's folder stays as it is. Only where nothing else will do (weights that move
-out of a model, data that a folder has twice) is a model of the host replaced.
+Nothing is written here.
+
+Folders are grouped around a *host*: the one whose data most of the others have too. The models of
+the others join it, where that saves bytes; what is in the host's folder stays as it is. Only where
+nothing else will do (weights that move out of a model, data that a folder has twice) is a model of
+the host replaced.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ from ortpkg.authoring.contents import ContentKey, read_contents
 from ortpkg.authoring.model_weights import ModelWeights
 from ortpkg.authoring.shared_folder import JoinedModel, SharedFolder, whole_file
 from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
-from ortpkg.package.composed_file import ComposedFile, FileRange
-from ortpkg.package.hashing import Progress
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.storage.composed_file import ComposedFile, FileRange
+from ortpkg.storage.hashing import Progress
 
 _MAPPING_ALIGNMENT = 4096
 
@@ -36,9 +39,11 @@ class SharedLayout(StrEnum):
     """Where shared data lies.
 
     COMMON_DIRECTORY: in the folder of one of the variants, where that has it already.
-    SHARED_WEIGHTS: in ``shared_weights/<SHA-256 of the file>/model.data`` in the component's folder, a file per set of
-        users; the models that share come to lie in the component's folder, too.
-    SHARED_ASSETS: not in such a folder, but in a shared asset of the package (``asset_sharing.py``).
+    SHARED_WEIGHTS: in ``shared_weights/<SHA-256 of the file>/model.data`` in the component's
+        folder, a file per set of users; the models that share come to lie in the component's
+        folder, too.
+    SHARED_ASSETS: not in such a folder, but in a shared asset of the package
+        (``asset_sharing.py``).
     """
 
     COMMON_DIRECTORY = "common-directory"
@@ -52,8 +57,8 @@ class SharingOptions:
 
     Attributes:
         layout: where shared data lies.
-        smallest_embedded_nbytes: weights of this size and more that lie in ONNX files are shared too, and move out of
-            those; None: they stay.
+        smallest_embedded_nbytes: weights of this size and more that lie in ONNX files are shared
+            too, and move out of those; None: they stay.
     """
 
     layout: SharedLayout = SharedLayout.COMMON_DIRECTORY
@@ -66,7 +71,8 @@ class SharingGroup:
 
     Attributes:
         host: the folder.
-        joined: the folder that a model comes from (the host's own, where one of its models is replaced) → its models.
+        joined: the folder that a model comes from (the host's own, where one of its models is
+            replaced) → its models.
         new_files: to write, relative to the host.
         freed: files that nothing needs any more, absolute → size in bytes.
     """
@@ -86,7 +92,9 @@ class SharingGroup:
         """Variant → where its model will be."""
         return {
             variant.name: ModelFilePlace(
-                folder=self.host.path, model_file=joined.model_file, nbytes=sum(map(self._nbytes_of, joined.used))
+                folder=self.host.path,
+                model_file=joined.model_file,
+                nbytes=sum(map(self._nbytes_of, joined.used)),
             )
             for folder, joined in self.joined
             for variant in folder.variants_of(joined.model)
@@ -100,7 +108,9 @@ class SharingGroup:
     @property
     def removed_folders(self) -> list[Path]:
         """Folders that go as a whole."""
-        return list(dict.fromkeys(folder.path for folder, _ in self.joined if folder is not self.host))
+        return list(
+            dict.fromkeys(folder.path for folder, _ in self.joined if folder is not self.host)
+        )
 
     @property
     def removed_files(self) -> list[Path]:
@@ -110,7 +120,9 @@ class SharingGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentPlan:
-    """What sharing changes in one component; ``left_out`` says which variants could share, but may not, and why."""
+    """What sharing changes in one component; ``left_out`` says which variants could share, but may
+    not, and why.
+    """
 
     component: ComponentInfo
     document: ComponentDocument
@@ -119,19 +131,32 @@ class ComponentPlan:
 
 
 def plan_component(
-    package: PackageInfo, component: ComponentInfo, options: SharingOptions, *, progress: Progress | None = None
+    package: PackageInfo,
+    component: ComponentInfo,
+    options: SharingOptions,
+    *,
+    progress: Progress | None = None,
 ) -> ComponentPlan:
-    """Plans one component. ModelError where a model of it is damaged: then nothing can be said about its weights."""
+    """Plans one component.
+
+    ModelError where a model of it is damaged: then nothing can be said about its weights.
+    """
     document = ComponentDocument(package, component)
     folders = read_component_folders(package, component, document)
-    own = own_folder(package, component, document) if options.layout is SharedLayout.SHARED_WEIGHTS else None
+    own = (
+        own_folder(package, component, document)
+        if options.layout is SharedLayout.SHARED_WEIGHTS
+        else None
+    )
     if own is not None:
         folders = [own, *(folder for folder in folders if folder.path != own.path)]
     models = [model for folder in folders for model in folder.models]
     keys = read_contents(ranges_of(models, options.smallest_embedded_nbytes), progress=progress)
     planner = _Planner(folders, keys, options, own)
     groups = tuple(planner.plan())
-    return ComponentPlan(component=component, document=document, groups=groups, left_out=planner.left_out)
+    return ComponentPlan(
+        component=component, document=document, groups=groups, left_out=planner.left_out
+    )
 
 
 class _Planner:
@@ -142,7 +167,9 @@ class _Planner:
         options: SharingOptions,
         own: VariantFolder | None,
     ) -> None:
-        """``own``: the component's folder, which is the host of all that share; None: one of them is."""
+        """``own``: the component's folder, which is the host of all that share; None: one of them
+        is.
+        """
         self._folders = folders
         self._own = own
         self._keys = keys
@@ -174,10 +201,18 @@ class _Planner:
         return groups
 
     def _plan_own(self, own: VariantFolder) -> list[SharingGroup]:
-        """One group, around the component's own folder: of all folders that have something in common."""
-        others = [folder for folder in self._folders if folder is not own and not folder.why_not_movable]
+        """One group, around the component's own folder: of all folders that have something in
+        common.
+        """
+        others = [
+            folder for folder in self._folders if folder is not own and not folder.why_not_movable
+        ]
         owners = Counter(key for folder in (own, *others) for key in self._contents[folder.path])
-        movers = [folder for folder in others if any(owners[key] > 1 for key in self._contents[folder.path])]
+        movers = [
+            folder
+            for folder in others
+            if any(owners[key] > 1 for key in self._contents[folder.path])
+        ]
         builder = GroupBuilder(own, self._keys, self._options)
         group = builder.build(movers)
         self.left_out |= builder.left_out
@@ -187,7 +222,11 @@ class _Planner:
 
     def _explain_left_out(self, groups: Iterable[SharingGroup]) -> None:
         """Variants that share contents with another folder, and are kept from joining it."""
-        in_groups = {folder.path for group in groups for folder in (group.host, *(each for each, _ in group.joined))}
+        in_groups = {
+            folder.path
+            for group in groups
+            for folder in (group.host, *(each for each, _ in group.joined))
+        }
         owners = Counter(key for contents in self._contents.values() for key in contents)
         for folder in self._folders:
             is_equal = any(owners[key] > 1 for key in self._contents[folder.path])
@@ -195,8 +234,12 @@ class _Planner:
                 for variant in folder.variants:
                     self.left_out.setdefault(variant.name, folder.why_not_movable)
 
-    def _scores(self, hosts: Iterable[VariantFolder], folders: Iterable[VariantFolder]) -> dict[Path, tuple[int, int]]:
-        """Host → bytes that others could share with it, and how many of its own are aligned for mapping."""
+    def _scores(
+        self, hosts: Iterable[VariantFolder], folders: Iterable[VariantFolder]
+    ) -> dict[Path, tuple[int, int]]:
+        """Host → bytes that others could share with it, and how many of its own are aligned for
+        mapping.
+        """
         movable = [folder.path for folder in folders if not folder.why_not_movable]
         owners = Counter(key for path in movable for key in self._contents[path])
         scores = {}
@@ -204,16 +247,22 @@ class _Planner:
             contents = self._contents[host.path]
             own = host.path in movable
             common_nbytes = sum(data.nbytes * (owners[key] - own) for key, data in contents.items())
-            aligned = (data.nbytes for data in contents.values() if data.offset % _MAPPING_ALIGNMENT == 0)
+            aligned = (
+                data.nbytes for data in contents.values() if data.offset % _MAPPING_ALIGNMENT == 0
+            )
             scores[host.path] = common_nbytes, sum(aligned)
         return scores
 
     def _movers(self, host: VariantFolder, folders: Iterable[VariantFolder]) -> list[VariantFolder]:
         """Folders that share with the host, or with one that joins before them."""
         contents = set(self._contents[host.path])
-        waiting = [folder for folder in folders if folder is not host and not folder.why_not_movable]
+        waiting = [
+            folder for folder in folders if folder is not host and not folder.why_not_movable
+        ]
         movers: list[VariantFolder] = []
-        while found := next((each for each in waiting if contents & self._contents[each.path].keys()), None):
+        while found := next(
+            (each for each in waiting if contents & self._contents[each.path].keys()), None
+        ):
             movers.append(found)
             waiting.remove(found)
             contents |= self._contents[found.path].keys()
@@ -222,7 +271,10 @@ class _Planner:
     def _contents_of(self, folder: VariantFolder) -> dict[ContentKey, FileRange]:
         found: dict[ContentKey, FileRange] = {}
         for model in folder.models:
-            found = shareable_contents(model, self._keys, self._options.smallest_embedded_nbytes) | found
+            found = (
+                shareable_contents(model, self._keys, self._options.smallest_embedded_nbytes)
+                | found
+            )
         return found
 
 
@@ -246,7 +298,9 @@ class GroupBuilder:
         left_out: variant → why it could not join.
     """
 
-    def __init__(self, host: VariantFolder, keys: Mapping[FileRange, ContentKey], options: SharingOptions) -> None:
+    def __init__(
+        self, host: VariantFolder, keys: Mapping[FileRange, ContentKey], options: SharingOptions
+    ) -> None:
         self.left_out: dict[str, str] = {}
         self._host = host
         self._keys = keys
@@ -271,13 +325,21 @@ class GroupBuilder:
         self._group.new_files = self._shared.new_files
         self._group.freed = self._freed()
         going = self._group.removed_folders
-        used = {self._host.path / location for _, each in self._group.joined for location in each.used}
-        assert not [path for path in used for folder in going if path.is_relative_to(folder)], "data would be lost"
+        used = {
+            self._host.path / location for _, each in self._group.joined for location in each.used
+        }
+        assert not [path for path in used for folder in going if path.is_relative_to(folder)], (
+            "data would be lost"
+        )
         return self._group
 
     def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
-        """Contents that get a new home: several models have them, and the host has them in no data file to share."""
-        candidates = {key: each.ranges[0] for key, each in self._users(movers).items() if each.is_stored_often}
+        """Contents that get a new home: several models have them, and the host has them in no data
+        file to share.
+        """
+        candidates = {
+            key: each.ranges[0] for key, each in self._users(movers).items() if each.is_stored_often
+        }
         if self._options.layout is SharedLayout.SHARED_WEIGHTS:
             return candidates
         at_host = self._at_host()
@@ -287,7 +349,9 @@ class GroupBuilder:
             for model in folder.models
             for tensor in embedded_tensors(model, self._options.smallest_embedded_nbytes)
         }
-        return {key: data for key, data in candidates.items() if key in embedded and key not in at_host}
+        return {
+            key: data for key, data in candidates.items() if key in embedded and key not in at_host
+        }
 
     def _users(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, _Users]:
         """Content of a tensor → where it lies, and which models have it."""
@@ -295,7 +359,9 @@ class GroupBuilder:
         for folder in (self._host, *movers):
             for model in folder.models:
                 whole = {self._keys[whole_file(path)] for path in model.opaque}
-                contents = shareable_contents(model, self._keys, self._options.smallest_embedded_nbytes)
+                contents = shareable_contents(
+                    model, self._keys, self._options.smallest_embedded_nbytes
+                )
                 for key, data in contents.items():
                     if key not in whole:
                         users = found.setdefault(key, _Users())
@@ -311,16 +377,22 @@ class GroupBuilder:
             if tensor.data.path not in model.opaque
         }
 
-    def _add_pool(self, pool: Mapping[ContentKey, FileRange], movers: Iterable[VariantFolder]) -> None:
+    def _add_pool(
+        self, pool: Mapping[ContentKey, FileRange], movers: Iterable[VariantFolder]
+    ) -> None:
         """One file per set of users, so that removing a variant frees all that it alone had."""
         users = self._users(movers)
         files: dict[tuple[Path, ...], dict[ContentKey, FileRange]] = {}
         for key, data in pool.items():
             files.setdefault(tuple(users[key].models), {})[key] = data
         for tensors in files.values():
-            self._shared.add_data_file(tensors, by_checksum=self._options.layout is SharedLayout.SHARED_WEIGHTS)
+            self._shared.add_data_file(
+                tensors, by_checksum=self._options.layout is SharedLayout.SHARED_WEIGHTS
+            )
 
-    def _draws_from_elsewhere(self, model: ModelWeights, pool: Mapping[ContentKey, FileRange]) -> bool:
+    def _draws_from_elsewhere(
+        self, model: ModelWeights, pool: Mapping[ContentKey, FileRange]
+    ) -> bool:
         """Whether a model of the host has weights that will lie in another file than now."""
         if self._host.why_not_editable:
             return False
@@ -331,18 +403,26 @@ class GroupBuilder:
         )
 
     def _place_in_host(self, model: ModelWeights, *, draws: bool) -> None:
-        """A model of the host stays as it is, unless it ``draws`` from another file, or its folder has data twice."""
+        """A model of the host stays as it is, unless it ``draws`` from another file, or its folder
+        has data twice.
+        """
         if not self._host.why_not_editable:
             smallest_nbytes = self._options.smallest_embedded_nbytes if draws else None
             placed = self._place(self._shared, self._host, model, smallest_nbytes)
-            if isinstance(placed, JoinedModel) and placed.is_rewritten and (draws or self._saves(model, placed)):
+            if (
+                isinstance(placed, JoinedModel)
+                and placed.is_rewritten
+                and (draws or self._saves(model, placed))
+            ):
                 self._shared.accept(placed)
                 self._group.joined.append((self._host, placed))
                 return
         self._shared.keep(model)
 
     def _saves(self, model: ModelWeights, placed: JoinedModel) -> bool:
-        staying = {path for each in self._host.models if each.path != model.path for path in each.files}
+        staying = {
+            path for each in self._host.models if each.path != model.path for path in each.files
+        }
         staying |= {self._host.path / location for location in placed.used}
         freed_nbytes = sum(path.stat().st_size for path in model.files if path not in staying)
         return freed_nbytes > sum(content.nbytes for content in placed.new_files.values())
@@ -365,7 +445,10 @@ class GroupBuilder:
 
     @staticmethod
     def _place(
-        shared: SharedFolder, folder: VariantFolder, model: ModelWeights, smallest_embedded_nbytes: int | None
+        shared: SharedFolder,
+        folder: VariantFolder,
+        model: ModelWeights,
+        smallest_embedded_nbytes: int | None,
     ) -> JoinedModel | str:
         variant = folder.variants_of(model)[0].name
         return shared.place(model, variant, smallest_embedded_nbytes=smallest_embedded_nbytes)
@@ -376,5 +459,7 @@ class GroupBuilder:
         files = dict.fromkeys(path for folder, _ in self._group.joined for path in folder.files)
         kept = [model for model in self._host.models if model.path not in joined]
         needed = {path for model in kept for path in model.files}
-        needed |= {self._host.path / location for _, each in self._group.joined for location in each.used}
+        needed |= {
+            self._host.path / location for _, each in self._group.joined for location in each.used
+        }
         return {path: path.stat().st_size for path in files if path not in needed}

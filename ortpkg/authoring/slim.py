@@ -1,4 +1,6 @@
-"""slim: a package with those of its variants that are needed, and without what only the others used."""
+"""slim: a package with those of its variants that are needed, and without what only the others
+used.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from pathlib import Path
 
 from ortpkg.authoring.document_edits import removing_variants
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, check_record, edited_plan, new_package
+from ortpkg.authoring.package_plan import (
+    PackagePlan,
+    change_of,
+    check_intact,
+    check_record,
+    edited_plan,
+    new_package,
+)
 from ortpkg.authoring.removal import files_of_variants
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_sizes import variant_sizes
@@ -21,29 +30,30 @@ from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import PREPACK_EP, stated_ep
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.digests import list_files
-from ortpkg.package.documents import dump_document, parse_document
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import DocumentChange, commit_change, create_package
+from ortpkg.package.documents.json_documents import dump_document, parse_document
+from ortpkg.package.documents.sidecar import SAMPLES, samples_document
 from ortpkg.package.findings import listed
-from ortpkg.package.hashing import Progress
+from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.package_info import PackageInfo, VariantInfo
-from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
-from ortpkg.package.sidecar import SAMPLES, samples_document
-from ortpkg.package.transaction import DocumentChange, commit_change, create_package
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 from ortpkg.selection.wishes import ep_named
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which variants are kept: those named, and those that could run on one of the devices by one of the EPs.
+    """Which variants are kept: those named, and those that could run on one of the devices by one
+    of the EPs.
 
-    A variant that does not say what it needs could run anywhere; an EP for one kind of device (CUDA) says it. Empty
-    ``devices`` or ``eps`` mean any; all three empty are refused.
+    A variant that does not say what it needs could run anywhere; an EP for one kind of device
+    (CUDA) says it. Empty ``devices`` or ``eps`` mean any; all three empty are refused.
     """
 
     devices: tuple[str, ...] = ()
@@ -53,7 +63,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSize:
-    """A variant and the bytes of its files: its own (``nbytes``), and those that other variants use too."""
+    """A variant and the bytes of its files: its own (``nbytes``), and those that other variants use
+    too.
+    """
 
     component: str
     variant: str
@@ -64,7 +76,9 @@ class VariantSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlimReport:
-    """What became of a package: the result, every variant that there was, and bytes of all files before and after."""
+    """What became of a package: the result, every variant that there was, and bytes of all files
+    before and after.
+    """
 
     package: PackageInfo
     variants: tuple[VariantSize, ...]
@@ -86,12 +100,12 @@ def slim(
 ) -> SlimReport:
     """Keeps the variants that are wanted (see :class:`Wanted`), at ``output`` or (None) in place.
 
-    Tolerances of samples for variants that go, and shared assets that nothing mentions any more, go too. Every file is
-    re-hashed first.
+    Tolerances of samples for variants that go, and shared assets that nothing mentions any more, go
+    too. Every file is re-hashed first.
 
     Raises:
-        AuthoringError: a component would lose all its variants, nothing would go (in place), something is at
-            ``output``, or the disk is full.
+        AuthoringError: a component would lose all its variants, nothing would go (in place),
+            something is at ``output``, or the disk is full.
         UnknownComponentError: no variant has that name.
         DigestMismatchError: a file is damaged.
         UsageError: nothing says what to keep, or an unknown device or execution provider.
@@ -110,7 +124,9 @@ def slim(
         with lock_package(target, on_wait=notify):
             change = new_package(_plan(package, kept))
             before = _report(package, kept)
-            create_package(target, change, overwrite=overwrite, operations=operations, progress=progress)
+            create_package(
+                target, change, overwrite=overwrite, operations=operations, progress=progress
+            )
             return _with_result(before, target)
     with lock_package(source, on_wait=notify):
         check_record(source)
@@ -127,7 +143,9 @@ def slim(
 
 
 def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
-    """The kinds of device that a variant could run on, as far as it says; all of them where it does not."""
+    """The kinds of device that a variant could run on, as far as it says; all of them where it does
+    not.
+    """
     device = variant.constraints.device
     if device is not None:
         return frozenset({DeviceType(device)}) if device in set(DeviceType) else frozenset()
@@ -145,7 +163,10 @@ def _checked(wanted: Wanted) -> Wanted:
     known = [str(each) for each in DeviceType]
     for device in wanted.devices:
         if device.lower() not in known:
-            raise UsageError(f"device {quoted(device)} is none of {', '.join(known)}{did_you_mean(device, known)}")
+            raise UsageError(
+                f"device {quoted(device)} is none of"
+                f" {', '.join(known)}{did_you_mean(device, known)}"
+            )
     return Wanted(
         devices=tuple(device.lower() for device in wanted.devices),
         eps=wanted.eps,
@@ -164,19 +185,31 @@ def _kept(package: PackageInfo, wanted: Wanted, notify: Notify) -> list[VariantI
     names = {name for variant in everything for name in _names(variant)}
     for name in wanted.variants:
         if name not in names:
-            message = f"the package has no variant {quoted(name)}{did_you_mean(name, sorted(names))}"
+            message = (
+                f"the package has no variant {quoted(name)}{did_you_mean(name, sorted(names))}"
+            )
             raise UnknownComponentError(message, known=sorted(names))
     kept = [variant for variant in everything if _is_wanted(variant, wanted)]
     for what, asked, offered in (
-        ("device", wanted.devices, {str(device) for variant in kept for device in possible_devices(variant)}),
+        (
+            "device",
+            wanted.devices,
+            {str(device) for variant in kept for device in possible_devices(variant)},
+        ),
         ("execution provider", wanted.eps, {stated_ep(variant.constraints.ep) for variant in kept}),
     ):
         for each in asked:
             if each not in offered and None not in offered:
                 notify(f"no variant is for the {what} {quoted(each)}")
-    empty = [each.name for each in package.components if not any(each.name == one.component_name for one in kept)]
+    empty = [
+        each.name
+        for each in package.components
+        if not any(each.name == one.component_name for one in kept)
+    ]
     if empty:
-        raise AuthoringError(f"no variant would be left of component model {listed(empty)}: nothing was changed")
+        raise AuthoringError(
+            f"no variant would be left of component model {listed(empty)}: nothing was changed"
+        )
     return kept
 
 
@@ -185,8 +218,12 @@ def _is_wanted(variant: VariantInfo, wanted: Wanted) -> bool:
         return True
     if not (wanted.devices or wanted.eps):
         return False
-    suits_device = not wanted.devices or not possible_devices(variant).isdisjoint(map(DeviceType, wanted.devices))
-    return suits_device and (not wanted.eps or stated_ep(variant.constraints.ep) in (None, *wanted.eps))
+    suits_device = not wanted.devices or not possible_devices(variant).isdisjoint(
+        map(DeviceType, wanted.devices)
+    )
+    return suits_device and (
+        not wanted.eps or stated_ep(variant.constraints.ep) in (None, *wanted.eps)
+    )
 
 
 def _names(variant: VariantInfo) -> tuple[str, str]:
@@ -209,7 +246,9 @@ def _plan(package: PackageInfo, kept: Collection[VariantInfo]) -> PackagePlan:
     return edited_plan(package, changes, removes=removes)
 
 
-def _samples_without(package: PackageInfo, leaving: Mapping[str, Collection[str]]) -> Iterator[DocumentChange]:
+def _samples_without(
+    package: PackageInfo, leaving: Mapping[str, Collection[str]]
+) -> Iterator[DocumentChange]:
     """samples.json without tolerances for variants that go."""
     document = samples_document(package.root)
     if document is None:
@@ -221,7 +260,9 @@ def _samples_without(package: PackageInfo, leaving: Mapping[str, Collection[str]
             sample.get("variants", {}).pop(name, None)
         if sample.get("variants") == {}:
             del sample["variants"]
-    if (after := dump_document(document)) != dump_document(parse_document(before, document=SAMPLES)):
+    if (after := dump_document(document)) != dump_document(
+        parse_document(before, document=SAMPLES)
+    ):
         yield DocumentChange(path=SAMPLES, before=before, after=after)
 
 
@@ -240,7 +281,9 @@ def _report(package: PackageInfo, kept: Collection[VariantInfo]) -> SlimReport:
         for variant in _variants(package)
     )
     nbytes_now = _total_nbytes(package.root)
-    return SlimReport(package=package, variants=sizes, before_nbytes=nbytes_now, after_nbytes=nbytes_now)
+    return SlimReport(
+        package=package, variants=sizes, before_nbytes=nbytes_now, after_nbytes=nbytes_now
+    )
 
 
 def _with_result(before: SlimReport, target: Path) -> SlimReport:

@@ -1,4 +1,6 @@
-"""Shared assets that nothing mentions any more once variants have left, and the manifest without them."""
+"""Shared assets that nothing mentions any more once variants have left, and the manifest without
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,18 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ortpkg.package.digests import is_within, list_files
-from ortpkg.package.documents import dump_document, parse_document
-from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.changes.transaction import DocumentChange
+from ortpkg.package.documents.json_documents import dump_document, parse_document
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.integrity.digests import is_within, list_files
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.transaction import DocumentChange
 
 _DIGEST = re.compile(rb"sha256[:-]([0-9a-f]{64})")
 
 
-def unused_assets(package: PackageInfo, changes: Sequence[DocumentChange], removes: Collection[str]) -> dict[str, Path]:
+def unused_assets(
+    package: PackageInfo, changes: Sequence[DocumentChange], removes: Collection[str]
+) -> dict[str, Path]:
     """URI → folder of shared assets that no JSON document which stays mentions.
 
     Any document may: onnxruntime-genai resolves references in configurations of its own.
@@ -34,7 +38,9 @@ def unused_assets(package: PackageInfo, changes: Sequence[DocumentChange], remov
     return {
         asset.uri: asset.path
         for asset in package.shared_assets
-        if asset.uri not in mentioned and asset.path.is_dir() and asset.path.is_relative_to(package.root)
+        if asset.uri not in mentioned
+        and asset.path.is_dir()
+        and asset.path.is_relative_to(package.root)
     }
 
 

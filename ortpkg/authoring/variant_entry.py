@@ -1,8 +1,8 @@
 """What documents say of one variant, and how each generation of the format says it.
 
-One description, two bodies: :func:`metadata_body` for ``model_variants`` (onnxruntime 1.26, 1.27) and
-:func:`component_body` for ``variants`` (1.28 on). What the component generation has no keys for goes to
-``additional_metadata.ortpkg``, since a strict reader refuses unknown keys.
+One description, two bodies: :func:`metadata_body` for ``model_variants`` (onnxruntime 1.26, 1.27)
+and :func:`component_body` for ``variants`` (1.28 on). What the component generation has no keys for
+goes to ``additional_metadata.ortpkg``, since a strict reader refuses unknown keys.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.package.component_format import FACTS
-from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS, ORT
+from ortpkg.package.formats.component_format import FACTS
+from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, ORT
+from ortpkg.package.formats.metadata_format import sanitize_model_id
 from ortpkg.package.frozen import EMPTY, thaw
-from ortpkg.package.metadata_format import sanitize_model_id
 from ortpkg.package.package_info import Constraints, PackageFormat
 
 CONSTRAINTS = ("ep", "device", "architecture", "ep_compatibility_info")
@@ -35,11 +35,13 @@ class VariantEntry:
         session_options, provider_options: as a document states them, paths not resolved.
         metadata: facts.
         model_id: what names its folder (see ``sanitize_model_id``); None: the variant's name.
-        directory: its folder relative to the component's, where the component generation needs another one.
+        directory: its folder relative to the component's, where the component generation needs
+            another one.
         additional_metadata: opaque, without what ortpkg keeps there.
         executor_info: what executors other than onnxruntime need; opaque.
         ort_payload: keys of ``executor_info.ort`` that are nobody's.
-        other_constraints, other_keys: what stands in ``constraints``, or in the variant, and no generation knows.
+        other_constraints, other_keys: what stands in ``constraints``, or in the variant, and no
+            generation knows.
     """
 
     model_file: str | None
@@ -56,16 +58,20 @@ class VariantEntry:
     other_keys: Mapping[str, Any] = EMPTY
 
 
-def metadata_body(entry: VariantEntry, *, form: PackageFormat, file_key: str = "model_file") -> dict[str, Any]:
-    """The variant for ``model_variants``; ``file_key`` is ``file`` in packages of the pull request's drafts.
+def metadata_body(
+    entry: VariantEntry, *, form: PackageFormat, file_key: str = "model_file"
+) -> dict[str, Any]:
+    """The variant for ``model_variants``; ``file_key`` is ``file`` in packages of the pull
+    request's drafts.
 
-    Options stand in ``variants`` alone where there is that list too: onnxruntime 1.26 and 1.27 do not know them, and
-    a path among them would mean two things. ``executor_info`` is kept for those who know it.
+    Options stand in ``variants`` alone where there is that list too: onnxruntime 1.26 and 1.27 do
+    not know them, and a path among them would mean two things. ``executor_info`` is kept for those
+    who know it.
     """
     is_alone = form is PackageFormat.METADATA
-    constraints = {key: value for key in CONSTRAINTS if (value := getattr(entry.constraints, key)) is not None} | thaw(
-        entry.other_constraints
-    )
+    constraints = {
+        key: value for key in CONSTRAINTS if (value := getattr(entry.constraints, key)) is not None
+    } | thaw(entry.other_constraints)
     parts: dict[str, Any] = {
         "model_id": entry.model_id,
         file_key: entry.model_file,
@@ -76,27 +82,36 @@ def metadata_body(entry: VariantEntry, *, form: PackageFormat, file_key: str = "
         "metadata": thaw(entry.metadata),
     }
     body = {key: value for key, value in parts.items() if value}
-    body |= {} if entry.additional_metadata is None else {"additional_metadata": thaw(entry.additional_metadata)}
+    body |= (
+        {}
+        if entry.additional_metadata is None
+        else {"additional_metadata": thaw(entry.additional_metadata)}
+    )
     return body | {key: thaw(value) for key, value in entry.other_keys.items() if key not in body}
 
 
 def component_body(entry: VariantEntry, *, with_facts: bool) -> dict[str, Any]:
-    """The variant for ``variants``. ``with_facts``: nothing else describes it, so ortpkg's facts are needed here.
+    """The variant for ``variants``.
 
-    ``device`` is left out on the CPU: onnxruntime 1.28 to 1.31 capture CPUExecutionProvider without hardware devices,
-    and never select a variant of it that states one.
+    ``with_facts``: nothing else describes it, so ortpkg's facts are needed here.
+
+    ``device`` is left out on the CPU: onnxruntime 1.28 to 1.31 capture CPUExecutionProvider without
+    hardware devices, and never select a variant of it that states one.
 
     AuthoringError for a session option that the generation forbids.
     """
     for key in FORBIDDEN_SESSION_OPTIONS:
         if key in entry.session_options:
             raise AuthoringError(
-                f"session option {quoted(key)} writes a file: onnxruntime 1.31 refuses to open a package that sets it; "
-                "leave it to the program, or make a package of the metadata format"
+                f"session option {quoted(key)} writes a file: onnxruntime 1.31 refuses to open a"
+                " package that sets it; leave it to the program, or make a package of the metadata"
+                " format"
             )
     constraints = entry.constraints
     parts: dict[str, Any] = {
-        "variant_directory": entry.directory or (sanitize_model_id(entry.model_id) if entry.model_id else None),
+        "variant_directory": (
+            entry.directory or (sanitize_model_id(entry.model_id) if entry.model_id else None)
+        ),
         "ep": constraints.ep,
         "device": None if leaves_out_device(constraints) else constraints.device,
         "compatibility_string": constraints.ep_compatibility_info,
@@ -115,9 +130,17 @@ def with_ortpkg_facts(additional_metadata: Any, facts: Mapping[str, Any]) -> dic
     """
     facts = {key: thaw(value) for key, value in facts.items() if value or value == 0}
     if not facts:
-        return {} if additional_metadata is None else {"additional_metadata": thaw(additional_metadata)}
+        return (
+            {}
+            if additional_metadata is None
+            else {"additional_metadata": thaw(additional_metadata)}
+        )
     if additional_metadata is not None and not isinstance(additional_metadata, Mapping):
-        return {"additional_metadata": {FACTS: {**facts, "additional_metadata": thaw(additional_metadata)}}}
+        return {
+            "additional_metadata": {
+                FACTS: {**facts, "additional_metadata": thaw(additional_metadata)}
+            }
+        }
     return {"additional_metadata": {**thaw(additional_metadata or {}), FACTS: facts}}
 
 
@@ -135,7 +158,9 @@ def _executor_info(entry: VariantEntry) -> dict[str, Any]:
 
 def _others_executor_info(entry: VariantEntry) -> dict[str, Any]:
     """What is not said already by the keys of the metadata generation."""
-    return ({ORT: thaw(entry.ort_payload)} if entry.ort_payload else {}) | dict(thaw(entry.executor_info))
+    return ({ORT: thaw(entry.ort_payload)} if entry.ort_payload else {}) | dict(
+        thaw(entry.executor_info)
+    )
 
 
 def _facts(entry: VariantEntry) -> dict[str, Any]:
@@ -143,7 +168,10 @@ def _facts(entry: VariantEntry) -> dict[str, Any]:
     if leaves_out_device(entry.constraints):
         constraints["device"] = entry.constraints.device
     return {
-        "constraints": {key: value for key, value in constraints.items() if value} | thaw(entry.other_constraints),
+        "constraints": (
+            {key: value for key, value in constraints.items() if value}
+            | thaw(entry.other_constraints)
+        ),
         "metadata": entry.metadata,
         "other_keys": entry.other_keys,
     }

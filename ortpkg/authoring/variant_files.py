@@ -1,7 +1,8 @@
 """Which files make up a variant: a model file with the data files that it names, or a whole folder.
 
-Everything that is copied into a package is looked at first: plain files only, names that every operating system can
-hold, external data present and long enough, and nothing outside the model's own folder.
+Everything that is copied into a package is looked at first: plain files only, names that every
+operating system can hold, external data present and long enough, and nothing outside the model's
+own folder.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, quoted
 from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.graph.model_signature import ModelSignature
-from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
-from ortpkg.package.model_file import GENAI_CONFIG
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.package.path_resolver import why_not_portable
+from ortpkg.package.paths.path_resolver import why_not_portable
 
 _MODEL_SUFFIX = ".onnx"
 _MOST_FILES = 10_000
@@ -46,29 +47,38 @@ class VariantFiles:
 def collect_variant_files(model: Path) -> VariantFiles:
     """The files behind ``model``, an ONNX file or a folder.
 
-    A file brings along the external data and compiled contexts that it names. A folder comes whole; it holds exactly
-    one ``.onnx`` file, or a ``genai_config.json``. A symbolic link stands for the file that it leads to, under the
-    link's name: the one that is passed here, those of a model cache, and those that belong to the current user.
+    A file brings along the external data and compiled contexts that it names. A folder comes whole;
+    it holds exactly one ``.onnx`` file, or a ``genai_config.json``. A symbolic link stands for the
+    file that it leads to, under the link's name: the one that is passed here, those of a model
+    cache, and those that belong to the current user.
 
     Raises:
         ModelNotFoundError: there is nothing at ``model``, or a file that it names is missing.
-        ModelFileError: it is not ONNX, or names a file that is too short or lies outside its folder.
-        AuthoringError: another symbolic link, a link to a folder, a special file, a name that is not portable, too
-            many files, or a folder without a model.
+        ModelFileError: it is not ONNX, or names a file that is too short or lies outside its
+            folder.
+        AuthoringError: another symbolic link, a link to a folder, a special file, a name that is
+            not portable, too many files, or a folder without a model.
     """
     if model.is_dir():
         return _collect_folder(model)
     facts = read_model_facts(model)
     needed = _needed_files(model, facts.signature)
-    sources = {model.name: model.resolve()} | {path: (model.parent / path).resolve() for path in needed}
-    return _checked(VariantFiles(sources=sources, model_file=model.name, facts=facts, nbytes=_total_nbytes(sources)))
+    sources = {model.name: model.resolve()} | {
+        path: (model.parent / path).resolve() for path in needed
+    }
+    return _checked(
+        VariantFiles(
+            sources=sources, model_file=model.name, facts=facts, nbytes=_total_nbytes(sources)
+        )
+    )
 
 
 def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
-    """Why ``location`` cannot serve a model in ``folder`` as a data file of at least ``nbytes``; None if it can.
+    """Why ``location`` cannot serve a model in ``folder`` as a data file of at least ``nbytes``;
+    None if it can.
 
-    ``location`` is a checked relative path. A link anywhere on the way is refused, as onnx and onnxruntime do for data
-    beside a real model file.
+    ``location`` is a checked relative path. A link anywhere on the way is refused, as onnx and
+    onnxruntime do for data beside a real model file.
     """
     path = folder
     for part in PurePosixPath(location).parts:
@@ -79,13 +89,16 @@ def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
 
 
 def is_linked_data(folder: Path, location: str, model: Path) -> bool:
-    """Whether the bare ``model``, itself a link, has a regular file behind a link at ``location`` that sessions follow.
+    """Whether the bare ``model``, itself a link, has a regular file behind a link at ``location``
+    that sessions follow.
 
     ``location`` is a checked relative path from ``folder``.
     """
     path = folder / location
     try:
-        is_followed = model.is_symlink() and not why_not_followed(path, folder, model, with_own_links=False)
+        is_followed = model.is_symlink() and not why_not_followed(
+            path, folder, model, with_own_links=False
+        )
     except (OSError, RuntimeError):
         return False
     return is_followed and path.is_file() and path.resolve() != folder.resolve() / location
@@ -99,17 +112,27 @@ def why_not_long_enough(path: Path, nbytes: int) -> str | None:
         return "does not exist"
     if not stat.S_ISREG(status.st_mode):
         return "is not a regular file"
-    return f"is too short: {status.st_size} bytes of {nbytes} needed" if status.st_size < nbytes else None
+    return (
+        f"is too short: {status.st_size} bytes of {nbytes} needed"
+        if status.st_size < nbytes
+        else None
+    )
 
 
 def option_places(variant: VariantInfo) -> list[Path]:
-    """Files and folders that a variant's session options name: it needs them wherever its own folder is."""
+    """Files and folders that a variant's session options name: it needs them wherever its own
+    folder is.
+    """
     options = (variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
-    return [variant.directory / option for option in options if option]  # what the reader resolved is absolute
+    return [
+        variant.directory / option for option in options if option
+    ]  # what the reader resolved is absolute
 
 
 def data_folder_of(variant: VariantInfo) -> Path:
-    """Where the data files of a variant are looked for: beside its model, or where its session options say."""
+    """Where the data files of a variant are looked for: beside its model, or where its session
+    options say.
+    """
     if option := variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER):
         return variant.directory / option
     return variant.model_path.parent if variant.model_path is not None else variant.directory
@@ -142,12 +165,18 @@ def _collect_folder(folder: Path) -> VariantFiles:
     if len(models) == 1:
         facts = read_model_facts(folder / models[0])
         _needed_files(folder / models[0], facts.signature)
-        found = VariantFiles(sources=sources, model_file=models[0], facts=facts, nbytes=_total_nbytes(sources))
+        found = VariantFiles(
+            sources=sources, model_file=models[0], facts=facts, nbytes=_total_nbytes(sources)
+        )
     elif GENAI_CONFIG in sources:
-        found = VariantFiles(sources=sources, model_file=None, facts=None, nbytes=_total_nbytes(sources))
+        found = VariantFiles(
+            sources=sources, model_file=None, facts=None, nbytes=_total_nbytes(sources)
+        )
     elif models:
         listed = ", ".join(map(quoted, models[:5]))
-        raise AuthoringError(f"{quoted(folder)} holds {len(models)} ONNX files ({listed}): pass the one to be opened")
+        raise AuthoringError(
+            f"{quoted(folder)} holds {len(models)} ONNX files ({listed}): pass the one to be opened"
+        )
     else:
         raise AuthoringError(f"{quoted(folder)} holds neither an ONNX file nor a {GENAI_CONFIG}")
     return _checked(found)
@@ -164,12 +193,16 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
         for name in (*directories, *sorted(names)):
             path = Path(parent, name)
             if reason := _why_not_copied(path, folder):
-                raise AuthoringError(f"{quoted(path)} {reason}: a package holds plain files only (cp -L copies them)")
+                raise AuthoringError(
+                    f"{quoted(path)} {reason}: a package holds plain files only (cp -L copies them)"
+                )
             if path.is_file():
                 count += 1
                 yield path.relative_to(folder).as_posix(), path.resolve()
         if count > _MOST_FILES:
-            raise AuthoringError(f"{quoted(folder)} holds more than {_MOST_FILES} files: is it the right folder?")
+            raise AuthoringError(
+                f"{quoted(folder)} holds more than {_MOST_FILES} files: is it the right folder?"
+            )
 
 
 def _why_not_copied(path: Path, folder: Path) -> str | None:
@@ -177,12 +210,16 @@ def _why_not_copied(path: Path, folder: Path) -> str | None:
     if path.is_symlink():
         if path.is_dir():
             return "is a symbolic link to a folder"
-        return _why_not_to_copy(path, folder, None) or (None if path.is_file() else "is not a regular file")
+        return _why_not_to_copy(path, folder, None) or (
+            None if path.is_file() else "is not a regular file"
+        )
     return None if path.is_file() or path.is_dir() else "is not a regular file"
 
 
 def _why_not_to_copy(path: Path, folder: Path, model: Path | None) -> str | None:
-    """Why a file is not to be read through the links that lead to it, or what keeps it from being there."""
+    """Why a file is not to be read through the links that lead to it, or what keeps it from being
+    there.
+    """
     try:
         return why_not_followed(path, folder, model, with_own_links=True)
     except FileNotFoundError:
@@ -195,9 +232,13 @@ def _checked(files: VariantFiles) -> VariantFiles:
     taken: dict[str, str] = {}
     for path in files.sources:
         if reason := why_not_portable(path):
-            raise AuthoringError(f"the file name {quoted(path)} {reason}: rename the file (and what refers to it)")
+            raise AuthoringError(
+                f"the file name {quoted(path)} {reason}: rename the file (and what refers to it)"
+            )
         if (other := taken.setdefault(path.casefold(), path)) != path:
-            raise AuthoringError(f"{quoted(path)} and {quoted(other)} are one file where case does not count")
+            raise AuthoringError(
+                f"{quoted(path)} and {quoted(other)} are one file where case does not count"
+            )
     return files
 
 

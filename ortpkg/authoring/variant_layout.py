@@ -1,8 +1,8 @@
 """Where each variant's files go when a package is written anew: ``models/<component>/<folder>/``.
 
-What lies there already stays. In packages of the component generation a variant may have its folder anywhere, its model
-in a shared asset and its weights in a third place; onnxruntime 1.26 and 1.27 find none of these, so they are brought
-together. Variants that share a folder go on sharing it.
+What lies there already stays. In packages of the component generation a variant may have its folder
+anywhere, its model in a shared asset and its weights in a third place; onnxruntime 1.26 and 1.27
+find none of these, so they are brought together. Variants that share a folder go on sharing it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import data_files
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.package.digests import list_files
-from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER
-from ortpkg.package.metadata_format import MODELS, OWN_FOLDER
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
+from ortpkg.package.formats.metadata_format import MODELS, OWN_FOLDER
+from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
 
@@ -29,9 +29,10 @@ class VariantPlace:
         variant: its name.
         folder: relative to the root.
         model_file: the model, relative to ``folder``; None for a set of files.
-        moves: the folder that is to become ``folder`` as a whole; None where it lies there already, or where only
-            single files are taken.
-        brings: path relative to ``folder`` → file that is copied there from elsewhere: the model, its weights.
+        moves: the folder that is to become ``folder`` as a whole; None where it lies there already,
+            or where only single files are taken.
+        brings: path relative to ``folder`` → file that is copied there from elsewhere: the model,
+            its weights.
         takes_files: nothing but ``brings`` is the variant's own.
     """
 
@@ -44,16 +45,20 @@ class VariantPlace:
 
     @property
     def folder_name(self) -> str:
-        """What a document calls it: the last part of its path, or "." for the component's own folder."""
+        """What a document calls it: the last part of its path, or "." for the component's own
+        folder.
+        """
         path = PurePosixPath(self.folder)
         return OWN_FOLDER if path.parent == PurePosixPath(MODELS) else path.name
 
 
-def place_variants(package: PackageInfo, form: PackageFormat) -> dict[tuple[str, str], VariantPlace]:
+def place_variants(
+    package: PackageInfo, form: PackageFormat
+) -> dict[tuple[str, str], VariantPlace]:
     """The place of every variant, by (component, variant), in a package of the format ``form``.
 
-    AuthoringError where a set of files (GenAI) has no folder of its own, so that nobody can say what belongs to it, and
-    for what lies outside of the package.
+    AuthoringError where a set of files (GenAI) has no folder of its own, so that nobody can say
+    what belongs to it, and for what lies outside of the package.
     """
     gathers = form is not package.format and form is not PackageFormat.COMPONENT
     holding = _holding_folders(package)
@@ -80,7 +85,9 @@ def _folders(
     sharing = Counter(variant.directory for variant in component.variants)
     for variant in component.variants:
         folder = variant.directory
-        if folder == base:  # weights that are shared by checksum lie there, and the models that need them
+        if (
+            folder == base
+        ):  # weights that are shared by checksum lie there, and the models that need them
             yield variant, OWN_FOLDER
             continue
         name = variant.name if sharing[folder] == 1 or folder in holding else folder.name
@@ -93,17 +100,25 @@ def _folders(
 
 
 def _holding_folders(package: PackageInfo) -> frozenset[Path]:
-    """The folders that hold documents, or folders of variants: of what lies there, a variant has the files it needs."""
+    """The folders that hold documents, or folders of variants: of what lies there, a variant has
+    the files it needs.
+    """
     documented = {package.root, *(component.directory for component in package.components)}
-    folders = {variant.directory for component in package.components for variant in component.variants}
+    folders = {
+        variant.directory for component in package.components for variant in component.variants
+    }
     above = {parent for folder in documented | folders for parent in folder.parents}
     return frozenset(documented | above)
 
 
-def _place(package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bool, takes_files: bool) -> VariantPlace:
+def _place(
+    package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bool, takes_files: bool
+) -> VariantPlace:
     folder = f"{MODELS}/{variant.component_name}" + ("" if name == OWN_FOLDER else f"/{name}")
     if not variant.directory.is_relative_to(package.root):
-        raise AuthoringError(f"variant {quoted(variant.name)} lies outside of the package, in an installed one")
+        raise AuthoringError(
+            f"variant {quoted(variant.name)} lies outside of the package, in an installed one"
+        )
     if takes_files and variant.model_path is None:
         message = f"variant {quoted(variant.name)} is a set of files in {quoted(variant.directory)}"
         raise AuthoringError(f"{message}, with files of others: nobody can say which are its own")
@@ -119,8 +134,12 @@ def _place(package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bo
     )
 
 
-def _gathered(variant: VariantInfo, *, takes_files: bool, gathers: bool) -> tuple[str | None, dict[str, Path]]:
-    """The model file, relative to the variant's folder, and what is to be brought there from elsewhere."""
+def _gathered(
+    variant: VariantInfo, *, takes_files: bool, gathers: bool
+) -> tuple[str | None, dict[str, Path]]:
+    """The model file, relative to the variant's folder, and what is to be brought there from
+    elsewhere.
+    """
     model = variant.model_path
     if model is None:
         return None, {}

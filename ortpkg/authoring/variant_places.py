@@ -1,8 +1,9 @@
-"""Edits of the document that declares a component's variants: which folder and file each variant's model is.
+"""Edits of the document that declares a component's variants: which folder and file each variant's
+model is.
 
-In every generation of the format, since only keys that are there already change: ``model_id`` and ``model_file`` in
-``model_variants``, ``variant_directory`` and ``executor_info.ort.model_file`` in ``variants``, both in a universal
-package.
+In every generation of the format, since only keys that are there already change: ``model_id`` and
+``model_file`` in ``model_variants``, ``variant_directory`` and ``executor_info.ort.model_file`` in
+``variants``, both in a universal package.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any
 
 from ortpkg.authoring.document_edits import checked_document
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.package.documents import parse_document
-from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
-from ortpkg.package.metadata_format import MANIFEST, MODELS, OWN_FOLDER
+from ortpkg.package.changes.transaction import DocumentChange
+from ortpkg.package.documents.json_documents import parse_document
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
+from ortpkg.package.formats.metadata_format import MANIFEST, MODELS, OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
-from ortpkg.package.transaction import DocumentChange
 
 _OLDER, _NEWER = "model_variants", "variants"
 
@@ -28,8 +29,9 @@ _OLDER, _NEWER = "model_variants", "variants"
 class ModelFilePlace:
     """Where a variant's model is: in a folder (absolute), a file relative to it (with ``/``).
 
-    ``nbytes`` is the size of the model with all files that it needs; None: unchanged. ``asset`` is the shared asset
-    that is the folder of its external data from now on (component generation only); None: unchanged.
+    ``nbytes`` is the size of the model with all files that it needs; None: unchanged. ``asset`` is
+    the shared asset that is the folder of its external data from now on (component generation
+    only); None: unchanged.
     """
 
     folder: Path
@@ -45,7 +47,9 @@ class ComponentDocument:
         path: relative to the package root.
     """
 
-    def __init__(self, package: PackageInfo, component: ComponentInfo, content: bytes | None = None) -> None:
+    def __init__(
+        self, package: PackageInfo, component: ComponentInfo, content: bytes | None = None
+    ) -> None:
         """Reads it, or takes ``content`` for what it says."""
         self._package = package
         self._component = component
@@ -65,14 +69,16 @@ class ComponentDocument:
         return None
 
     def naming_model_files(self, variants: Iterable[VariantInfo]) -> DocumentChange | None:
-        """The document with each of ``variants`` naming its model file where it is; None where all do.
+        """The document with each of ``variants`` naming its model file where it is; None where all
+        do.
 
         A folder whose only ONNX file need not be named cannot take in another one before that.
         """
         return self.change(
             {
                 variant.name: ModelFilePlace(
-                    folder=variant.directory, model_file=variant.model_path.relative_to(variant.directory).as_posix()
+                    folder=variant.directory,
+                    model_file=variant.model_path.relative_to(variant.directory).as_posix(),
                 )
                 for variant in variants
                 if variant.model_path is not None and not self._names_model_file(variant)
@@ -91,13 +97,17 @@ class ComponentDocument:
         if edited == self._value:
             return None
         return DocumentChange(
-            path=self.path, before=self._before, after=checked_document(edited, self.path, self._package.format)
+            path=self.path,
+            before=self._before,
+            after=checked_document(edited, self.path, self._package.format),
         )
 
     def _names_model_file(self, variant: VariantInfo) -> bool:
         for kind, body in self._bodies(self._value, variant.name):
             name = body.get("model_file") or body.get("file")
-            if kind == _OLDER and not (isinstance(name, str) and (variant.directory / name).is_file()):
+            if kind == _OLDER and not (
+                isinstance(name, str) and (variant.directory / name).is_file()
+            ):
                 return False
         return True
 
@@ -106,7 +116,9 @@ class ComponentDocument:
         found = []
         for owner in self._owners(value):
             for kind in (_OLDER, _NEWER):
-                body = owner.get(kind, {}).get(variant) if isinstance(owner.get(kind), dict) else None
+                body = (
+                    owner.get(kind, {}).get(variant) if isinstance(owner.get(kind), dict) else None
+                )
                 if isinstance(body, dict) and self._is_read(kind):
                     found.append((kind, body))
         return found
@@ -128,11 +140,18 @@ class ComponentDocument:
         own = self._package.root / MODELS / self._component.name
         folder = OWN_FOLDER if place.folder == own else place.folder.name
         if own not in (place.folder, place.folder.parent):
-            raise AuthoringError(f"{quoted(place.folder)} is not a folder of component {quoted(self._component.name)}")
+            raise AuthoringError(
+                f"{quoted(place.folder)} is not a folder of component"
+                f" {quoted(self._component.name)}"
+            )
         variant = self._component.variant(name)
         key = "file" if "file" in body and not body.get("model_file") else "model_file"
         body[key] = place.model_file
-        if place.nbytes is not None and isinstance(body.get("metadata"), dict) and "nbytes" in body["metadata"]:
+        if (
+            place.nbytes is not None
+            and isinstance(body.get("metadata"), dict)
+            and "nbytes" in body["metadata"]
+        ):
             body["metadata"]["nbytes"] = place.nbytes
         if folder != name or variant is None or variant.directory.name != name:
             ordered = {"model_id": folder, **body} | {"model_id": folder}
@@ -155,10 +174,14 @@ class DocumentEdits:
         self._package = package
         self._changes: dict[str, DocumentChange] = {}
 
-    def edit(self, component: ComponentInfo, edit: Callable[[ComponentDocument], DocumentChange | None]) -> None:
+    def edit(
+        self, component: ComponentInfo, edit: Callable[[ComponentDocument], DocumentChange | None]
+    ) -> None:
         """Lets ``edit`` change the component's document, on top of what was edited before."""
         earlier = self._changes.get(component.source.document)
-        document = ComponentDocument(self._package, component, None if earlier is None else earlier.after)
+        document = ComponentDocument(
+            self._package, component, None if earlier is None else earlier.after
+        )
         if (change := edit(document)) is not None:
             before = change.before if earlier is None else earlier.before
             self._changes[change.path] = replace(change, before=before)
@@ -170,6 +193,8 @@ class DocumentEdits:
 
 def _names_model_inline(body: Mapping[str, Any]) -> bool:
     executor_info = body.get("executor_info")
-    if not isinstance(executor_info, dict) or not all(isinstance(each, dict) for each in executor_info.values()):
+    if not isinstance(executor_info, dict) or not all(
+        isinstance(each, dict) for each in executor_info.values()
+    ):
         return False
     return isinstance(executor_info.get(ORT, {}).get("model_file"), str)

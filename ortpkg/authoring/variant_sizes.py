@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 
 VariantKey = tuple[str, str]
@@ -30,11 +30,13 @@ class VariantBytes:
 def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
     """(component, variant) → its sizes.
 
-    Models are opened only where variants share a folder, to see which files of it each of them uses; one that cannot be
-    read, or is a set of files, uses all of its folder.
+    Models are opened only where variants share a folder, to see which files of it each of them
+    uses; one that cannot be read, or is a set of files, uses all of its folder.
     """
     variants = [variant for component in package.components for variant in component.variants]
-    shared = None if package.is_bare_model else _shared_folders(variants)  # a bare model's folder is not its own
+    shared = (
+        None if package.is_bare_model else _shared_folders(variants)
+    )  # a bare model's folder is not its own
     files = {_key(variant): _files_of(variant, shared) for variant in variants}
     users = Counter(file for used in files.values() for file in used)
     return {
@@ -51,7 +53,9 @@ def _key(variant: VariantInfo) -> VariantKey:
 
 
 def _files_of(variant: VariantInfo, shared: Collection[Path] | None) -> dict[Path, int]:
-    """Every file that the variant uses, and its size; ``shared``: folders of several variants, None for any."""
+    """Every file that the variant uses, and its size; ``shared``: folders of several variants, None
+    for any.
+    """
     is_alone = shared is not None
     is_shared = (
         shared is None
@@ -59,13 +63,17 @@ def _files_of(variant: VariantInfo, shared: Collection[Path] | None) -> dict[Pat
         or any(variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
     )
     if is_shared and variant.model_path is not None:
-        from ortpkg.authoring.removal import used_files  # onnx; most variants have a folder of their own
+        from ortpkg.authoring.removal import (
+            used_files,  # onnx; most variants have a folder of their own
+        )
 
         used = used_files(variant)
         if used is not None or not is_alone:
             found = used or [variant.model_path]
             return _sizes(found if is_alone else [path.resolve() for path in found])
-    return _sizes([Path(parent, name) for parent, _, names in os.walk(variant.directory) for name in names])
+    return _sizes(
+        [Path(parent, name) for parent, _, names in os.walk(variant.directory) for name in names]
+    )
 
 
 def _shared_folders(variants: Sequence[VariantInfo]) -> frozenset[Path]:

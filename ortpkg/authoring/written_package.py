@@ -1,4 +1,6 @@
-"""Reads a package that a command has just written: what is on the disk then is the outcome, not whether it is read."""
+"""Reads a package that a command has just written: what is on the disk then is the outcome, not
+whether it is read.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from ortpkg.package.reader import open_package
 
 
 def open_written(root: Path) -> PackageInfo:
-    """The package at ``root``, which is complete. ResultUnreadableError where it cannot be read all the same."""
+    """The package at ``root``, which is complete.
+
+    ResultUnreadableError where it cannot be read all the same.
+    """
     with reading_result(root):
         return open_package(root)
 
@@ -24,5 +29,7 @@ def reading_result(root: Path) -> Iterator[None]:
         yield
     except (OSError, PackageError) as error:
         raise ResultUnreadableError(
-            f"{quoted(root)} was written and is complete, but cannot be read now: {printable(error)}", path=root
+            f"{quoted(root)} was written and is complete, but cannot be read now:"
+            f" {printable(error)}",
+            path=root,
         ) from error

@@ -1,4 +1,5 @@
-"""The interface that the onnx package calls a backend, as ``onnxruntime.backend`` has it: prepare a model, run it.
+"""The interface that the onnx package calls a backend, as ``onnxruntime.backend`` has it: prepare a
+model, run it.
 
 Source: ``onnx.backend.base``. Imports onnx; ``import ortpkg`` does not import this.
 """

@@ -24,9 +24,11 @@ class BackendRep(_Prepared):  # type: ignore[misc]  # onnx has no types here
         self._session = session
 
     def run(self, inputs: Any, **kwargs: Any) -> Sequence[Any]:
-        """The outputs, for a list of inputs by position, a mapping by name, or the one array of a model with one input.
+        """The outputs, for a list of inputs by position, a mapping by name, or the one array of a
+        model with one input.
 
-        ``kwargs``: attributes of the run options. UsageError for too many or too few inputs, or no such attribute.
+        ``kwargs``: attributes of the run options. UsageError for too many or too few inputs, or no
+            such attribute.
         """
         options = _with_attributes(RunOptions(), kwargs)
         return self._session.run(None, self._feeds(inputs), options)
@@ -44,7 +46,9 @@ class BackendRep(_Prepared):  # type: ignore[misc]  # onnx has no types here
         return {names[0]: inputs}
 
 
-def prepare(model: Model | InferenceSession | BackendRep, device: str | None = None, **kwargs: Any) -> BackendRep:
+def prepare(
+    model: Model | InferenceSession | BackendRep, device: str | None = None, **kwargs: Any
+) -> BackendRep:
     """Makes a model ready to run.
 
     Args:
@@ -59,9 +63,13 @@ def prepare(model: Model | InferenceSession | BackendRep, device: str | None = N
     if isinstance(model, InferenceSession):
         return BackendRep(model)
     if device is not None and not supports_device(device):
-        raise UsageError(f"device {quoted(device)} is not supported: the embedded engine computes on the CPU")
+        raise UsageError(
+            f"device {quoted(device)} is not supported: the embedded engine computes on the CPU"
+        )
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    return BackendRep(InferenceSession(source, _with_attributes(SessionOptions(), kwargs), [CPU_EP]))
+    return BackendRep(
+        InferenceSession(source, _with_attributes(SessionOptions(), kwargs), [CPU_EP])
+    )
 
 
 def run_model(model: Model, inputs: Any, device: str | None = None, **kwargs: Any) -> Sequence[Any]:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.package.samples import Tolerance
+from ortpkg.package.formats.samples import Tolerance
 
 Array = npt.NDArray[Any]
 
-#: What an output may differ by where the samples do not say: float32 rounding over a few hundred operations.
+#: What an output may differ by where the samples do not say: float32 rounding over a few hundred
+#: operations.
 DEFAULT_TOLERANCE = Tolerance(absolute=1e-4, relative=1e-3)
 
 
@@ -22,9 +23,10 @@ class Distance:
     """The distance of one run's outputs, or of many runs', from what was expected.
 
     Attributes:
-        max_abs_error: the largest absolute difference of two elements; infinite where shapes differ, or one is NaN.
-        cosine: the least cosine of the angle between two outputs as vectors; 1 is the same direction. None where no
-            output has a direction (no numbers, or all zero).
+        max_abs_error: the largest absolute difference of two elements; infinite where shapes
+            differ, or one is NaN.
+        cosine: the least cosine of the angle between two outputs as vectors; 1 is the same
+            direction. None where no output has a direction (no numbers, or all zero).
         is_within: whether every element is within its tolerance; None where no tolerance is stated.
         what: the output that is farthest off, and by how much, for people; "" where all are equal.
     """
@@ -36,7 +38,9 @@ class Distance:
 
 
 def distance(
-    actual: Mapping[str, Any], expected: Mapping[str, Array], tolerances: Mapping[str, Tolerance] | None
+    actual: Mapping[str, Any],
+    expected: Mapping[str, Array],
+    tolerances: Mapping[str, Tolerance] | None,
 ) -> Distance:
     """Compares the outputs that are expected; one that is missing is infinitely far off.
 
@@ -62,7 +66,9 @@ def farthest(distances: Iterable[Distance]) -> Distance:
     )
 
 
-def _one(name: str, actual: Any, expected: Array, tolerances: Mapping[str, Tolerance] | None) -> Distance:
+def _one(
+    name: str, actual: Any, expected: Array, tolerances: Mapping[str, Tolerance] | None
+) -> Distance:
     if actual is None:
         return Distance(max_abs_error=float("inf"), is_within=False, what=f"{name} is missing")
     array = np.asarray(actual)
@@ -73,13 +79,19 @@ def _one(name: str, actual: Any, expected: Array, tolerances: Mapping[str, Toler
     if pair is None:
         is_equal = _is_same(array, expected)
         what = "" if is_equal else f"{name} holds other texts"
-        return Distance(max_abs_error=0.0 if is_equal else float("inf"), is_within=is_equal, what=what)
+        return Distance(
+            max_abs_error=0.0 if is_equal else float("inf"), is_within=is_equal, what=what
+        )
     left, right = pair
     difference = _largest_difference(left, right)
     is_within: bool | None = None
     if tolerances is not None:
         tolerance = tolerances[name]
-        is_within = bool(np.allclose(left, right, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True))
+        is_within = bool(
+            np.allclose(
+                left, right, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True
+            )
+        )
     elif difference == float("inf"):
         is_within = False  # no tolerance allows that
     return Distance(
@@ -95,11 +107,15 @@ def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
     pair = _numbers(actual, expected)
     if pair is None:
         return _is_same(actual, expected)
-    return bool(np.allclose(*pair, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True))
+    return bool(
+        np.allclose(*pair, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True)
+    )
 
 
 def largest_difference(actual: Any, expected: Array) -> float:
-    """The largest absolute difference; infinite where shapes differ or only one of two elements is NaN."""
+    """The largest absolute difference; infinite where shapes differ or only one of two elements is
+    NaN.
+    """
     pair = _numbers(actual, expected)
     if pair is None:
         return 0.0 if _is_same(actual, expected) else float("inf")
@@ -111,16 +127,24 @@ def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
     if not isinstance(actual, np.ndarray | np.generic):
         return None
     array = np.asarray(actual)
-    if expected.dtype.kind == "V" and expected.dtype.fields is None and expected.dtype.itemsize == array.dtype.itemsize:
+    if (
+        expected.dtype.kind == "V"
+        and expected.dtype.fields is None
+        and expected.dtype.itemsize == array.dtype.itemsize
+    ):
         expected = expected.view(array.dtype)  # npy files hold bfloat16 and its like as raw bytes
-    if array.shape != expected.shape or not (_is_number(array.dtype) and _is_number(expected.dtype)):
+    if array.shape != expected.shape or not (
+        _is_number(array.dtype) and _is_number(expected.dtype)
+    ):
         return None
     wide = np.complex128 if "c" in (array.dtype.kind, expected.dtype.kind) else np.float64
     return array.astype(wide), expected.astype(wide)
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "fciub" or dtype.isbuiltin == 2  # 2: a type that an extension adds, such as bfloat16
+    return (
+        dtype.kind in "fciub" or dtype.isbuiltin == 2
+    )  # 2: a type that an extension adds, such as bfloat16
 
 
 def _is_same(actual: Any, expected: Array) -> bool:

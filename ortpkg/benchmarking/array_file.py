@@ -1,7 +1,8 @@
-"""Lists of named arrays in one npz file, for the border between a benchmark and its child processes.
+"""Lists of named arrays in one npz file, for the border between a benchmark and its child
+processes.
 
-Names stand in an index of their own, so that any ONNX name will do, and types that numpy does not know (bfloat16) cross
-as bytes with their name. Nothing is pickled.
+Names stand in an index of their own, so that any ONNX name will do, and types that numpy does not
+know (bfloat16) cross as bytes with their name. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def write_arrays(path: Path, feeds: Sequence[Mapping[str, Any]]) -> None:
             if not isinstance(value, np.ndarray | np.generic):
                 continue
             array = np.asarray(value)
-            index[-1].append({"name": name, "type": array.dtype.name if array.dtype.kind not in "OUS" else "str"})
+            index[-1].append(
+                {"name": name, "type": array.dtype.name if array.dtype.kind not in "OUS" else "str"}
+            )
             members[f"{number}_{len(index[-1]) - 1}"] = _storable(array)
     members[_INDEX] = np.frombuffer(json.dumps(index).encode(), np.uint8)
     with path.open("wb") as file:
@@ -37,7 +40,9 @@ def write_arrays(path: Path, feeds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_arrays(path: Path) -> list[dict[str, Array]]:
-    """What :func:`write_arrays` wrote; numpy's and the system's errors where it is something else."""
+    """What :func:`write_arrays` wrote; numpy's and the system's errors where it is something
+    else.
+    """
     with np.load(path, allow_pickle=False) as members:
         index = json.loads(members[_INDEX].tobytes())
         return [

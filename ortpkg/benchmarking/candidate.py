@@ -1,4 +1,6 @@
-"""What is measured: a variant on an EP device, with all that a child process needs to make a session of it."""
+"""What is measured: a variant on an EP device, with all that a child process needs to make a
+session of it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,14 @@ from typing import Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.devices.json_form import ep_device_to_json
-from ortpkg.package.samples import Tolerance
+from ortpkg.package.formats.samples import Tolerance
 from ortpkg.session.provider_list import EMBEDDED
 
 #: Backend → the option of its provider that sets the number of threads.
-_THREAD_OPTIONS: Mapping[str, str] = {"openvino": "num_of_threads", "onnxruntime": "intra_op_num_threads"}
+_THREAD_OPTIONS: Mapping[str, str] = {
+    "openvino": "num_of_threads",
+    "onnxruntime": "intra_op_num_threads",
+}
 _BACKENDS_ON_CPU = frozenset({DeviceType.CPU})
 
 
@@ -25,11 +30,14 @@ class Candidate:
         component_name, variant_name: which variant.
         ep_device: where it runs; its ``backend`` is what runs it.
         model_path: its ONNX file; None for one that cannot be measured.
-        session_entries, provider_options: what the package sets, as far as the option policy allows.
-        context_digests: SHA-256 of the compiled contexts that the child may hand to native code; None for whatever the
-            model names.
-        tolerances: output → how far it may be off, for this variant; an output that is not named has no tolerance.
-        obstacle: why it cannot be measured at all (it needs trust, it is no single model); "" where it can.
+        session_entries, provider_options: what the package sets, as far as the option policy
+            allows.
+        context_digests: SHA-256 of the compiled contexts that the child may hand to native code;
+            None for whatever the model names.
+        tolerances: output → how far it may be off, for this variant; an output that is not named
+            has no tolerance.
+        obstacle: why it cannot be measured at all (it needs trust, it is no single model); "" where
+            it can.
     """
 
     component_name: str
@@ -45,14 +53,25 @@ class Candidate:
     @property
     def label(self) -> str:
         """For people, one line."""
-        return f"{self.component_name}/{self.variant_name} on {self.ep_device.ep_name} ({self.ep_device.backend})"
+        return (
+            f"{self.component_name}/{self.variant_name} on {self.ep_device.ep_name}"
+            f" ({self.ep_device.backend})"
+        )
 
     def session_arguments(self, threads: int) -> dict[str, Any]:
-        """What ``child_worker`` makes the session of, as JSON. The same number of threads for every backend."""
+        """What ``child_worker`` makes the session of, as JSON. The same number of threads for every
+        backend.
+        """
         return {
             "model": str(self.model_path),
-            "session_entries": {**self.session_entries, "session.intra_op_num_threads": str(threads)},
-            "provider_options": {**self.provider_options, **thread_options(self.ep_device, threads)},
+            "session_entries": {
+                **self.session_entries,
+                "session.intra_op_num_threads": str(threads),
+            },
+            "provider_options": {
+                **self.provider_options,
+                **thread_options(self.ep_device, threads),
+            },
             "ep_device": ep_device_to_json(self.ep_device),
             "context_digests": None if self.context_digests is None else list(self.context_digests),
         }
@@ -61,8 +80,8 @@ class Candidate:
 def thread_options(ep_device: EpDevice, threads: int) -> dict[str, str]:
     """The provider options that give the backend of ``ep_device`` so many threads.
 
-    The embedded engine takes them from the session's options, a plug-in from there too if it cares, and on a GPU or NPU
-    there is nothing to set.
+    The embedded engine takes them from the session's options, a plug-in from there too if it cares,
+    and on a GPU or NPU there is nothing to set.
     """
     on_cpu = ep_device.device is None or ep_device.device.type in _BACKENDS_ON_CPU
     option = _THREAD_OPTIONS.get(ep_device.backend) if on_cpu else None

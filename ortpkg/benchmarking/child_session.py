@@ -1,4 +1,6 @@
-"""In a child process: a session from what the parent wrote down, and whether the EP in question really runs it."""
+"""In a child process: a session from what the parent wrote down, and whether the EP in question
+really runs it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import Any
 
 from ortpkg.benchmarking.candidate import is_embedded
 from ortpkg.devices.json_form import ep_device_from_json
-from ortpkg.providers.judged_contexts import load_only
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
+from ortpkg.trust.judged_contexts import load_only
 
 
 def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
@@ -25,16 +27,20 @@ def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
         model,
         options,
         ep_devices=[(ep_device, arguments["provider_options"])],
-        check_contexts=None if digests is None else partial(load_only, model=Path(model), digests=frozenset(digests)),
+        check_contexts=None
+        if digests is None
+        else partial(load_only, model=Path(model), digests=frozenset(digests)),
         is_confined=True,
     )
 
 
 def describe_placement(session: InferenceSession, described: Mapping[str, Any]) -> tuple[str, str]:
-    """What runs the model where the EP took no node of it, and what runs part of it beside the EP; "" each if nothing.
+    """What runs the model where the EP took no node of it, and what runs part of it beside the EP;
+    "" each if nothing.
 
-    A session lets nodes that an EP does not claim fall to the embedded engine, and onnxruntime and OpenVINO let them
-    fall to their CPU. Measured as the EP's own, the first would be a lie; the second is told.
+    A session lets nodes that an EP does not claim fall to the embedded engine, and onnxruntime and
+    OpenVINO let them fall to their CPU. Measured as the EP's own, the first would be a lie; the
+    second is told.
     """
     ep_device = ep_device_from_json(described)
     if is_embedded(ep_device):
@@ -43,9 +49,12 @@ def describe_placement(session: InferenceSession, described: Mapping[str, Any]) 
     own = [
         entry
         for entry in placement.entries
-        if (entry.ep_name, entry.backend) == (ep_device.ep_name, ep_device.backend) and not entry.is_fallback
+        if (entry.ep_name, entry.backend) == (ep_device.ep_name, ep_device.backend)
+        and not entry.is_fallback
     ]
     others = [entry for entry in placement.entries if entry.node_count and entry not in own]
-    told = ", ".join(f"{entry.node_count} nodes on {entry.ep_name} ({entry.backend})" for entry in others)
+    told = ", ".join(
+        f"{entry.node_count} nodes on {entry.ep_name} ({entry.backend})" for entry in others
+    )
     took = sum(entry.node_count for entry in own)
     return ("", told) if took or not others else (told, "")

@@ -1,7 +1,9 @@
-"""The child's side of a benchmark: makes one session, runs it, says how long that took and how much memory.
+"""The child's side of a benchmark: makes one session, runs it, says how long that took and how much
+memory.
 
-One process per candidate and round, so that no backend finds another's threads, caches or memory. What fails while the
-session is made is raised; what fails in a run is returned with its stage, because a feed may be to blame.
+One process per candidate and round, so that no backend finds another's threads, caches or memory.
+What fails while the session is made is raised; what fails in a run is returned with its stage,
+because a feed may be to blame.
 """
 
 from __future__ import annotations
@@ -43,15 +45,19 @@ def measure(
         feeds: file of feeds (``array_file``).
         outputs: file to write the outputs of the first ``checked`` feeds to; "" for none.
         checked, check_s: run so many feeds for their outputs, but no longer than that.
-        repeat, duration_s: then at least so many timed runs, for at least so long; no runs where ``repeat`` is 0.
-        most_s: the timed runs end after so long, whatever ``repeat`` says, but not before the first one.
+        repeat, duration_s: then at least so many timed runs, for at least so long; no runs where
+            ``repeat`` is 0.
+        most_s: the timed runs end after so long, whatever ``repeat`` says, but not before the first
+            one.
         spawned_ns: ``time.monotonic_ns()`` when this process was started.
-        timeout_s: after so long the parent ends this process as hanging; no run is begun that would not end in time.
+        timeout_s: after so long the parent ends this process as hanging; no run is begun that would
+            not end in time.
 
-    Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, peak_memory_nbytes, gpu_memory_nbytes,
-    ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the model; ``failed``
-    where a run failed; ``refused``: why the session needs trust; or ``unreadable``: what is wrong with the
-    model's files.
+    Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, peak_memory_nbytes,
+        gpu_memory_nbytes,
+    ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the
+    model; ``failed`` where a run failed; ``refused``: why the session needs trust; or
+    ``unreadable``: what is wrong with the model's files.
     """
     baseline_nbytes = peak_memory_nbytes()
     # From here on everything counts as the session's: numpy, the engine, the backend's library.
@@ -75,7 +81,11 @@ def measure(
     }
     if fell_back:
         return result
-    runs = _Runs(made, read_arrays(Path(feeds)), ends_ns=spawned_ns + int(timeout_s * _SHARE_OF_TIMEOUT * 1e9))
+    runs = _Runs(
+        made,
+        read_arrays(Path(feeds)),
+        ends_ns=spawned_ns + int(timeout_s * _SHARE_OF_TIMEOUT * 1e9),
+    )
     try:
         result["first_run_s"] = runs.first_run_s()
         if checked:
@@ -109,7 +119,9 @@ class _Runs:
         return outputs
 
     def _fits(self) -> bool:
-        """Whether one more run would end before the parent loses patience, if it takes as long as the last one."""
+        """Whether one more run would end before the parent loses patience, if it takes as long as
+        the last one.
+        """
         return time.monotonic_ns() + self._last_ns < self._ends_ns
 
     def first_run_s(self) -> float:
@@ -117,7 +129,9 @@ class _Runs:
         return self._last_ns / 1e9
 
     def write_outputs(self, path: Path, count: int, most_s: float) -> None:
-        from ortpkg.benchmarking.array_file import write_arrays  # loaded before the session was made
+        from ortpkg.benchmarking.array_file import (
+            write_arrays,  # loaded before the session was made
+        )
 
         names = [declared.name for declared in self._session.get_outputs()]
         found = [dict(zip(names, self._first_outputs, strict=True))]

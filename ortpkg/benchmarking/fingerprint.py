@@ -1,7 +1,9 @@
-"""What measurements depend on, apart from the package: named facts, so that a change can be told by its name.
+"""What measurements depend on, apart from the package: named facts, so that a change can be told by
+its name.
 
-Facts: the operating system, each device with its driver, the CPU's microarchitecture, the number of threads, variables
-that steer the linear-algebra library, versions of ortpkg, numpy, onnx and of the EPs that were measured.
+Facts: the operating system, each device with its driver, the CPU's microarchitecture, the number of
+threads, variables that steer the linear-algebra library, versions of ortpkg, numpy, onnx and of the
+EPs that were measured.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def default_threads() -> int:
 
 
 def fingerprint_of(machine: Machine, ep_devices: Iterable[EpDevice]) -> dict[str, str]:
-    """The facts about this process and ``machine``, with the versions of the EPs behind ``ep_devices``."""
+    """The facts about this process and ``machine``, with the versions of the EPs behind
+    ``ep_devices``.
+    """
     release = ".".join((machine.os_version or "").split(".")[:2])
     facts = {
         "operating system": machine.os,
@@ -80,16 +84,19 @@ def fingerprint_text(fingerprint: Fingerprint) -> str:
 
 
 def changes(then: Fingerprint, now: Fingerprint) -> tuple[str, ...]:
-    """What differs, a phrase each, e.g. "EP OpenVINOExecutionProvider (openvino) was 2025.1, is 2026.4".
+    """What differs, a phrase each, e.g. "EP OpenVINOExecutionProvider (openvino) was 2025.1, is
+    2026.4".
 
-    Versions are compared as versions: "1.31" and "1.31.0" are one.
-    An EP that was not measured then does not count, nor one that is no longer there: its variants fall for that reason.
+    Versions are compared as versions: "1.31" and "1.31.0" are one. An EP that was not measured then
+    does not count, nor one that is no longer there: its variants fall for that reason.
     """
     found = []
     for name in sorted({*then, *now}):
         if name.startswith(_EP) and (name not in then or name not in now):
             continue
-        if then.get(name) == now.get(name) or (name.startswith(_VERSIONS) and _are_same_words(name, then, now)):
+        if then.get(name) == now.get(name) or (
+            name.startswith(_VERSIONS) and _are_same_words(name, then, now)
+        ):
             continue
         found.append(f"{name} was {_shown(then, name)}, is {_shown(now, name)}")
     return tuple(found)
@@ -101,10 +108,16 @@ def is_same_machine(then: Fingerprint, now: Fingerprint) -> bool:
 
 
 def nearest(fingerprints: Sequence[Fingerprint], now: Fingerprint) -> int:
-    """The position of the one that differs least, same machines before others, later ones before earlier ones."""
+    """The position of the one that differs least, same machines before others, later ones before
+    earlier ones.
+    """
     return min(
         range(len(fingerprints)),
-        key=lambda at: (not is_same_machine(fingerprints[at], now), len(changes(fingerprints[at], now)), -at),
+        key=lambda at: (
+            not is_same_machine(fingerprints[at], now),
+            len(changes(fingerprints[at], now)),
+            -at,
+        ),
     )
 
 

@@ -1,6 +1,8 @@
-"""Measures candidates: every one in a child process, all of them in every round, so that noise hits all alike.
+"""Measures candidates: every one in a child process, all of them in every round, so that noise hits
+all alike.
 
-In each round the order starts at another candidate, so that none always runs after the same neighbour.
+In each round the order starts at another candidate, so that none always runs after the same
+neighbour.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.run_statistics import RunTimes, run_times
 from ortpkg.errors import quoted, unquoted
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
-from ortpkg.package.samples import Tolerance
+from ortpkg.package.formats.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
 
 _FUNCTION = "ortpkg.benchmarking.child_worker:measure"
@@ -36,14 +38,17 @@ class Plan:
     """How much is measured.
 
     Attributes:
-        repeat, duration_s: at least so many timed runs of each candidate, for at least so long; over all rounds.
+        repeat, duration_s: at least so many timed runs of each candidate, for at least so long;
+            over all rounds.
         rounds: child processes per candidate.
-        most_s: a candidate's timed runs end after so long, over all rounds, but not before one run per round.
+        most_s: a candidate's timed runs end after so long, over all rounds, but not before one run
+            per round.
         timeout_s: a child that takes longer is ended.
         threads: for every backend.
         memory_limit_nbytes: a child that holds more is ended; None: no limit.
-        patience_s, generous_nbytes: limits that are as large hold anything that a variant should take, so that passing
-            them is its fault: it hangs, or it fails. Passing a narrower one, which somebody chose, is not.
+        patience_s, generous_nbytes: limits that are as large hold anything that a variant should
+            take, so that passing them is its fault: it hangs, or it fails. Passing a narrower one,
+            which somebody chose, is not.
         check_s: how long a candidate's outputs are compared.
     """
 
@@ -66,9 +71,11 @@ class Workload:
     Attributes:
         feeds: one per run; taken in turn.
         expected: outputs per feed, as many as feeds; empty where nothing is known of them.
-        has_tolerances: whether the candidates' tolerances apply; where not, only the distance is told.
+        has_tolerances: whether the candidates' tolerances apply; where not, only the distance is
+            told.
         description: where feeds and expected outputs come from, for people.
-        is_synthetic: nobody says that the model accepts such feeds, so that a run that raises is not held against it.
+        is_synthetic: nobody says that the model accepts such feeds, so that a run that raises is
+            not held against it.
     """
 
     feeds: Sequence[Feed]
@@ -119,9 +126,11 @@ class CandidateResult:
         reason: one sentence where it was not simply measured.
         is_held_against: whether the failure counts against the variant (quarantine).
         times: of the timed runs; None where there were none.
-        cold_start_s: median, from the start of the process to a session, with the files in the system's cache.
+        cold_start_s: median, from the start of the process to a session, with the files in the
+            system's cache.
         session_creation_s, first_run_s: medians.
-        peak_memory_nbytes: most of all rounds, above that of a process that has loaded nothing; None where unknown.
+        peak_memory_nbytes: most of all rounds, above that of a process that has loaded nothing;
+            None where unknown.
         gpu_memory_nbytes: most of all rounds, at the end of the runs; None where unknown.
         distance: from what was expected; None where nothing was.
         compared: over how many feeds.
@@ -175,11 +184,15 @@ def measure_candidates(
     plan: Plan,
     on_step: OnStep = lambda _step: None,
 ) -> tuple[tuple[CandidateResult, ...], bool]:
-    """Measures all; returns a result for each, and whether Ctrl-C ended it early. What was measured by then stays.
+    """Measures all; returns a result for each, and whether Ctrl-C ended it early.
+
+    What was measured by then stays.
 
     ``workloads``: component → workload, for each component of the candidates.
     """
-    states = [_Progress(candidate=candidate, ended=_without_child(candidate)) for candidate in candidates]
+    states = [
+        _Progress(candidate=candidate, ended=_without_child(candidate)) for candidate in candidates
+    ]
     was_interrupted = False
     with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
         try:
@@ -192,25 +205,35 @@ def measure_candidates(
 def run_once(
     candidate: Candidate, workload: Workload, plan: Plan
 ) -> tuple[CandidateResult, list[dict[str, npt.NDArray[Any]]]]:
-    """Loads a candidate in a child process and runs each feed once, untimed: the result, and the outputs it gave."""
+    """Loads a candidate in a child process and runs each feed once, untimed: the result, and the
+    outputs it gave.
+    """
     state = _Progress(candidate=candidate, ended=_without_child(candidate))
     outputs: list[dict[str, npt.NDArray[Any]]] = []
     if state.ended is None:
         with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
             feeds = Path(folder, "feeds.npz")
             write_arrays(feeds, workload.feeds)
-            outputs = _measure(state, workload, replace(plan, repeat=0), feeds, Path(folder, "outputs.npz"))
+            outputs = _measure(
+                state, workload, replace(plan, repeat=0), feeds, Path(folder, "outputs.npz")
+            )
     return _result_of(state), outputs
 
 
 def _without_child(candidate: Candidate) -> CandidateResult | None:
     if candidate.obstacle:
-        return CandidateResult(candidate=candidate, outcome=Outcome.SKIPPED, reason=candidate.obstacle)
+        return CandidateResult(
+            candidate=candidate, outcome=Outcome.SKIPPED, reason=candidate.obstacle
+        )
     return None
 
 
 def _run_rounds(
-    states: Sequence[_Progress], workloads: Mapping[str, Workload], plan: Plan, folder: Path, on_step: OnStep
+    states: Sequence[_Progress],
+    workloads: Mapping[str, Workload],
+    plan: Plan,
+    folder: Path,
+    on_step: OnStep,
 ) -> None:
     files = {}
     for number, (component, workload) in enumerate(workloads.items()):
@@ -224,7 +247,11 @@ def _run_rounds(
             if state.is_done():
                 continue
             component = state.candidate.component_name
-            on_step(Step(done=done, total=total, candidate=state.candidate, round_number=round_number + 1))
+            on_step(
+                Step(
+                    done=done, total=total, candidate=state.candidate, round_number=round_number + 1
+                )
+            )
             _measure(state, workloads[component], plan, files[component], folder / "outputs.npz")
             done += 1
             if state.is_done():
@@ -250,8 +277,12 @@ def _measure(
         "timeout_s": plan.timeout_s,
         "spawned_ns": time.monotonic_ns(),
     }
-    answer = call_in_child(_FUNCTION, arguments, timeout_s=plan.timeout_s, memory_limit_nbytes=plan.memory_limit_nbytes)
-    failure = _over_limit(state.candidate, plan, answer) or _failure_of(state.candidate, workload, answer)
+    answer = call_in_child(
+        _FUNCTION, arguments, timeout_s=plan.timeout_s, memory_limit_nbytes=plan.memory_limit_nbytes
+    )
+    failure = _over_limit(state.candidate, plan, answer) or _failure_of(
+        state.candidate, workload, answer
+    )
     if failure is not None:
         state.ended = failure
         return []
@@ -261,7 +292,9 @@ def _measure(
     try:
         actual = read_arrays(outputs)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        state.ended = _held_against(state.candidate, Outcome.CRASHED, f"its outputs cannot be read: {quoted(error)}")
+        state.ended = _held_against(
+            state.candidate, Outcome.CRASHED, f"its outputs cannot be read: {quoted(error)}"
+        )
         return []
     if workload.expected:
         _compare(state, workload, actual)
@@ -273,9 +306,11 @@ def _over_limit(candidate: Candidate, plan: Plan, answer: ChildResult) -> Candid
     limit_nbytes, generous_nbytes = plan.memory_limit_nbytes, plan.generous_nbytes
     is_narrow = {
         ChildOutcome.TIMED_OUT: plan.timeout_s < plan.patience_s,
-        ChildOutcome.TOO_MUCH_MEMORY: limit_nbytes is not None
-        and generous_nbytes is not None
-        and limit_nbytes < generous_nbytes,
+        ChildOutcome.TOO_MUCH_MEMORY: (
+            limit_nbytes is not None
+            and generous_nbytes is not None
+            and limit_nbytes < generous_nbytes
+        ),
     }
     if not is_narrow.get(answer.outcome, False):
         return None
@@ -283,7 +318,9 @@ def _over_limit(candidate: Candidate, plan: Plan, answer: ChildResult) -> Candid
     return CandidateResult(candidate=candidate, outcome=Outcome.OVER_LIMIT, reason=reason)
 
 
-def _failure_of(candidate: Candidate, workload: Workload, answer: ChildResult) -> CandidateResult | None:
+def _failure_of(
+    candidate: Candidate, workload: Workload, answer: ChildResult
+) -> CandidateResult | None:
     outcome = _OUTCOMES.get(answer.outcome)
     if outcome is Outcome.SKIPPED:
         return CandidateResult(candidate=candidate, outcome=outcome, reason=answer.reason)
@@ -291,20 +328,31 @@ def _failure_of(candidate: Candidate, workload: Workload, answer: ChildResult) -
         return _held_against(candidate, outcome, answer.reason)
     value = answer.value
     if isinstance(value, dict) and "refused" in value:
-        return CandidateResult(candidate=candidate, outcome=Outcome.SKIPPED, reason=str(value["refused"]))
+        return CandidateResult(
+            candidate=candidate, outcome=Outcome.SKIPPED, reason=str(value["refused"])
+        )
     if isinstance(value, dict) and "unreadable" in value:
-        reason = f"{unquoted(value['unreadable'])}; no backend is to blame, so it is not quarantined"
+        reason = (
+            f"{unquoted(value['unreadable'])}; no backend is to blame, so it is not quarantined"
+        )
         return CandidateResult(candidate=candidate, outcome=Outcome.FAILED, reason=reason)
     if not isinstance(value, dict) or "session_creation_s" not in value:
-        return _held_against(candidate, Outcome.CRASHED, "its child process gave something else than a measurement")
+        return _held_against(
+            candidate, Outcome.CRASHED, "its child process gave something else than a measurement"
+        )
     if value.get("fell_back"):
-        reason = f"{candidate.ep_device.ep_name} took no node of it; there would run {unquoted(value['fell_back'])}"
+        reason = (
+            f"{candidate.ep_device.ep_name} took no node of it; there would run"
+            f" {unquoted(value['fell_back'])}"
+        )
         return CandidateResult(candidate=candidate, outcome=Outcome.FELL_BACK, reason=reason)
     if "failed" not in value:
         return None
     reason = f"a run raised {quoted(value['failed'])}"
     if value.get("is_feed_to_blame"):
-        return CandidateResult(candidate=candidate, outcome=Outcome.FAILED, reason=f"{reason}; it is not quarantined")
+        return CandidateResult(
+            candidate=candidate, outcome=Outcome.FAILED, reason=f"{reason}; it is not quarantined"
+        )
     if workload.is_synthetic:
         reason += "; synthetic inputs may be to blame, so it is not quarantined"
         return CandidateResult(candidate=candidate, outcome=Outcome.FAILED, reason=reason)
@@ -312,12 +360,18 @@ def _failure_of(candidate: Candidate, workload: Workload, answer: ChildResult) -
 
 
 def _held_against(candidate: Candidate, outcome: Outcome, reason: str) -> CandidateResult:
-    return CandidateResult(candidate=candidate, outcome=outcome, reason=reason, is_held_against=True)
+    return CandidateResult(
+        candidate=candidate, outcome=outcome, reason=reason, is_held_against=True
+    )
 
 
 def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str, Any]]) -> None:
     found = [
-        distance(outputs, expected, _tolerances(state.candidate, expected) if workload.has_tolerances else None)
+        distance(
+            outputs,
+            expected,
+            _tolerances(state.candidate, expected) if workload.has_tolerances else None,
+        )
         for outputs, expected in zip(actual, workload.expected, strict=False)
     ]
     state.distance = farthest(found)
@@ -341,13 +395,19 @@ def _result_of(state: _Progress) -> CandidateResult:
     rounds = state.rounds
     if not rounds:
         return CandidateResult(
-            candidate=state.candidate, outcome=Outcome.INTERRUPTED, reason="interrupted before its first round"
+            candidate=state.candidate,
+            outcome=Outcome.INTERRUPTED,
+            reason="interrupted before its first round",
         )
     times = [each["times_ns"] for each in rounds if each.get("times_ns")]
     return CandidateResult(
         candidate=state.candidate,
         outcome=Outcome.MEASURED,
-        reason=f"not all of it ran there: {unquoted(rounds[0]['beside'])}" if rounds[0].get("beside") else "",
+        reason=(
+            f"not all of it ran there: {unquoted(rounds[0]['beside'])}"
+            if rounds[0].get("beside")
+            else ""
+        ),
         times=run_times(times) if times else None,
         cold_start_s=_median(rounds, "cold_start_s"),
         session_creation_s=_median(rounds, "session_creation_s"),

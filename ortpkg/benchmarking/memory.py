@@ -1,4 +1,6 @@
-"""How much memory this process has held at most, and how much of a GPU's it holds, as far as the system tells."""
+"""How much memory this process has held at most, and how much of a GPU's it holds, as far as the
+system tells.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ _FACTORS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
-    """The most memory that this process has held at one time since its program started; None where unknown.
+    """The most memory that this process has held at one time since its program started; None where
+    unknown.
 
-    On Linux ``VmHWM``, not ``ru_maxrss``: that one starts at what the *parent* held when it made this process.
+    On Linux ``VmHWM``, not ``ru_maxrss``: that one starts at what the *parent* held when it made
+        this process.
     """
     try:
         for line in status.read_text(encoding="ascii", errors="replace").splitlines():
@@ -33,10 +37,15 @@ def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
 def gpu_memory_nbytes(pid: int, *, proc: Path = Path("/proc")) -> int | None:
     """Memory of GPUs that a process holds now; None where nobody tells.
 
-    Sources: the kernel's ``drm-resident-*`` (older: ``drm-memory-*``) of each open device ("DRM client usage stats"),
-    for memory that is not the machine's; for NVIDIA's driver, which has none, ``nvidia-smi``.
+    Sources: the kernel's ``drm-resident-*`` (older: ``drm-memory-*``) of each open device ("DRM
+    client usage stats"), for memory that is not the machine's; for NVIDIA's driver, which has none,
+    ``nvidia-smi``.
     """
-    found = [each for each in (_drm_nbytes(proc / str(pid) / "fdinfo"), _nvidia_nbytes(pid)) if each is not None]
+    found = [
+        each
+        for each in (_drm_nbytes(proc / str(pid) / "fdinfo"), _nvidia_nbytes(pid))
+        if each is not None
+    ]
     return sum(found) if found else None
 
 
@@ -62,7 +71,11 @@ def _device_nbytes(facts: dict[str, str]) -> int:
     for prefix in ("drm-resident-", "drm-memory-"):
         regions = {key: value for key, value in facts.items() if key.startswith(prefix)}
         if regions:
-            own = (value for key, value in regions.items() if key.removeprefix(prefix).startswith(("vram", "local")))
+            own = (
+                value
+                for key, value in regions.items()
+                if key.removeprefix(prefix).startswith(("vram", "local"))
+            )
             return sum(map(_nbytes, own))
     return 0
 
@@ -78,14 +91,18 @@ def _nvidia_nbytes(pid: int) -> int | None:
         return None
     query = [program, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=_NVIDIA_TIMEOUT_S, check=True)
+        done = subprocess.run(
+            query, capture_output=True, text=True, timeout=_NVIDIA_TIMEOUT_S, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return parse_nvidia_processes(done.stdout, pid)
 
 
 def parse_nvidia_processes(text: str, pid: int) -> int | None:
-    """Bytes that ``pid`` holds by nvidia-smi's list of "pid, MiB" lines; None where it is not in it."""
+    """Bytes that ``pid`` holds by nvidia-smi's list of "pid, MiB" lines; None where it is not in
+    it.
+    """
     rows = [line.split(",") for line in text.splitlines()]
     own = [row[1].strip() for row in rows if len(row) == 2 and row[0].strip() == str(pid)]
     amounts = [int(each) for each in own if each.isdigit()]  # "[N/A]" inside containers

@@ -1,9 +1,10 @@
 """Which package a record is about: by what its files hold, not by where it lies.
 
-With digests.json it is that document's digest of the whole package, so that a copy elsewhere has the same records.
-Without, it is computed from the documents' bytes, and from path, size and time of change of every other file: reading
-gigabytes of weights for it would cost more than a session. A copy then has records of its own, unless it keeps times.
-A bare model, whose root is its file, is told by path, size and time of change.
+With digests.json it is that document's digest of the whole package, so that a copy elsewhere has
+the same records. Without, it is computed from the documents' bytes, and from path, size and time of
+change of every other file: reading gigabytes of weights for it would cost more than a session. A
+copy then has records of its own, unless it keeps times. A bare model, whose root is its file, is
+told by path, size and time of change.
 """
 
 from __future__ import annotations
@@ -13,17 +14,23 @@ import os
 from pathlib import Path
 
 from ortpkg.errors import PackageError
-from ortpkg.package.digests import list_files, read_digests
+from ortpkg.package.integrity.digests import list_files, read_digests
 
 _DOCUMENT_SUFFIX = ".json"
 _MOST_DOCUMENT_NBYTES = 1 << 20
 
 
 def package_digest(root: Path) -> str:
-    """``sha256:<hex>`` of the recorded content, else ``stat:<hex>``; "" where the package cannot be read."""
+    """``sha256:<hex>`` of the recorded content, else ``stat:<hex>``; "" where the package cannot be
+    read.
+    """
     try:
         recorded = read_digests(root)
-        return f"sha256:{recorded.package_digest}" if recorded is not None else f"stat:{_stat_digest(root)}"
+        return (
+            f"sha256:{recorded.package_digest}"
+            if recorded is not None
+            else f"stat:{_stat_digest(root)}"
+        )
     except (PackageError, OSError):
         return ""
 
@@ -38,7 +45,11 @@ def _stat_digest(root: Path) -> str:
         path = root / file
         found = path.stat(follow_symlinks=False)
         digest.update(os.fsencode(f"{file}\0{found.st_size}\0"))
-        if file.endswith(_DOCUMENT_SUFFIX) and found.st_size <= _MOST_DOCUMENT_NBYTES and path.is_file():
+        if (
+            file.endswith(_DOCUMENT_SUFFIX)
+            and found.st_size <= _MOST_DOCUMENT_NBYTES
+            and path.is_file()
+        ):
             digest.update(path.read_bytes())
         else:
             digest.update(f"{found.st_mtime_ns}".encode())

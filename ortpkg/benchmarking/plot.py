@@ -1,8 +1,10 @@
-"""The results of a benchmark as one SVG picture: a bar per candidate, drawn by hand, readable without a program.
+"""The results of a benchmark as one SVG picture: a bar per candidate, drawn by hand, readable
+without a program.
 
-A bar is as long as the median; a line goes on to the 95th percentile. Colours tell what may be used (blue), what gave
-wrong outputs (hatched red), and what was not measured (a text in place of the bar). The scale is logarithmic where the
-slowest is more than 30 times as slow as the fastest, and says so.
+A bar is as long as the median; a line goes on to the 95th percentile. Colours tell what may be used
+(blue), what gave wrong outputs (hatched red), and what was not measured (a text in place of the
+bar). The scale is logarithmic where the slowest is more than 30 times as slow as the fastest, and
+says so.
 """
 
 from __future__ import annotations
@@ -38,11 +40,17 @@ _HATCH = """<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpa
 
 
 def bench_svg(results: Sequence[CandidateResult], *, title: str, subtitle: str) -> str:
-    """The picture of results, in their order. Texts from packages are escaped; the picture loads nothing."""
+    """The picture of results, in their order.
+
+    Texts from packages are escaped; the picture loads nothing.
+    """
     scale = _Scale([result for result in results if result.times is not None])
     height = _TOP + _ROW * len(results) + _BOTTOM
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" width="{_WIDTH}">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img"'
+            f' width="{_WIDTH}">'
+        ),
         f"<title>{_text(title)}</title>",
         f"<style>{_STYLE}</style>",
         _HATCH,
@@ -61,7 +69,12 @@ class _Scale:
     """From seconds to places on the horizontal axis."""
 
     def __init__(self, measured: Sequence[CandidateResult]) -> None:
-        times = [value for each in measured if each.times for value in (each.times.p50_s, each.times.p95_s)]
+        times = [
+            value
+            for each in measured
+            if each.times
+            for value in (each.times.p50_s, each.times.p95_s)
+        ]
         self.greatest = max(times, default=1.0) or 1.0
         least = min(times, default=1.0) or self.greatest
         self.is_logarithmic = self.greatest / least > _LOGARITHMIC_FROM
@@ -90,12 +103,17 @@ class _Scale:
         parts = []
         for tick in self.ticks():
             x = self.x(tick)
-            parts.append(f'<line class="grid" x1="{x:.1f}" y1="{_TOP - 8}" x2="{x:.1f}" y2="{bottom}"/>')
-            parts.append(f'<text class="small" x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{_time(tick)}</text>')
+            parts.append(
+                f'<line class="grid" x1="{x:.1f}" y1="{_TOP - 8}" x2="{x:.1f}" y2="{bottom}"/>'
+            )
+            parts.append(
+                f'<text class="small" x="{x:.1f}" y="{bottom + 14}"'
+                f' text-anchor="middle">{_time(tick)}</text>'
+            )
         kind = "logarithmic scale" if self.is_logarithmic else "scale from 0"
         parts.append(
-            f'<text class="small" x="{_LEFT}" y="{bottom + 32}">time of one run: bar = median, line = 95th percentile '
-            f"({kind})</text>"
+            f'<text class="small" x="{_LEFT}" y="{bottom + 32}">time of one run: bar = median, line'
+            f" = 95th percentile ({kind})</text>"
         )
         return parts
 
@@ -105,13 +123,25 @@ def _row(result: CandidateResult, y: int, scale: _Scale) -> list[str]:
     label = f"{candidate.component_name}/{candidate.variant_name}"
     where = f"{candidate.ep_device.ep_name}, {candidate.ep_device.backend}"
     parts = [
-        f'<text x="{_LEFT - 10}" y="{y + 17}" text-anchor="end">{_text(_short(label, _LONGEST_LABEL))}</text>',
-        f'<text class="small" x="{_LEFT - 10}" y="{y + 32}" text-anchor="end">{_text(_short(where, 52))}</text>',
+        (
+            f'<text x="{_LEFT - 10}" y="{y + 17}"'
+            f' text-anchor="end">{_text(_short(label, _LONGEST_LABEL))}</text>'
+        ),
+        (
+            f'<text class="small" x="{_LEFT - 10}" y="{y + 32}"'
+            f' text-anchor="end">{_text(_short(where, 52))}</text>'
+        ),
     ]
     if result.times is None:
-        reason = _short(f"{result.outcome}: {result.reason}" if result.reason else result.outcome, _LONGEST_REASON)
+        reason = _short(
+            f"{result.outcome}: {result.reason}" if result.reason else result.outcome,
+            _LONGEST_REASON,
+        )
         style = "flag" if result.is_held_against else "small"
-        return [*parts, f'<text class="{style}" x="{_LEFT + 6}" y="{y + 22}">{_text(reason)}</text>']
+        return [
+            *parts,
+            f'<text class="{style}" x="{_LEFT + 6}" y="{y + 22}">{_text(reason)}</text>',
+        ]
     times = result.times
     end, far = scale.x(times.p50_s), scale.x(times.p95_s)
     is_wrong = result.outcome is Outcome.WRONG_OUTPUT
@@ -127,7 +157,10 @@ def _row(result: CandidateResult, y: int, scale: _Scale) -> list[str]:
     ]
     note = "WRONG OUTPUT" if is_wrong else _accuracy(result)
     style = "flag" if is_wrong else "small"
-    return [*parts, f'<text class="{style}" x="{max(end, far) + 8:.1f}" y="{y + 31}">{_text(note)}</text>']
+    return [
+        *parts,
+        f'<text class="{style}" x="{max(end, far) + 8:.1f}" y="{y + 31}">{_text(note)}</text>',
+    ]
 
 
 def _accuracy(result: CandidateResult) -> str:
@@ -150,5 +183,9 @@ def _short(text: str, most: int) -> str:
 
 
 def _text(text: str) -> str:
-    """``text`` for XML: control characters, which XML forbids, and what only steers a display become "?"."""
-    return escape("".join("?" if unicodedata.category(each).startswith("C") else each for each in text))
+    """``text`` for XML: control characters, which XML forbids, and what only steers a display
+    become "?".
+    """
+    return escape(
+        "".join("?" if unicodedata.category(each).startswith("C") else each for each in text)
+    )

@@ -1,4 +1,5 @@
-"""What is in quarantine, kept a second time beside a package's records: a damaged file must not let a crash come back.
+"""What is in quarantine, kept a second time beside a package's records: a damaged file must not let
+a crash come back.
 
 Measurements can be made again; that a variant brings the machine down should be found out once.
 """
@@ -28,11 +29,14 @@ def copy_text(record: PackageRecord) -> str:
     """What the copy holds; "" where nothing is in quarantine, and there is to be none."""
     if not record.quarantined:
         return ""
-    return dump_record(PackageRecord(name=record.name, digest=record.digest, quarantined=record.quarantined))
+    return dump_record(
+        PackageRecord(name=record.name, digest=record.digest, quarantined=record.quarantined)
+    )
 
 
 def recover(path: Path, content: bytes) -> PackageRecord | None:
-    """What is in quarantine by the copy, else by what can still be read of ``content``; None where neither tells.
+    """What is in quarantine by the copy, else by what can still be read of ``content``; None where
+    neither tells.
 
     Args:
         path: of the damaged records.

@@ -35,7 +35,8 @@ class RecordFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryPass:
-    """A variant that ran in a child process, with one version of EP and driver, and gave what it should.
+    """A variant that ran in a child process, with one version of EP and driver, and gave what it
+    should.
 
     The fields are those of :class:`~ortpkg.selection.measurements.QuarantineEntry`.
     """
@@ -61,7 +62,9 @@ class MachineRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageRecord:
-    """All that is recorded of one package, on every machine that shares the directory of records."""
+    """All that is recorded of one package, on every machine that shares the directory of
+    records.
+    """
 
     name: str
     digest: str
@@ -105,7 +108,9 @@ def parse_record(content: bytes) -> PackageRecord:
         digest=_text(package.get("digest"), "/package/digest"),
         machines=tuple(
             _machine(each, f"/machines/{number}")
-            for number, each in enumerate(_list(body.get("machines"), "/machines", most=MOST_MACHINES))
+            for number, each in enumerate(
+                _list(body.get("machines"), "/machines", most=MOST_MACHINES)
+            )
         ),
         quarantined=_entries(QuarantineEntry, body, "quarantined"),
         canaries=_entries(CanaryPass, body, "canaries"),
@@ -113,12 +118,17 @@ def parse_record(content: bytes) -> PackageRecord:
 
 
 def salvage_quarantine(content: bytes) -> PackageRecord | None:
-    """What can still be read of the quarantine in a damaged record: each entry by itself; None for nothing."""
+    """What can still be read of the quarantine in a damaged record: each entry by itself; None for
+    nothing.
+    """
     try:
         document = json.loads(content)
         body = _object(document, "it")
         package = _object(body.get("package"), "/package")
-        name, digest = _text(package.get("name"), "/package/name"), _text(package.get("digest"), "/package/digest")
+        name, digest = (
+            _text(package.get("name"), "/package/name"),
+            _text(package.get("digest"), "/package/digest"),
+        )
         listed = list(_list(body.get("quarantined"), "/quarantined", most=MOST_ENTRIES))
     except (ValueError, RecursionError):
         return None
@@ -136,13 +146,17 @@ def _machine(value: object, where: str) -> MachineRecord:
     body = _object(value, where)
     fingerprint = _object(body.get("fingerprint"), f"{where}/fingerprint")
     return MachineRecord(
-        fingerprint={name: _text(each, f"{where}/fingerprint/{name}") for name, each in fingerprint.items()},
+        fingerprint={
+            name: _text(each, f"{where}/fingerprint/{name}") for name, each in fingerprint.items()
+        },
         recorded_at=_text(body.get("recorded_at"), f"{where}/recorded_at"),
         measurements=_entries(Measurement, body, "measurements", within=where),
     )
 
 
-def _entries(kind: type[_Entry], body: Mapping[str, Any], key: str, *, within: str = "") -> tuple[_Entry, ...]:
+def _entries(
+    kind: type[_Entry], body: Mapping[str, Any], key: str, *, within: str = ""
+) -> tuple[_Entry, ...]:
     where = f"{within}/{key}"
     return tuple(
         _entry(kind, value, f"{where}/{number}")
@@ -151,7 +165,9 @@ def _entries(kind: type[_Entry], body: Mapping[str, Any], key: str, *, within: s
 
 
 def _entry(kind: type[_Entry], value: object, where: str) -> _Entry:
-    """A dataclass of texts and numbers from its JSON object; further keys, of a newer minor version, are left out."""
+    """A dataclass of texts and numbers from its JSON object; further keys, of a newer minor
+    version, are left out.
+    """
     body = _object(value, where)
     found: dict[str, Any] = {}
     for field in fields(kind):

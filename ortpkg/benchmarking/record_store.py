@@ -1,9 +1,9 @@
 """Records of what was measured and what failed on this machine: one JSON file per package.
 
-They lie in the user's state directory (``state_directory``). Reading never fails: a file that is damaged, foreign or
-huge counts as none, with a note, but for what is in quarantine, of which there is a copy (``quarantine_copy``).
-Writing happens under a lock and in one step; where it cannot be done, the caller gets the reason as a text, because
-what was measured still counts.
+They lie in the user's state directory (``state_directory``). Reading never fails: a file that is
+damaged, foreign or huge counts as none, with a note, but for what is in quarantine, of which there
+is a copy (``quarantine_copy``). Writing happens under a lock and in one step; where it cannot be
+done, the caller gets the reason as a text, because what was measured still counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ortpkg.benchmarking.fingerprint import changes, fingerprint_of, fingerprint_text, is_same_machine, nearest
+from ortpkg.benchmarking.fingerprint import (
+    changes,
+    fingerprint_of,
+    fingerprint_text,
+    is_same_machine,
+    nearest,
+)
 from ortpkg.benchmarking.package_digest import package_digest
 from ortpkg.benchmarking.quarantine_copy import copy_path, copy_text
 from ortpkg.benchmarking.record_format import (
@@ -27,13 +33,11 @@ from ortpkg.benchmarking.record_format import (
     PackageRecord,
     dump_record,
 )
-from ortpkg.benchmarking.state_directory import has_records, records_directory
 from ortpkg.benchmarking.stored_record import StoredRecord, read_stored, record_path, stored_records
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import quoted, unquoted
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.planned_files import PlannedFiles
-from ortpkg.selection.machine import MachineOffer
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import (
     Measurement,
     QuarantineEntry,
@@ -41,6 +45,8 @@ from ortpkg.selection.measurements import (
     device_key,
     driver_version_of,
 )
+from ortpkg.storage.planned_files import PlannedFiles
+from ortpkg.storage.state_directory import has_records, records_directory
 from ortpkg.versions import are_same_versions
 
 _LOCK_TIMEOUT_S = 10.0
@@ -56,7 +62,9 @@ def now_text() -> str:
 
 
 def read_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
-    """As :func:`ortpkg.benchmarking.records.load_records`, which looks first whether there is anything to read."""
+    """As :func:`ortpkg.benchmarking.kept_records.load_records`, which looks first whether there is
+    anything to read.
+    """
     digest = package_digest(package.root)
     stored = read_stored(record_path(digest)) if digest else None
     if stored is None:
@@ -81,18 +89,23 @@ def read_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords 
         stale_reason = _stale_reason(machine, changes(machine.fingerprint, now))
     return SelectionRecords(
         measurements=measurements,
-        quarantined=tuple(entry for entry in record.quarantined if _is_in_force(entry, offer.ep_devices)),
+        quarantined=tuple(
+            entry for entry in record.quarantined if _is_in_force(entry, offer.ep_devices)
+        ),
         package_digest=digest,
         fingerprint=fingerprint_text(now),
         stale_reason=stale_reason,
     )
 
 
-def write_records(package: PackageInfo, offer: MachineOffer, measurements: Sequence[Measurement]) -> str:
-    """Keeps measurements that were made on ``offer`` just now; returns why it could not, "" where it did.
+def write_records(
+    package: PackageInfo, offer: MachineOffer, measurements: Sequence[Measurement]
+) -> str:
+    """Keeps measurements that were made on ``offer`` just now; returns why it could not, "" where
+    it did.
 
-    They replace those of the same variants and EP devices. Others stay while the fingerprint is the same; those of
-    another state of the same machine go.
+    They replace those of the same variants and EP devices. Others stay while the fingerprint is the
+    same; those of another state of the same machine go.
     """
     measured = {(each.ep_name, each.backend) for each in measurements}
     used = [each for each in offer.ep_devices if (each.ep_name, each.backend) in measured]
@@ -120,7 +133,9 @@ def write_records(package: PackageInfo, offer: MachineOffer, measurements: Seque
 
 
 def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -> str:
-    """Keeps failures; each replaces one of the same variant and EP device. Returns as :func:`write_records`.
+    """Keeps failures; each replaces one of the same variant and EP device.
+
+    Returns as :func:`write_records`.
 
     What was measured or passed before in the same place does not count any more, and is dropped.
     """
@@ -130,7 +145,8 @@ def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -
 
     def change(record: PackageRecord) -> PackageRecord:
         machines = tuple(
-            replace(each, measurements=tuple(_outside(each.measurements, places))) for each in record.machines
+            replace(each, measurements=tuple(_outside(each.measurements, places)))
+            for each in record.machines
         )
         return replace(
             record,
@@ -147,13 +163,19 @@ def lift_quarantine(package: PackageInfo, places: Iterable[EpDevicePlace]) -> st
     gone = {place.key for place in places}
     if not gone or not has_records():
         return ""
-    return _change(package, lambda record: replace(record, quarantined=tuple(_outside(record.quarantined, gone))))
+    return _change(
+        package,
+        lambda record: replace(record, quarantined=tuple(_outside(record.quarantined, gone))),
+    )
 
 
 def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
     """Keeps that a canary passed. Returns as :func:`write_records`."""
     places = {_place(entry)}
-    return _change(package, lambda record: replace(record, canaries=(*_outside(record.canaries, places), entry)))
+    return _change(
+        package,
+        lambda record: replace(record, canaries=(*_outside(record.canaries, places), entry)),
+    )
 
 
 def has_passed_canary(package: PackageInfo, place: EpDevicePlace) -> bool:
@@ -165,16 +187,20 @@ def has_passed_canary(package: PackageInfo, place: EpDevicePlace) -> bool:
     if stored is None or stored.record is None or stored.problem:
         return False
     return any(
-        _place(entry) == place.key and are_same_versions((entry.ep_version, entry.driver_version), place.versions)
+        _place(entry) == place.key
+        and are_same_versions((entry.ep_version, entry.driver_version), place.versions)
         for entry in stored.record.canaries
     )
 
 
-def clear_records(package: PackageInfo | None = None, *, quarantine_only: bool = False, variant: str = "") -> int:
+def clear_records(
+    package: PackageInfo | None = None, *, quarantine_only: bool = False, variant: str = ""
+) -> int:
     """Deletes what is recorded; returns how many measurements and quarantine entries that were.
 
     Args:
-        package: of which package; None for all. Its content decides: what was recorded of another state of it stays.
+        package: of which package; None for all. Its content decides: what was recorded of another
+            state of it stays.
         quarantine_only: leave measurements and canaries.
         variant: only what is about variants of that name.
 
@@ -199,8 +225,12 @@ def clear_records(package: PackageInfo | None = None, *, quarantine_only: bool =
     return count
 
 
-def clearing_of_quarantine(package: PackageInfo | None = None, *, variant: str = "") -> PlannedFiles:
-    """What :func:`clear_records` would do to files where it is told ``quarantine_only``; nothing is changed."""
+def clearing_of_quarantine(
+    package: PackageInfo | None = None, *, variant: str = ""
+) -> PlannedFiles:
+    """What :func:`clear_records` would do to files where it is told ``quarantine_only``; nothing is
+    changed.
+    """
     changes: list[Path] = []
     removes: list[Path] = []
     for stored in stored_records() if package is None else records_of(package):
@@ -245,7 +275,9 @@ class EpDevicePlace:
         return self.ep_version, self.driver_version
 
 
-def place_of(component: str, variant: str, ep_device: EpDevice, ep_devices: Sequence[EpDevice]) -> EpDevicePlace:
+def place_of(
+    component: str, variant: str, ep_device: EpDevice, ep_devices: Sequence[EpDevice]
+) -> EpDevicePlace:
     """How records name ``variant`` on ``ep_device``, one of ``ep_devices``."""
     return EpDevicePlace(
         component_name=component,
@@ -276,7 +308,9 @@ def _is_in_force(entry: QuarantineEntry, ep_devices: Sequence[EpDevice]) -> bool
     return any(
         (entry.ep_name, entry.backend) == (each.ep_name, each.backend)
         and entry.device == device_key(each, ep_devices)
-        and are_same_versions((entry.ep_version, entry.driver_version), (each.ep_version, driver_version_of(each)))
+        and are_same_versions(
+            (entry.ep_version, entry.driver_version), (each.ep_version, driver_version_of(each))
+        )
         for each in ep_devices
     )
 
@@ -318,7 +352,9 @@ def records_of(package: PackageInfo) -> tuple[StoredRecord, ...]:
 
 
 def _change(package: PackageInfo, change: Callable[[PackageRecord], PackageRecord]) -> str:
-    """Reads, changes and writes the package's record under its lock; why it could not, "" where it did."""
+    """Reads, changes and writes the package's record under its lock; why it could not, "" where it
+    did.
+    """
     digest = package_digest(package.root)
     if not digest:
         return f"the package at {quoted(package.root)} cannot be read"

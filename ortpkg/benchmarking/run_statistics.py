@@ -13,8 +13,9 @@ class RunTimes:
 
     Attributes:
         p50_s, p95_s: of all runs together (nearest rank).
-        lowest_s, highest_s: the least and the greatest of the rounds' medians: what the machine's noise amounts to.
-            Two candidates whose intervals overlap are not told apart by this benchmark.
+        lowest_s, highest_s: the least and the greatest of the rounds' medians: what the machine's
+            noise amounts to. Two candidates whose intervals overlap are not told apart by this
+            benchmark.
         throughput_per_s: runs per second, one after the other.
         count: how many runs.
     """
@@ -28,7 +29,9 @@ class RunTimes:
 
 
 def run_times(rounds: Sequence[Sequence[int]]) -> RunTimes:
-    """Sums up rounds of run times in nanoseconds; at least one round, and in each at least one run."""
+    """Sums up rounds of run times in nanoseconds; at least one round, and in each at least one
+    run.
+    """
     together = sorted(time_ns for times in rounds for time_ns in times)
     medians = [statistics.median(times) for times in rounds]
     return RunTimes(

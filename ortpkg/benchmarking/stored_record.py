@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.benchmarking.quarantine_copy import recover
-from ortpkg.benchmarking.record_format import MOST_BYTES, PackageRecord, RecordFormatError, parse_record
-from ortpkg.benchmarking.state_directory import records_directory
+from ortpkg.benchmarking.record_format import (
+    MOST_BYTES,
+    PackageRecord,
+    RecordFormatError,
+    parse_record,
+)
+from ortpkg.storage.state_directory import records_directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +22,8 @@ class StoredRecord:
 
     Attributes:
         path: where it lies.
-        record: what it holds; of a damaged one what is in quarantine; None where not even that is known.
+        record: what it holds; of a damaged one what is in quarantine; None where not even that is
+            known.
         problem: what is wrong with the file; "" for nothing.
     """
 

@@ -1,4 +1,6 @@
-"""The same names as :mod:`ortpkg.capi.onnxruntime_pybind11_state`, where onnxruntime has them a second time."""
+"""The same names as :mod:`ortpkg.capi.onnxruntime_pybind11_state`, where onnxruntime has them a
+second time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The same names as :mod:`ortpkg.capi.onnxruntime_pybind11_state`, for what onnxruntime writes in Python."""
+"""The same names as :mod:`ortpkg.capi.onnxruntime_pybind11_state`, for what onnxruntime writes in
+Python.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ def __getattr__(name: str) -> Any:
 
 
 def get_ort_device_type(device_type: str) -> int:
-    """The number of the kind of device that a name such as "cuda" means. UsageError for an unknown name."""
+    """The number of the kind of device that a name such as "cuda" means.
+
+    UsageError for an unknown name.
+    """
     from ortpkg.session.ort_device import OrtDevice  # with the session, not with its exceptions
 
     return OrtDevice.dml() if device_type == "dml" else OrtDevice.make(device_type, 0).device_type()
@@ -27,19 +32,27 @@ def check_and_normalize_provider_args(
     provider_options: Sequence[Mapping[Any, Any]] | None,
     available_provider_names: Sequence[str],
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Names and options as two lists of texts, each provider once and only those that are available.
+    """Names and options as two lists of texts, each provider once and only those that are
+    available.
 
     Raises InvalidSessionOptionError (a ValueError too) where the arguments have no such form.
     """
-    from ortpkg.session.caller_warnings import warn_caller  # with the session, not with its exceptions
+    from ortpkg.session.caller_warnings import (
+        warn_caller,  # with the session, not with its exceptions
+    )
     from ortpkg.session.session_providers import normalized_providers
 
     kept: dict[str, dict[str, str]] = {}
-    for name, options in normalized_providers(providers or (), provider_options if providers else None):
+    for name, options in normalized_providers(
+        providers or (), provider_options if providers else None
+    ):
         if name in kept:
             warn_caller(f"execution provider {name!r} is named twice")
         elif name not in available_provider_names:
-            warn_caller(f"execution provider {name!r} is left out; available are {', '.join(available_provider_names)}")
+            warn_caller(
+                f"execution provider {name!r} is left out; available are"
+                f" {', '.join(available_provider_names)}"
+            )
         else:
             kept[name] = options
     return list(kept), list(kept.values())

@@ -1,6 +1,7 @@
 """The names of onnxruntime's native module, for programs that import them from there.
 
-The exceptions are real here; whatever else the module is asked for is ortpkg's public object of that name.
+The exceptions are real here; whatever else the module is asked for is ortpkg's public object of
+that name.
 """
 
 from __future__ import annotations

@@ -25,7 +25,11 @@ from ortpkg.errors import ExitCode
 
 ModelArgument = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", help="An ONNX file (its data files come along) or a folder.", readable=False),
+    typer.Argument(
+        metavar="MODEL",
+        help="An ONNX file (its data files come along) or a folder.",
+        readable=False,
+    ),
 ]
 ComponentOption = Annotated[
     str | None,
@@ -33,37 +37,57 @@ ComponentOption = Annotated[
         "--component",
         "-c",
         metavar="NAME",
-        help="The component model; default: the only one. A name that is not there yet makes a new one.",
+        help=(
+            "The component model; default: the only one. A name that is not there yet makes a new"
+            " one."
+        ),
         autocompletion=complete_component,
     ),
 ]
-VariantOption = Annotated[str | None, typer.Option("--variant", metavar="NAME", help="Default: the file's stem.")]
+VariantOption = Annotated[
+    str | None, typer.Option("--variant", metavar="NAME", help="Default: the file's stem.")
+]
 EpOption = Annotated[
     str | None,
-    typer.Option("--ep", metavar="EP", help="The EP that it needs: a name or an alias.", autocompletion=complete_ep),
+    typer.Option(
+        "--ep",
+        metavar="EP",
+        help="The EP that it needs: a name or an alias.",
+        autocompletion=complete_ep,
+    ),
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", metavar="D", help="The device: cpu, gpu or npu.", autocompletion=complete_device),
+    typer.Option(
+        "--device", metavar="D", help="The device: cpu, gpu or npu.", autocompletion=complete_device
+    ),
 ]
 ArchitectureOption = Annotated[
     str | None, typer.Option("--architecture", metavar="A", help="The hardware architecture.")
 ]
 CompatibilityInfoOption = Annotated[
-    str | None, typer.Option("--compatibility-info", metavar="S", help="The EP's compatibility string.")
+    str | None,
+    typer.Option("--compatibility-info", metavar="S", help="The EP's compatibility string."),
 ]
 SessionOptionsOption = Annotated[
-    list[str] | None, typer.Option("--session-option", metavar="KEY=VALUE", help="A session option. Repeatable.")
+    list[str] | None,
+    typer.Option("--session-option", metavar="KEY=VALUE", help="A session option. Repeatable."),
 ]
 ShareWeightsOption = Annotated[
     bool,
-    typer.Option("--share-weights", help="Do not copy external data that another variant of the component has."),
+    typer.Option(
+        "--share-weights",
+        help="Do not copy external data that another variant of the component has.",
+    ),
 ]
 ShareAsAssetsOption = Annotated[
     bool,
     typer.Option(
         "--share-as-assets",
-        help="Likewise, in a shared asset of the package (component format; for onnxruntime 1.28 on).",
+        help=(
+            "Likewise, in a shared asset of the package (component format; for onnxruntime 1.28"
+            " on)."
+        ),
     ),
 ]
 
@@ -85,7 +109,9 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Copy a model file or folder into a package as a variant; what the flags leave open, the model's metadata says."""
+    """Copy a model file or folder into a package as a variant; what the flags leave open, the
+    model's metadata says.
+    """
     output = Output(is_json=as_json)
     with copy_progress() as progress:
         info = add_variant(
@@ -112,6 +138,8 @@ def command(
     if as_json:
         output.json("package", package_json(info))
     else:
-        needs = ", ".join(filter(None, (added.constraints.ep or "any EP", added.constraints.device)))
+        needs = ", ".join(
+            filter(None, (added.constraints.ep or "any EP", added.constraints.device))
+        )
         output.note(f"added {extended.name}/{added.name} ({needs}) to {package}")
     return ExitCode.DONE

@@ -1,7 +1,9 @@
-"""The command line: a literal table of commands, each loaded only when it is the one that was called.
+"""The command line: a literal table of commands, each loaded only when it is the one that was
+called.
 
-A typer application of many commands costs about 100 ms before it does anything, so ``ortpkg select`` builds one with
-the command ``select`` alone; help, completion and mistyped names build all of them.
+A typer application of many commands costs about 100 ms before it does anything, so ``ortpkg
+select`` builds one with the command ``select`` alone; help, completion and mistyped names build all
+of them.
 """
 
 from __future__ import annotations
@@ -22,9 +24,17 @@ from ortpkg.cli.help import examples_text, print_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults
-from ortpkg.errors import ExitCode, OrtpkgError, PackageError, ResultUnreadableError, UsageError, VerifyExitCode, quoted
+from ortpkg.errors import (
+    ExitCode,
+    OrtpkgError,
+    PackageError,
+    ResultUnreadableError,
+    UsageError,
+    VerifyExitCode,
+    quoted,
+)
 from ortpkg.names import did_you_mean
-from ortpkg.package.planned_files import Rehearsed
+from ortpkg.storage.planned_files import Rehearsed
 from ortpkg.variables import yes_or_no
 
 #: Command → module whose function ``command`` runs it. The order is that of ``ortpkg --help``.
@@ -98,7 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(words: Sequence[str]) -> int:
-    """Runs the command line; returns the exit code, whatever happens. Standard output is flushed."""
+    """Runs the command line; returns the exit code, whatever happens.
+
+    Standard output is flushed.
+    """
     streams.prepare()
     reset()
     output = Output(is_json=_wants_json(words))
@@ -128,11 +141,20 @@ def _call(words: Sequence[str], output: Output) -> int:
     is_completion = _COMPLETION in os.environ
     if not is_completion and _asks_for_help(words):
         configure(is_colorless="--no-color" in words)
-        print_help(COMMANDS, {**_EXIT_CODES, INTERNAL_ERROR: "a bug in ortpkg", **_VERIFY_EXIT_CODES})
+        print_help(
+            COMMANDS, {**_EXIT_CODES, INTERNAL_ERROR: "a bug in ortpkg", **_VERIFY_EXIT_CODES}
+        )
         return ExitCode.DONE if words else ExitCode.USAGE
-    if called is not None and not is_completion and called not in COMMANDS and _is_global(words, called):
+    if (
+        called is not None
+        and not is_completion
+        and called not in COMMANDS
+        and _is_global(words, called)
+    ):
         return _wrong_usage(
-            f"there is no command {quoted(called)}{did_you_mean(called, COMMANDS)}; see ortpkg --help", output
+            f"there is no command {quoted(called)}{did_you_mean(called, COMMANDS)}; see ortpkg"
+            " --help",
+            output,
         )
     wants_one = called in COMMANDS and not is_completion and _is_global(words, called)
     try:
@@ -145,7 +167,8 @@ def _call(words: Sequence[str], output: Output) -> int:
     if is_completion:
         application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
     try:
-        # typer's own way of running a command prints errors as it likes, and ends with 1 where a reader has gone.
+        # typer's own way of running a command prints errors as it likes, and ends with 1 where a
+        # reader has gone.
         with application.make_context("ortpkg", list(words), default_map=default_map) as context:
             application.invoke(context)
     except typer.Exit as error:
@@ -171,12 +194,16 @@ def _without_help_command(words: Sequence[str]) -> list[str]:
 
 
 def _wants_traceback() -> bool:
-    """In the middle of another error, what says neither yes nor no counts as yes; ``ortpkg settings`` tells of it."""
+    """In the middle of another error, what says neither yes nor no counts as yes; ``ortpkg
+    settings`` tells of it.
+    """
     return yes_or_no(os.environ.get(TRACEBACK_VARIABLE) or "0") is not False
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:
-    """Whether the words ask for the help of ``ortpkg`` itself: there are none, or --help before any command."""
+    """Whether the words ask for the help of ``ortpkg`` itself: there are none, or --help before any
+    command.
+    """
     before = itertools.takewhile(lambda word: word.startswith("-"), words)
     return not words or not _HELP_FLAGS.isdisjoint(before)
 
@@ -189,7 +216,9 @@ def _is_global(words: Sequence[str], called: str) -> bool:
 def _wants_json(words: Sequence[str]) -> bool:
     """Whether the words ask for JSON, for errors that come before the words are understood."""
     own = list(words[: words.index("--")]) if "--" in words else list(words)
-    return "--json" in own or "--format=json" in own or ("--format", "json") in itertools.pairwise(own)
+    return (
+        "--json" in own or "--format=json" in own or ("--format", "json") in itertools.pairwise(own)
+    )
 
 
 def _wrong_usage(message: str, output: Output) -> int:
@@ -212,7 +241,7 @@ def _application(names: Sequence[str], defaults: OptionDefaults) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from ortpkg.api.software import installed_software  # only for --version
+        from ortpkg.doctor.software import installed_software  # only for --version
 
         for name, version in installed_software():
             Output().line(f"{name} {version or 'not installed'}")
@@ -222,7 +251,9 @@ def _print_version(wanted: bool) -> None:
 def _global_options(
     version: Annotated[
         bool,
-        typer.Option("--version", "-V", is_eager=True, callback=_print_version, help="Print versions."),
+        typer.Option(
+            "--version", "-V", is_eager=True, callback=_print_version, help="Print versions."
+        ),
     ] = False,
     quiet: QuietOption = False,
     no_color: NoColorOption = False,
@@ -233,12 +264,18 @@ def _global_options(
 
 
 def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> Callable[..., None]:
-    """``function``, with every error of ours printed and turned into its exit code; never a traceback."""
+    """``function``, with every error of ours printed and turned into its exit code; never a
+    traceback.
+    """
 
     @functools.wraps(function)
-    def command(*arguments: Any, quiet: bool = False, no_color: bool = False, **options: Any) -> None:
+    def command(
+        *arguments: Any, quiet: bool = False, no_color: bool = False, **options: Any
+    ) -> None:
         configure(is_quiet=quiet, is_colorless=no_color)
-        output = Output(is_json=bool(options.get("as_json")) or options.get("output_format") == "json")
+        output = Output(
+            is_json=bool(options.get("as_json")) or options.get("output_format") == "json"
+        )
         try:
             code = _run_typed(functools.partial(function, *arguments, **options), output, defaults)
         except (KeyboardInterrupt, typer.Exit, typer.BadParameter, OutputError, BrokenPipeError):
@@ -248,7 +285,10 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
                 raise KeyboardInterrupt from error
             if _wants_traceback():
                 raise
-            message = f"error: a bug in ortpkg: {type(error).__name__}: {error} (ORTPKG_TRACEBACK=1 shows where)"
+            message = (
+                f"error: a bug in ortpkg: {type(error).__name__}: {error} (ORTPKG_TRACEBACK=1 shows"
+                " where)"
+            )
             output.note(message, is_urgent=True)
             code = INTERNAL_ERROR
         raise typer.Exit(code)
@@ -273,9 +313,13 @@ def _run_typed(function: Callable[[], Any], output: Output, defaults: OptionDefa
     except (OrtpkgError, OSError) as error:
         if interrupts.happened():  # a library made another error of it
             raise KeyboardInterrupt from error
-        if isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and _wants_traceback()):
+        if isinstance(error, BrokenPipeError) or (
+            isinstance(error, OSError) and _wants_traceback()
+        ):
             raise
-        said = defaults.located(error) if isinstance(error, OrtpkgError) else _refused_by_system(error)
+        said = (
+            defaults.located(error) if isinstance(error, OrtpkgError) else _refused_by_system(error)
+        )
         print_error(said, output)
         return said.exit_code
 
@@ -291,7 +335,9 @@ def _add_options(command: Any, annotations: dict[str, Any]) -> None:
     """Gives a command the flags that all commands have; typer reads options off the signature."""
     signature = inspect.signature(command, eval_str=True)
     flags = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation
+        )
         for name, annotation in annotations.items()
     ]
     command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *flags])

@@ -37,10 +37,13 @@ if TYPE_CHECKING:
 
 BackendOption = Annotated[
     str | None,
-    typer.Option("--backend", metavar="B", help="Only this backend: embedded, openvino, onnxruntime, ..."),
+    typer.Option(
+        "--backend", metavar="B", help="Only this backend: embedded, openvino, onnxruntime, ..."
+    ),
 ]
 RepeatOption = Annotated[
-    int | None, typer.Option("--repeat", metavar="N", help="At least so many runs of each; default 30.", min=1)
+    int | None,
+    typer.Option("--repeat", metavar="N", help="At least so many runs of each; default 30.", min=1),
 ]
 DurationOption = Annotated[
     float | None,
@@ -51,17 +54,22 @@ DurationOption = Annotated[
         parser=duration_argument,
     ),
 ]
-RoundsOption = Annotated[int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)]
+RoundsOption = Annotated[
+    int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)
+]
 ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", metavar="N", help="For every backend; default: one per CPU.", min=1)
+    int | None,
+    typer.Option("--threads", metavar="N", help="For every backend; default: one per CPU.", min=1),
 ]
 TimeoutOption = Annotated[
     float,
     typer.Option(
         "--timeout",
         metavar="T",
-        help="Time after which one child process is ended: 90s, 5min; a number alone is seconds. "
-        "Less than 120s is held against no variant.",
+        help=(
+            "Time after which one child process is ended: 90s, 5min; a number alone is seconds. "
+            "Less than 120s is held against no variant."
+        ),
         parser=duration_argument,
     ),
 ]
@@ -70,19 +78,26 @@ MemoryLimitOption = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="A child process that holds more is ended: 800MB, 2GiB, a number alone is bytes; "
-        "default: 90 % of all. Less is held against no "
-        "variant.",
+        help=(
+            "A child process that holds more is ended: 800MB, 2GiB, a number alone is bytes; "
+            "default: 90 % of all. Less is held against no "
+            "variant."
+        ),
         parser=nbytes_argument,
     ),
 ]
 DimensionsOption = Annotated[
     list[str] | None,
-    typer.Option("--dim", metavar="NAME=SIZE", help="A size for inputs that are made up. Repeatable."),
+    typer.Option(
+        "--dim", metavar="NAME=SIZE", help="A size for inputs that are made up. Repeatable."
+    ),
 ]
-SvgOption = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the result.")]
+SvgOption = Annotated[
+    Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the result.")
+]
 RecordOption = Annotated[
-    bool, typer.Option("--record/--no-record", help="Keep the results for select --policy measured.")
+    bool,
+    typer.Option("--record/--no-record", help="Keep the results for select --policy measured."),
 ]
 
 
@@ -108,7 +123,8 @@ def command(
 ) -> int:
     """Measure every variant on everything here that can run it, each in a process of its own.
 
-    Says how fast it is, how much memory it takes and how far its outputs are from what the package expects.
+    Says how fast it is, how much memory it takes and how far its outputs are from what the package
+    expects.
     """
     from ortpkg.api.bench import BenchWishes, bench  # numpy and onnx
 
@@ -130,7 +146,9 @@ def command(
     if svg is not None:
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     with opened(chosen_package(package, output)) as info, _progress(output) as on_step:
-        report = bench(ModelPackage.of(info, trust=trust), wishes, plan, on_step=on_step, on_note=output.note)
+        report = bench(
+            ModelPackage.of(info, trust=trust), wishes, plan, on_step=on_step, on_note=output.note
+        )
     return _tell(report, output, svg)
 
 
@@ -155,7 +173,9 @@ def _tell(report: BenchReport, output: Output, svg: Path | None) -> int:
 
 
 def _exit_code(report: BenchReport) -> ExitCode:
-    """DONE where anything ran; else by why nothing did: failures, limits of the caller, or nothing that could run."""
+    """DONE where anything ran; else by why nothing did: failures, limits of the caller, or nothing
+    that could run.
+    """
     outcomes = {result.outcome.value for result in report.results}
     if outcomes & {"measured", "wrong output"}:
         return ExitCode.DONE
@@ -171,12 +191,24 @@ def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: 
         raise UsageError("give --repeat or --duration, not both")
     default = Plan()
     if duration_s is not None:
-        return Plan(repeat=1, duration_s=duration_s, most_s=duration_s, rounds=rounds, timeout_s=timeout_s)
+        return Plan(
+            repeat=1, duration_s=duration_s, most_s=duration_s, rounds=rounds, timeout_s=timeout_s
+        )
     if repeat is not None:
         # As many as asked for, however long that takes: the timeout is what ends it.
-        return Plan(repeat=repeat, duration_s=0.0, most_s=timeout_s * rounds, rounds=rounds, timeout_s=timeout_s)
+        return Plan(
+            repeat=repeat,
+            duration_s=0.0,
+            most_s=timeout_s * rounds,
+            rounds=rounds,
+            timeout_s=timeout_s,
+        )
     return Plan(
-        repeat=default.repeat, duration_s=default.duration_s, rounds=rounds, most_s=default.most_s, timeout_s=timeout_s
+        repeat=default.repeat,
+        duration_s=default.duration_s,
+        rounds=rounds,
+        most_s=default.most_s,
+        timeout_s=timeout_s,
     )
 
 
@@ -189,7 +221,12 @@ def _progress(output: Output) -> Iterator[OnStep]:
     from rich.console import Console  # loaded only where a bar is drawn
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("", total=None)
 
@@ -206,7 +243,8 @@ def _step_text(step: Step) -> str:
     return f"[{step.done + 1}/{step.total}] round {step.round_number}: {step.candidate.label}"
 
 
-#: Headings of the numbers, each with the order in which they are left out where there is no room for all; 0: never.
+#: Headings of the numbers, each with the order in which they are left out where there is no room
+#: for all; 0: never.
 _NUMBERS = {
     "p50": 0,
     "between": 6,
@@ -231,14 +269,19 @@ def _print(report: BenchReport, output: Output) -> None:
         output.line(f"{component}: {description}", hang="  ")
     plan = report.plan
     output.line(
-        f"{plan.threads} threads for every backend; {plan.rounds} rounds, each candidate in a new process each; "
-        f"'between' is the lowest and the highest median of a round",
+        f"{plan.threads} threads for every backend; {plan.rounds} rounds, each candidate in a new"
+        " process each; 'between' is the lowest and the highest median of a round",
         hang="  ",
     )
     for component in report.workloads:
-        close = not_told_apart([each for each in report.results if each.candidate.component_name == component])
+        close = not_told_apart(
+            [each for each in report.results if each.candidate.component_name == component]
+        )
         if close:
-            text = f"not told apart from the best of {component}, as their rounds overlap: {', '.join(close)}"
+            text = (
+                f"not told apart from the best of {component}, as their rounds overlap:"
+                f" {', '.join(close)}"
+            )
             output.line(text, hang="  ")
     for result in report.results:
         if result.reason:
@@ -248,16 +291,23 @@ def _print(report: BenchReport, output: Output) -> None:
     for entry in report.quarantined:
         where = f"{entry.ep_name} ({entry.backend}) {entry.ep_version}".rstrip()
         output.warning(
-            f"{entry.component_name}/{entry.variant_name} is in quarantine on {where}: it is not selected there; "
-            f"ortpkg quarantine clear lifts that"
+            f"{entry.component_name}/{entry.variant_name} is in quarantine on {where}: it is not"
+            " selected there; ortpkg quarantine clear lifts that"
         )
     if report.is_recorded:
-        output.note("recorded: ortpkg select --policy measured goes by it, ortpkg run by the fastest backend")
+        output.note(
+            "recorded: ortpkg select --policy measured goes by it, ortpkg run by the fastest"
+            " backend"
+        )
 
 
 def not_told_apart(results: Sequence[CandidateResult]) -> list[str]:
-    """Of results of one component, best first: those whose rounds' medians overlap with the best one's."""
-    measured = [each for each in results if each.times is not None and each.outcome.value == "measured"]
+    """Of results of one component, best first: those whose rounds' medians overlap with the best
+    one's.
+    """
+    measured = [
+        each for each in results if each.times is not None and each.outcome.value == "measured"
+    ]
     if not measured or measured[0].times is None:
         return []
     highest_s = measured[0].times.highest_s
@@ -271,7 +321,11 @@ def not_told_apart(results: Sequence[CandidateResult]) -> list[str]:
 def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
     candidate = result.candidate
     ep_device = candidate.ep_device
-    name = f"{candidate.component_name}/{candidate.variant_name}" if shows_component else candidate.variant_name
+    name = (
+        f"{candidate.component_name}/{candidate.variant_name}"
+        if shows_component
+        else candidate.variant_name
+    )
     place = short_ep_names(ep_device.ep_name)
     if ep_device.device is not None and ep_device.device.type.value != place:
         place += f" {ep_device.device.type.value}"
@@ -299,7 +353,10 @@ def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
 
 def _interval(lowest_s: float, highest_s: float) -> str:
     """Both ends, with the unit once where it is the same."""
-    (lowest, unit), (highest, other) = duration_text(lowest_s).split(), duration_text(highest_s).split()
+    (lowest, unit), (highest, other) = (
+        duration_text(lowest_s).split(),
+        duration_text(highest_s).split(),
+    )
     return f"{lowest}-{highest} {unit}" if unit == other else f"{lowest} {unit}-{highest} {other}"
 
 
@@ -314,6 +371,11 @@ def _write_svg(path: Path, report: BenchReport) -> None:
     from ortpkg.benchmarking.plot import bench_svg  # only where a picture is asked for
 
     plan = report.plan
-    subtitle = f"{plan.threads} threads for every backend, {plan.rounds} rounds, each candidate in a process of its own"
-    picture = bench_svg(report.results, title=f"{report.package_name}: time of one run", subtitle=subtitle)
+    subtitle = (
+        f"{plan.threads} threads for every backend, {plan.rounds} rounds, each candidate in a"
+        " process of its own"
+    )
+    picture = bench_svg(
+        report.results, title=f"{report.package_name}: time of one run", subtitle=subtitle
+    )
     write_picture(path, "--svg", picture)

@@ -12,7 +12,9 @@ from ortpkg.devices.json_form import ep_device_to_json
 
 
 def report_json(report: BenchReport) -> dict[str, Any]:
-    """Times in seconds, sizes in bytes; null where something is unknown, or a distance is infinite."""
+    """Times in seconds, sizes in bytes; null where something is unknown, or a distance is
+    infinite.
+    """
     plan = report.plan
     return {
         "package": report.package_name,
@@ -43,7 +45,9 @@ def _result_json(result: CandidateResult) -> dict[str, Any]:
         "peak_memory_nbytes": result.peak_memory_nbytes,
         "gpu_memory_nbytes": result.gpu_memory_nbytes,
         "is_accurate": None if found is None else found.is_within,
-        "max_abs_error": found.max_abs_error if found is not None and math.isfinite(found.max_abs_error) else None,
+        "max_abs_error": found.max_abs_error
+        if found is not None and math.isfinite(found.max_abs_error)
+        else None,
         "cosine": None if found is None else found.cosine,
         "compared_runs": result.compared,
     }

@@ -1,4 +1,6 @@
-"""``ortpkg cache``: contexts that sessions compiled at run time and kept (``ortpkg run --cache``)."""
+"""``ortpkg cache``: contexts that sessions compiled at run time and kept (``ortpkg run
+--cache``).
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
-from ortpkg.package.planned_files import PlannedFiles, Rehearsed
 from ortpkg.quantities import nbytes_text, parse_nbytes
 from ortpkg.selection.wishes import ep_named
+from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 
 if TYPE_CHECKING:
     from ortpkg.api.context_cache import CacheAnswer
-    from ortpkg.providers.ep_context_cache import CachedContext, CacheOutcome, EpContextCache
+    from ortpkg.ep_context.ep_context_cache import CachedContext, CacheOutcome, EpContextCache
 
 
 class Action(StrEnum):
@@ -44,13 +46,18 @@ class Action(StrEnum):
 def command(
     action: Annotated[
         Action,
-        typer.Argument(help="list shows it, why says what is not found and what differs, clear deletes."),
+        typer.Argument(
+            help="list shows it, why says what is not found and what differs, clear deletes."
+        ),
     ] = Action.LIST,
     target: Annotated[
         Path | None,
         typer.Argument(
             metavar="[PKG|MODEL]",
-            help="For why: a package (default: that of the current folder), or an ONNX file with --ep.",
+            help=(
+                "For why: a package (default: that of the current folder), or an ONNX file with"
+                " --ep."
+            ),
         ),
     ] = None,
     component: ComponentOption = None,
@@ -77,9 +84,13 @@ def command(
     if action is Action.WHY:
         what = chosen_package(target, output)
         if kind_of(what) is NamedKind.MODEL:
-            return _why(_answers(what, component, variant, ep, device, backend, trust=trust), output)
+            return _why(
+                _answers(what, component, variant, ep, device, backend, trust=trust), output
+            )
         with package_folder(what) as root:
-            return _why(_answers(root, component, variant, ep, device, backend, trust=trust), output)
+            return _why(
+                _answers(root, component, variant, ep, device, backend, trust=trust), output
+            )
     if target is not None:
         raise UsageError(f"cache {action} takes no package or model")
     if action is Action.CLEAR:
@@ -88,7 +99,7 @@ def command(
 
 
 def _list(ep: str | None, output: Output) -> int:
-    from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # numpy
+    from ortpkg.ep_context.ep_context_cache import EpContextCache, context_cache_directory  # numpy
 
     cache = EpContextCache(context_cache_directory())
     found = cache.damaged()
@@ -110,23 +121,35 @@ def _list(ep: str | None, output: Output) -> int:
         lost = [{"key": each.key, "nbytes": each.nbytes, "why": each.why} for each in damaged]
         left = [{"file": each.path.name, "nbytes": each.nbytes} for each in leftovers]
         directory = str(context_cache_directory())
-        output.json("cache", {"directory": directory, "entries": rows, "damaged": lost, "leftovers": left})
+        output.json(
+            "cache", {"directory": directory, "entries": rows, "damaged": lost, "leftovers": left}
+        )
         return ExitCode.DONE
     for each_damaged in damaged:
         output.line(
-            f"{each_damaged.key[:12]} is damaged, {nbytes_text(each_damaged.nbytes)}: {each_damaged.why}; "
-            f"ortpkg cache clear deletes it"
+            f"{each_damaged.key[:12]} is damaged, {nbytes_text(each_damaged.nbytes)}:"
+            f" {each_damaged.why}; ortpkg cache clear deletes it"
         )
     if leftovers:
         half = nbytes_text(sum(each.nbytes for each in leftovers))
-        output.line(f"{_files(len(leftovers))} half written, {half}; ortpkg cache clear deletes them")
+        output.line(
+            f"{_files(len(leftovers))} half written, {half}; ortpkg cache clear deletes them"
+        )
     if not entries:
         if not damaged and not leftovers:
             output.line(f"the cache in {context_cache_directory()} is empty")
         return ExitCode.DONE
-    columns = [Column("key"), Column("execution provider", short=short_ep_names), Column("device", drops=5)]
+    columns = [
+        Column("key"),
+        Column("execution provider", short=short_ep_names),
+        Column("device", drops=5),
+    ]
     columns += [Column("SDK version", drops=2), Column("architecture", drops=1), Column("model")]
-    columns += [Column("partition", drops=3), Column("used", drops=4), Column("size", is_numeric=True)]
+    columns += [
+        Column("partition", drops=3),
+        Column("used", drops=4),
+        Column("size", is_numeric=True),
+    ]
     output.table(
         columns,
         [
@@ -146,13 +169,18 @@ def _list(ep: str | None, output: Output) -> int:
     )
     total = sum(each.nbytes for each in entries)
     plural = "" if len(entries) == 1 else "s"
-    output.note(f"{len(entries)} context{plural}, {nbytes_text(total)}, in {context_cache_directory()}")
+    output.note(
+        f"{len(entries)} context{plural}, {nbytes_text(total)}, in {context_cache_directory()}"
+    )
     return ExitCode.DONE
 
 
 def _clear(ep: str | None, keep: str | None, output: Output, *, dry_run: bool) -> int:
-    from ortpkg.providers.cache_clearing import clearing_of  # numpy
-    from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # as above
+    from ortpkg.ep_context.cache_clearing import clearing_of  # numpy
+    from ortpkg.ep_context.ep_context_cache import (  # as above
+        EpContextCache,
+        context_cache_directory,
+    )
 
     if keep is not None and ep is not None:
         raise UsageError("--keep counts all contexts: it goes without --ep")
@@ -214,10 +242,14 @@ def _answers(
             raise UsageError("a model file needs --ep: which execution provider is it about?")
         return [explain_model(target, ep, device)]
     package = ModelPackage(target, trust=trust)
-    names = [component] if component is not None else [each.name for each in package.component_models]
+    names = (
+        [component] if component is not None else [each.name for each in package.component_models]
+    )
     wishes: dict[str, Any] = {"variant": variant, "ep": ep, "device": device, "backend": backend}
     return [
-        explain_variant(package.best_variant(name, **wishes), package.info, backend=backend, trust=trust)
+        explain_variant(
+            package.best_variant(name, **wishes), package.info, backend=backend, trust=trust
+        )
         for name in names
     ]
 
@@ -240,7 +272,9 @@ def _why(answers: list[CacheAnswer], output: Output) -> int:
         if answer.outcomes is None:
             output.line(f"{place}: this execution provider compiles nothing, so nothing is cached")
         elif not answer.outcomes:
-            output.line(f"{place}: nothing to compile: it takes no nodes, or the model is compiled already")
+            output.line(
+                f"{place}: nothing to compile: it takes no nodes, or the model is compiled already"
+            )
         for each in answer.outcomes or ():
             output.line(f"{place}: partition {each.partition}: {_said(each)}")
     return ExitCode.DONE
@@ -262,9 +296,11 @@ def _outcome_json(outcome: CacheOutcome) -> dict[str, Any]:
         "partition": outcome.partition,
         "is_hit": outcome.is_hit,
         "damage": outcome.damage or None,
-        "differs": None
-        if mismatch is None
-        else {"field": mismatch.field, "recorded": mismatch.recorded, "needed": mismatch.needed},
+        "differs": (
+            None
+            if mismatch is None
+            else {"field": mismatch.field, "recorded": mismatch.recorded, "needed": mismatch.needed}
+        ),
         "descriptor": outcome.descriptor.to_json(),
     }
 

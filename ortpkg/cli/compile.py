@@ -31,12 +31,22 @@ if TYPE_CHECKING:
 
 
 EpOption = Annotated[
-    str, typer.Option("--ep", metavar="EP", help="The execution provider that compiles.", autocompletion=complete_ep)
+    str,
+    typer.Option(
+        "--ep",
+        metavar="EP",
+        help="The execution provider that compiles.",
+        autocompletion=complete_ep,
+    ),
 ]
 ComponentOption = Annotated[
     str | None,
     typer.Option(
-        "--component", "-c", metavar="NAME", help="Only this component model.", autocompletion=complete_component
+        "--component",
+        "-c",
+        metavar="NAME",
+        help="Only this component model.",
+        autocompletion=complete_component,
     ),
 ]
 VariantsOption = Annotated[
@@ -49,11 +59,17 @@ VariantsOption = Annotated[
     ),
 ]
 NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP.")
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP."),
 ]
-EmbedOption = Annotated[bool, typer.Option("--embed", help="Put contexts into the models, not beside them.")]
+EmbedOption = Annotated[
+    bool, typer.Option("--embed", help="Put contexts into the models, not beside them.")
+]
 ShareWeightsOption = Annotated[
-    bool, typer.Option("--share-weights", help="Compile all into one folder with one binary, equal weights once.")
+    bool,
+    typer.Option(
+        "--share-weights", help="Compile all into one folder with one binary, equal weights once."
+    ),
 ]
 
 
@@ -73,11 +89,12 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Compile plain variants for an execution provider of this machine, and add what comes out as variants.
+    """Compile plain variants for an execution provider of this machine, and add what comes out as
+    variants.
 
-    Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the package as it was.
-    Ctrl-C that comes when the variants are in the package already changes nothing any more. --dry-run compiles, too:
-    only that tells what would be added.
+    Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the
+    package as it was. Ctrl-C that comes when the variants are in the package already changes
+    nothing any more. --dry-run compiles, too: only that tells what would be added.
     """
     from ortpkg.api.compiling import compile_package  # numpy and onnx
     from ortpkg.authoring.compile_variants import CompileWishes
@@ -107,7 +124,10 @@ def command(
         )
     duration_s = time.perf_counter() - start
     if as_json:
-        output.json("compile", {"variants": [_variant_json(each) for each in made], "duration_s": duration_s})
+        output.json(
+            "compile",
+            {"variants": [_variant_json(each) for each in made], "duration_s": duration_s},
+        )
     else:
         for each in made:
             output.line(_variant_line(each))
@@ -138,6 +158,6 @@ def _variant_line(made: CompiledVariant) -> str:
     left = f", {compiled.other_nodes} nodes left to other EPs" if compiled.other_nodes else ""
     plural = "" if compiled.partitions == 1 else "s"
     return (
-        f"{made.component}/{made.name}: {compiled.partitions} compiled partition{plural}{left}, from {made.source}, "
-        f"in {made.folder}"
+        f"{made.component}/{made.name}: {compiled.partitions} compiled partition{plural}{left},"
+        f" from {made.source}, in {made.folder}"
     )

@@ -1,4 +1,6 @@
-"""``ortpkg compile-models``: context models of ONNX files that share one binary, as ep_weight_sharing_ctx_gen makes."""
+"""``ortpkg compile-models``: context models of ONNX files that share one binary, as
+ep_weight_sharing_ctx_gen makes.
+"""
 
 from __future__ import annotations
 
@@ -42,22 +44,32 @@ _OWN_ENTRIES: dict[str, str | None] = {
 
 
 def command(
-    models: Annotated[str, typer.Argument(metavar="A.onnx,B.onnx", help="ONNX files, separated by commas.")],
+    models: Annotated[
+        str, typer.Argument(metavar="A.onnx,B.onnx", help="ONNX files, separated by commas.")
+    ],
     ep: Annotated[
         str,
-        typer.Option("-e", "--ep", metavar="EP", help="The execution provider.", autocompletion=complete_ep),
+        typer.Option(
+            "-e", "--ep", metavar="EP", help="The execution provider.", autocompletion=complete_ep
+        ),
     ],
     provider_options: Annotated[
-        str, typer.Option("-i", metavar='"KEY|VALUE ..."', help="Options of the EP, separated by spaces.")
+        str,
+        typer.Option(
+            "-i", metavar='"KEY|VALUE ..."', help="Options of the EP, separated by spaces."
+        ),
     ] = "",
     config_entries: Annotated[
         list[str] | None,
         typer.Option(
-            "-C", metavar='"KEY|VALUE ..."', help="Config entries of the sessions, separated by spaces. Repeatable."
+            "-C",
+            metavar='"KEY|VALUE ..."',
+            help="Config entries of the sessions, separated by spaces. Repeatable.",
         ),
     ] = None,
     output_folder: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: the folder of the models.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Default: the folder of the models."),
     ] = None,
     device: CompileDeviceOption = None,
     backend: CompileBackendOption = None,
@@ -65,16 +77,20 @@ def command(
     timeout: CompileTimeoutOption = 3600.0,
     trust: Annotated[
         bool,
-        typer.Option("--trust", help="Take models with native contexts of others; what comes out needs --trust too."),
+        typer.Option(
+            "--trust",
+            help="Take models with native contexts of others; what comes out needs --trust too.",
+        ),
     ] = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Compile ONNX files as one session group: N context models and one binary, equal weights stored once.
+    """Compile ONNX files as one session group: N context models and one binary, equal weights
+    stored once.
 
-    Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the folder as it was.
-    --dry-run compiles, too: only that tells which files there would be.
+    Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the
+    folder as it was. --dry-run compiles, too: only that tells which files there would be.
     """
     from ortpkg.api.compiling import compile_model_files  # numpy and onnx
     from ortpkg.session.compile_models import CompileJob, CompileRequest
@@ -84,7 +100,10 @@ def command(
     folder = _folder(sources, output_folder)
     request = CompileRequest(
         jobs=tuple(
-            CompileJob(model=os.path.abspath(each), output=os.path.abspath(folder / f"{each.stem}_ctx.onnx"))  # noqa: PTH100
+            CompileJob(
+                model=os.path.abspath(each),
+                output=os.path.abspath(folder / f"{each.stem}_ctx.onnx"),
+            )  # noqa: PTH100
             for each in sources
         ),
         ep=ep,
@@ -128,12 +147,16 @@ def _pairs(flag: str, texts: list[str]) -> dict[str, str]:
 
 
 def _entries(texts: list[str], output: Output) -> dict[str, str]:
-    """What the command says itself is passed over, with a warning, as ep_weight_sharing_ctx_gen does."""
+    """What the command says itself is passed over, with a warning, as ep_weight_sharing_ctx_gen
+    does.
+    """
     entries = _pairs("-C", texts)
     for key, own in _OWN_ENTRIES.items():
         value = entries.pop(key, own)
         if value != own:
-            output.warning(f"-C {quoted(f'{key}|{value}')} is passed over: compile-models says that itself")
+            output.warning(
+                f"-C {quoted(f'{key}|{value}')} is passed over: compile-models says that itself"
+            )
     return entries
 
 
@@ -147,5 +170,8 @@ def _folder(sources: list[Path], wanted: Path | None) -> Path:
         return wanted
     folders = {each.parent.resolve() for each in sources}
     if len(folders) > 1:
-        raise UsageError("the models lie in different folders, and share one binary: say where it goes, with -o DIR")
+        raise UsageError(
+            "the models lie in different folders, and share one binary: say where it goes, with"
+            " -o DIR"
+        )
     return sources[0].parent

@@ -1,7 +1,8 @@
-"""What the shell offers behind options: names out of the package on the command line, and lists of words.
+"""What the shell offers behind options: names out of the package on the command line, and lists of
+words.
 
-Each completion is asked for while somebody types: it opens no more than the package's documents, probes nothing, and
-never raises; where it knows nothing it offers nothing.
+Each completion is asked for while somebody types: it opens no more than the package's documents,
+probes nothing, and never raises; where it knows nothing it offers nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ _PACKAGE_PARAMETERS = ("package", "model", "target")
 def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:
     def complete(ctx: Any, incomplete: str) -> list[str]:
         try:
-            return [word for word in dict.fromkeys(words(ctx)) if word.startswith(incomplete) and word.isprintable()]
+            return [
+                word
+                for word in dict.fromkeys(words(ctx))
+                if word.startswith(incomplete) and word.isprintable()
+            ]
         except Exception:  # noqa: BLE001  # a traceback between the words that somebody types helps nobody
             return []
 
@@ -30,11 +35,13 @@ def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:
 
 
 def _package(ctx: Any) -> PackageInfo:
-    from ortpkg.package.enclosing_package import enclosing_package
-    from ortpkg.package.reader import open_package  # opened only where a name out of it is asked for
+    from ortpkg.package.formats.enclosing_package import enclosing_package
+    from ortpkg.package.reader import (
+        open_package,  # opened only where a name out of it is asked for
+    )
 
-    # Some commands take several. An option that still lacks its value ends the parsing of the words, and the package is
-    # left among the rest of them.
+    # Some commands take several. An option that still lacks its value ends the parsing of the
+    # words, and the package is left among the rest of them.
     single = [ctx.params[name] for name in _PACKAGE_PARAMETERS if ctx.params.get(name)]
     named = next(iter([*single, *(ctx.params.get("packages") or ()), *ctx.args]), None)
     root = enclosing_package(Path.cwd()) if named is None else Path(named)

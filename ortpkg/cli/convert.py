@@ -31,18 +31,25 @@ def command(
         typer.Option(
             "--to",
             metavar="F",
-            help="universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28 on).",
+            help=(
+                "universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28"
+                " on)."
+            ),
             autocompletion=complete_format,
         ),
     ],
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Leave out what the new format cannot mean.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Leave out what the new format cannot mean.")
+    ] = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Write a package in another generation of the format; every file is re-hashed first, and nothing is lost."""
+    """Write a package in another generation of the format; every file is re-hashed first, and
+    nothing is lost.
+    """
     output = Output(is_json=as_json)
     target = chosen_output(output_path, in_place=in_place)
     with copy_progress() as progress:

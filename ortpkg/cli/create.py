@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.api.archive import pack
+from ortpkg.api.packing import pack
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.opening import PACKED_SUFFIXES, NamedKind, kind_of
@@ -28,33 +28,51 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import Progress, copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError, quoted
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.staging import check_is_free, is_replaceable
+from ortpkg.package.changes.staging import check_is_free, is_replaceable
+from ortpkg.storage.file_operations import FileOperations
 
 _Models = list[Path] | None
 NewPackageArgument = Annotated[
     Path,
-    typer.Argument(metavar="PKG", help="What to make: name.ortpackage, or name.ortpkg for a file.", readable=False),
+    typer.Argument(
+        metavar="PKG",
+        help="What to make: name.ortpackage, or name.ortpkg for a file.",
+        readable=False,
+    ),
 ]
 
 
 def command(
     package: NewPackageArgument,
-    cpu: Annotated[_Models, typer.Option("--cpu", metavar="MODEL", help="A variant for the CPU. Repeatable.")] = None,
-    gpu: Annotated[_Models, typer.Option("--gpu", metavar="MODEL", help="A variant for any GPU. Repeatable.")] = None,
-    npu: Annotated[_Models, typer.Option("--npu", metavar="MODEL", help="A variant for any NPU. Repeatable.")] = None,
+    cpu: Annotated[
+        _Models, typer.Option("--cpu", metavar="MODEL", help="A variant for the CPU. Repeatable.")
+    ] = None,
+    gpu: Annotated[
+        _Models, typer.Option("--gpu", metavar="MODEL", help="A variant for any GPU. Repeatable.")
+    ] = None,
+    npu: Annotated[
+        _Models, typer.Option("--npu", metavar="MODEL", help="A variant for any NPU. Repeatable.")
+    ] = None,
     variants: Annotated[
         list[str] | None,
         typer.Option(
             "--variant",
             metavar="EP[:DEVICE]=MODEL",
-            help="A variant for an execution provider, such as openvino:npu=model.onnx. Repeatable.",
+            help=(
+                "A variant for an execution provider, such as openvino:npu=model.onnx. Repeatable."
+            ),
         ),
     ] = None,
-    component: Annotated[str, typer.Option("--component", "-c", metavar="NAME", help="The component model.")] = "model",
+    component: Annotated[
+        str, typer.Option("--component", "-c", metavar="NAME", help="The component model.")
+    ] = "model",
     name: NameOption = None,
-    version: Annotated[str | None, typer.Option("--model-version", metavar="V", help="The package's version.")] = None,
-    description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the model does.")] = None,
+    version: Annotated[
+        str | None, typer.Option("--model-version", metavar="V", help="The package's version.")
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the model does.")
+    ] = None,
     form: FormatOption = "universal",
     force: ForceOption = False,
     overwrite: OverwriteOption = False,
@@ -63,7 +81,8 @@ def command(
 ) -> int:
     """Make a whole package from model files, one variant each, named after the files.
 
-    Where PKG ends in .ortpkg, a packed package is made. ortpkg create MODEL.onnx makes MODEL.ortpackage, right here.
+    Where PKG ends in .ortpkg, a packed package is made. ortpkg create MODEL.onnx makes
+    MODEL.ortpackage, right here.
     """
     output = Output(is_json=as_json)
     models = [NewVariant.for_cpu(path) for path in cpu or ()]
@@ -74,7 +93,10 @@ def command(
         models = [NewVariant(model=package)]
         package = Path(f"{package.stem}.ortpackage")
     how = operations_for(dry_run)
-    with copy_progress() as progress, _place_of(package, progress, how, overwrite=overwrite) as (root, operations):
+    with (
+        copy_progress() as progress,
+        _place_of(package, progress, how, overwrite=overwrite) as (root, operations),
+    ):
         info = create(
             root,
             models,
@@ -91,7 +113,9 @@ def command(
         )
         content = package_json(info) if as_json else {}
     if as_json:
-        output.json("package", {**content, "root": str(package) if root != package else content["root"]})
+        output.json(
+            "package", {**content, "root": str(package) if root != package else content["root"]}
+        )
     else:
         made = ", ".join(variant.name for variant in info.components[0].variants)
         output.note(f"made {package} with component model {component}: {made}")
@@ -102,7 +126,9 @@ def command(
 def _place_of(
     package: Path, progress: Progress | None, operations: FileOperations | None, *, overwrite: bool
 ) -> Iterator[tuple[Path, FileOperations | None]]:
-    """Where the package is made and how: at its place, or in a temporary folder, from where it is packed."""
+    """Where the package is made and how: at its place, or in a temporary folder, from where it is
+    packed.
+    """
     if package.suffix != PACKED_SUFFIXES[0]:
         yield package, operations
         return
@@ -120,5 +146,8 @@ def parse_variant(text: str) -> NewVariant:
     target, separator, model = text.partition("=")
     ep, _, device = target.partition(":")
     if not separator or not ep or not model:
-        raise UsageError(f"--variant {quoted(text)}: write EP=MODEL or EP:DEVICE=MODEL, as in openvino:npu=model.onnx")
+        raise UsageError(
+            f"--variant {quoted(text)}: write EP=MODEL or EP:DEVICE=MODEL, as in"
+            " openvino:npu=model.onnx"
+        )
     return NewVariant(model=Path(model), ep=ep, device=device or None)

@@ -1,4 +1,6 @@
-"""The package that a command is about where its words name none: the one that the current folder lies in."""
+"""The package that a command is about where its words name none: the one that the current folder
+lies in.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from pathlib import Path
 
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import UsageError, quoted
-from ortpkg.package.enclosing_package import enclosing_package
-from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.formats.enclosing_package import enclosing_package
+from ortpkg.package.formats.metadata_format import MANIFEST
 
 
 def chosen_package(named: Path | None, output: Output) -> Path:
@@ -22,7 +24,8 @@ def chosen_package(named: Path | None, output: Output) -> Path:
     if found is None:
         where = "the current folder" if folder is None else quoted(folder)
         raise UsageError(
-            f"name a package: {where} is none and lies in none (a package is a folder with a {MANIFEST} of its own)"
+            f"name a package: {where} is none and lies in none (a package is a folder with a"
+            f" {MANIFEST} of its own)"
         )
     output.note(f"package: {found}")
     return found

@@ -15,9 +15,11 @@ from ortpkg.selection.decision_log import DecisionLog
 
 @contextmanager
 def open_decision_log(target: str | None, *, is_json: bool = False) -> Iterator[DecisionLog | None]:
-    """What writes records to ``target``: a file, at its end, or standard output for "-"; None for no target.
+    """What writes records to ``target``: a file, at its end, or standard output for "-"; None for
+    no target.
 
-    Raises UsageError for a file that cannot be written, and where standard output holds another JSON already.
+    Raises UsageError for a file that cannot be written, and where standard output holds another
+    JSON already.
     """
     if target is None:
         yield None
@@ -35,6 +37,8 @@ def open_decision_log(target: str | None, *, is_json: bool = False) -> Iterator[
 
 def _writer(file: IO[str]) -> DecisionLog:
     def write(record: dict[str, Any]) -> None:
-        file.write(json.dumps(record) + "\n")  # in ASCII, so that no text of a package can steer a terminal
+        file.write(
+            json.dumps(record) + "\n"
+        )  # in ASCII, so that no text of a package can steer a terminal
 
     return write

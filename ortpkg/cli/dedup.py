@@ -22,8 +22,12 @@ def command(
         typer.Option(
             "--layout",
             metavar="L",
-            help="common-directory; shared-weights: what is shared lies in shared_weights/<SHA-256>/model.data; or "
-            "shared-assets: in shared_assets/sha256-<hex>/ (component format; for onnxruntime 1.28 on).",
+            help=(
+                "common-directory; shared-weights: what is shared lies in"
+                " shared_weights/<SHA-256>/model.data; or "
+                "shared-assets: in shared_assets/sha256-<hex>/ (component format; for onnxruntime"
+                " 1.28 on)."
+            ),
         ),
     ] = "common-directory",
     externalize: Annotated[
@@ -31,16 +35,21 @@ def command(
         typer.Option(
             "--externalize",
             metavar="SIZE",
-            help="Share weights of this size and more in the ONNX files themselves, too: 64kB (at least 1KiB).",
+            help=(
+                "Share weights of this size and more in the ONNX files themselves, too: 64kB (at"
+                " least 1KiB)."
+            ),
             parser=nbytes_argument,
         ),
     ] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Store weights that several variants of a component have once, whatever they are called or how they are packed.
+    """Store weights that several variants of a component have once, whatever they are called or how
+    they are packed.
 
-    Variants that share come to lie in one folder, beside the data, and each still loads by its path alone.
+    Variants that share come to lie in one folder, beside the data, and each still loads by its path
+    alone.
     """
     output = Output(is_json=as_json)
     with copy_progress() as progress:
@@ -73,7 +82,9 @@ def _print_report(report: DedupReport, output: Output, *, looks_inside: bool) ->
         output.warning(f"{each.component}/{each.variant} shares nothing: {each.reason}")
     saved = f"{report.saved_nbytes} bytes ({nbytes_text(report.saved_nbytes)})"
     if not report.moved:
-        hint = "" if looks_inside else " (weights inside the ONNX files count with --externalize SIZE)"
+        hint = (
+            "" if looks_inside else " (weights inside the ONNX files count with --externalize SIZE)"
+        )
         output.note(f"nothing to save; nothing was changed{hint}")
     else:
         output.note(f"saved {saved}")
@@ -95,6 +106,7 @@ def _report_json(report: DedupReport) -> dict[str, Any]:
         "removed": [{"file": file, "nbytes": nbytes} for file, nbytes in report.removed.items()],
         "added": [{"file": file, "nbytes": nbytes} for file, nbytes in report.added.items()],
         "left_out": [
-            {"component": each.component, "variant": each.variant, "reason": each.reason} for each in report.left_out
+            {"component": each.component, "variant": each.variant, "reason": each.reason}
+            for each in report.left_out
         ],
     }

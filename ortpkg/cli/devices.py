@@ -1,4 +1,6 @@
-"""``ortpkg devices``: what this machine has, what execution providers offer on it, and who says so."""
+"""``ortpkg devices``: what this machine has, what execution providers offer on it, and who says
+so.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,28 @@ _UNKNOWN = "unknown"
 
 def command(
     ep: Annotated[
-        list[str] | None, typer.Option("--ep", metavar="EP", help="Ask this plug-in, too; may be repeated.")
+        list[str] | None,
+        typer.Option("--ep", metavar="EP", help="Ask this plug-in, too; may be repeated."),
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option("--profile", metavar="NAME|FILE", help="Show a machine profile instead of this machine."),
+        typer.Option(
+            "--profile", metavar="NAME|FILE", help="Show a machine profile instead of this machine."
+        ),
     ] = None,
     export: Annotated[
-        str | None, typer.Option("--export", metavar="FILE", help="Write a machine profile; - is standard output.")
+        str | None,
+        typer.Option(
+            "--export", metavar="FILE", help="Write a machine profile; - is standard output."
+        ),
     ] = None,
     overwrite: OverwriteFileOption = False,
-    list_profiles: Annotated[bool, typer.Option("--list-profiles", help="Name the built-in machine profiles.")] = False,
-    facts: Annotated[bool, typer.Option("--facts", help="Every fact of every device, and who says so.")] = False,
+    list_profiles: Annotated[
+        bool, typer.Option("--list-profiles", help="Name the built-in machine profiles.")
+    ] = False,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="Every fact of every device, and who says so.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show the machine's devices, and the execution providers that can use them."""
@@ -41,10 +53,16 @@ def command(
     if list_profiles:
         return _print_profiles(output)
     if profile is not None and ep:
-        raise UsageError("--ep asks this machine; a profile says itself what its execution providers offer")
+        raise UsageError(
+            "--ep asks this machine; a profile says itself what its execution providers offer"
+        )
     if export not in (None, "-"):
         verify_output(Path(export), "--export", OutputKind.PROFILE, overwrite=overwrite)
-    shown = profile_of_this_machine(_profile_name(export), eps=ep or ()) if profile is None else read_profile(profile)
+    shown = (
+        profile_of_this_machine(_profile_name(export), eps=ep or ())
+        if profile is None
+        else read_profile(profile)
+    )
     if export is not None:
         return _export(shown, export, output)
     if as_json:
@@ -63,7 +81,10 @@ def _export(profile: MachineProfile, target: str, output: Output) -> int:
         output.document(profile_to_json(profile))
         return ExitCode.DONE
     write_profile(profile, Path(target))
-    output.note(f"wrote {target}: look through it before you give it away; ortpkg select PKG --profile {target}")
+    output.note(
+        f"wrote {target}: look through it before you give it away; ortpkg select PKG --profile"
+        f" {target}"
+    )
     return ExitCode.DONE
 
 
@@ -71,12 +92,14 @@ def _print_profiles(output: Output) -> int:
     profiles = [read_profile(name) for name in BUILT_IN_PROFILES]
     if output.is_json:
         entries = [
-            {"name": each.name, "description": each.description, "constructed": each.constructed} for each in profiles
+            {"name": each.name, "description": each.description, "constructed": each.constructed}
+            for each in profiles
         ]
         output.json("machine_profiles", {"profiles": entries})
         return ExitCode.DONE
     output.table(
-        [Column("profile"), Column("description", wraps=24)], [(each.name, each.description) for each in profiles]
+        [Column("profile"), Column("description", wraps=24)],
+        [(each.name, each.description) for each in profiles],
     )
     return ExitCode.DONE
 
@@ -142,7 +165,9 @@ def _hardware_row(device: HardwareDevice) -> tuple[str, ...]:
     kind = device.type.value
     if device.is_discrete is not None:
         kind += " (discrete)" if device.is_discrete else " (integrated)"
-    driver = " ".join(device.metadata[key] for key in ("driver", "driver_version") if key in device.metadata)
+    driver = " ".join(
+        device.metadata[key] for key in ("driver", "driver_version") if key in device.metadata
+    )
     return (
         kind,
         device.name or _UNKNOWN,
@@ -163,11 +188,16 @@ def _fact_rows(device: HardwareDevice) -> list[tuple[str, str, str]]:
         "device_id": f"0x{device.device_id:04x}" if device.device_id else "",
         "is_discrete": "" if device.is_discrete is None else ("no", "yes")[device.is_discrete],
         "memory_nbytes": "" if device.memory_nbytes is None else str(device.memory_nbytes),
-        "free_memory_nbytes": "" if device.free_memory_nbytes is None else str(device.free_memory_nbytes),
+        "free_memory_nbytes": (
+            "" if device.free_memory_nbytes is None else str(device.free_memory_nbytes)
+        ),
         "architecture": device.architecture or "",
         **{f"metadata.{key}": device.metadata[key] for key in sorted(device.metadata)},
     }
-    return [(fact, value or _UNKNOWN, device.source_of(fact) if value else "") for fact, value in values.items()]
+    return [
+        (fact, value or _UNKNOWN, device.source_of(fact) if value else "")
+        for fact, value in values.items()
+    ]
 
 
 def _ep_device_row(ep_device: EpDevice) -> tuple[str, ...]:

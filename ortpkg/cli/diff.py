@@ -23,15 +23,21 @@ _MOST_SHOWN_WEIGHTS = 20
 
 def command(
     old: Annotated[
-        Path, typer.Argument(metavar="OLD", help="A package, a packed one or an ONNX file.", readable=False)
+        Path,
+        typer.Argument(
+            metavar="OLD", help="A package, a packed one or an ONNX file.", readable=False
+        ),
     ],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="What to compare it with.", readable=False)],
+    new: Annotated[
+        Path, typer.Argument(metavar="NEW", help="What to compare it with.", readable=False)
+    ],
     as_json: JsonOption = False,
 ) -> int:
-    """Show what two packages differ in: component models, variants, what they need, operators, weights, bytes.
+    """Show what two packages differ in: component models, variants, what they need, operators,
+    weights, bytes.
 
-    The format, where files lie and how weights are packed make no difference. The exit code is 0 where nothing differs,
-    1 where something does.
+    The format, where files lie and how weights are packed make no difference. The exit code is 0
+    where nothing differs, 1 where something does.
     """
     output = Output(is_json=as_json)
     with copy_progress() as progress:
@@ -95,7 +101,9 @@ def _weight_line(change: WeightChange) -> str:
         return f"{'+' if change.old is None else '-'} {change.name} {_weight_text(present)}"
     old, new = _weight_text(change.old), _weight_text(change.new)
     types = old if old == new else f"{old} → {new}"
-    largest = "" if change.largest_difference is None else f", max |Δ| {change.largest_difference:.6g}"
+    largest = (
+        "" if change.largest_difference is None else f", max |Δ| {change.largest_difference:.6g}"
+    )
     return f"~ {change.name} {types}{largest}"
 
 
@@ -127,11 +135,17 @@ def _sizes_text(old_nbytes: int, new_nbytes: int) -> str:
 def _diff_json(found: PackageDiff) -> dict[str, Any]:
     content = {"equal": found.is_equal, **asdict(found)}
     for key in ("variants_removed", "variants_added"):
-        content[key] = [{"component": component, "variant": variant} for component, variant in content[key]]
+        content[key] = [
+            {"component": component, "variant": variant} for component, variant in content[key]
+        ]
     for holder in (content, *content["variants_changed"]):
-        holder["files"] = [{"file": name, "old": old, "new": new} for name, (old, new) in holder["files"].items()]
+        holder["files"] = [
+            {"file": name, "old": old, "new": new} for name, (old, new) in holder["files"].items()
+        ]
     for variant in content["variants_changed"]:
         if variant["model"] is not None:
             pairs = variant["model"]["operators"].items()
-            variant["model"]["operators"] = [{"operator": name, "old": old, "new": new} for name, (old, new) in pairs]
+            variant["model"]["operators"] = [
+                {"operator": name, "old": old, "new": new} for name, (old, new) in pairs
+            ]
     return content

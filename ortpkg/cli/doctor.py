@@ -6,10 +6,16 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.api.doctor import DoctorReport, doctor, report_lines, report_to_json, report_to_markdown
-from ortpkg.api.doctor_checks import Gravity
 from ortpkg.cli.parameters import JsonOption, StrictOption
 from ortpkg.cli.rendering import Output, plain
+from ortpkg.doctor.diagnosis import (
+    DoctorReport,
+    doctor,
+    report_lines,
+    report_to_json,
+    report_to_markdown,
+)
+from ortpkg.doctor.doctor_checks import Gravity
 from ortpkg.errors import ExitCode, UsageError
 
 _STYLES = {Gravity.ERROR: "bold red", Gravity.WARNING: "yellow", Gravity.INFO: ""}
@@ -17,12 +23,16 @@ _STYLES = {Gravity.ERROR: "bold red", Gravity.WARNING: "yellow", Gravity.INFO: "
 
 def command(
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="One block to paste into a bug report; it names no user and no host.")
+        bool,
+        typer.Option(
+            "--markdown", help="One block to paste into a bug report; it names no user and no host."
+        ),
     ] = False,
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Look for what keeps models from running well here: drivers, libraries, permissions, environments.
+    """Look for what keeps models from running well here: drivers, libraries, permissions,
+    environments.
 
     Exit code 1 where something that is installed or plugged in cannot be used.
     """
@@ -44,5 +54,9 @@ def _print_report(report: DoctorReport, output: Output) -> None:
     styles = {f"  {gravity.value} [": style for gravity, style in _STYLES.items()}
     for line in report_lines(report):
         is_title = not line.startswith(" ")
-        style = "bold" if is_title else next((s for start, s in styles.items() if line.startswith(start)), "")
+        style = (
+            "bold"
+            if is_title
+            else next((s for start, s in styles.items() if line.startswith(start)), "")
+        )
         output.line(plain(line), style=style, hang=" " * (len(line) - len(line.lstrip()) + 2))

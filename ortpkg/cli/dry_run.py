@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from ortpkg.cli.rendering import Output, nbytes_text
 
 if TYPE_CHECKING:
-    from ortpkg.package.file_operations import FileOperations
-    from ortpkg.package.planned_files import PlannedFiles
+    from ortpkg.storage.file_operations import FileOperations
+    from ortpkg.storage.planned_files import PlannedFiles
 
 
 def operations_for(dry_run: bool) -> FileOperations | None:
     """How a command changes the disk: None as always; for a dry run, not at all."""
     if not dry_run:
         return None
-    from ortpkg.package.rehearsal import Rehearsal  # only for a dry run
+    from ortpkg.storage.rehearsal import Rehearsal  # only for a dry run
 
     return Rehearsal()
 
@@ -33,7 +33,10 @@ def print_planned(files: PlannedFiles, output: Output) -> None:
         output.json("dry-run", content)
         return
     for file, nbytes in files.adds.items():
-        output.line(f"would add {file}{'' if nbytes is None else f' ({nbytes_text(nbytes)})'}", style="green")
+        output.line(
+            f"would add {file}{'' if nbytes is None else f' ({nbytes_text(nbytes)})'}",
+            style="green",
+        )
     for file in files.changes:
         output.line(f"would change {file}", style="yellow")
     for file in files.removes:

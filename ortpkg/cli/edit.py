@@ -1,4 +1,6 @@
-"""``ortpkg edit``: what a package says of itself, the order of its variants, a variant's options or model."""
+"""``ortpkg edit``: what a package says of itself, the order of its variants, a variant's options or
+model.
+"""
 
 from __future__ import annotations
 
@@ -29,48 +31,73 @@ _Text = str | None
 
 def command(
     package: PackageArgument,
-    name: Annotated[_Text, typer.Option("--name", metavar="NAME", help="The package's name.")] = None,
-    version: Annotated[_Text, typer.Option("--model-version", metavar="V", help="The package's version.")] = None,
-    description: Annotated[_Text, typer.Option("--description", metavar="TEXT", help="What the model does.")] = None,
+    name: Annotated[
+        _Text, typer.Option("--name", metavar="NAME", help="The package's name.")
+    ] = None,
+    version: Annotated[
+        _Text, typer.Option("--model-version", metavar="V", help="The package's version.")
+    ] = None,
+    description: Annotated[
+        _Text, typer.Option("--description", metavar="TEXT", help="What the model does.")
+    ] = None,
     license_text: Annotated[
-        _Text, typer.Option("--license", metavar="L", help="Its licence, such as Apache-2.0 (an SPDX expression).")
+        _Text,
+        typer.Option(
+            "--license", metavar="L", help="Its licence, such as Apache-2.0 (an SPDX expression)."
+        ),
     ] = None,
     component: ComponentOption = None,
     order: Annotated[
         list[str] | None,
         typer.Option(
-            "--order", metavar="NAME[,NAME]", help="Variants that come first.", autocompletion=complete_variant
+            "--order",
+            metavar="NAME[,NAME]",
+            help="Variants that come first.",
+            autocompletion=complete_variant,
         ),
     ] = None,
     variant: Annotated[
         _Text,
         typer.Option(
-            "--variant", metavar="NAME", help="What options and --model are of.", autocompletion=complete_variant
+            "--variant",
+            metavar="NAME",
+            help="What options and --model are of.",
+            autocompletion=complete_variant,
         ),
     ] = None,
     variant_version: Annotated[
-        _Text, typer.Option("--variant-version", metavar="V", help="The --variant's own; default: the package's.")
+        _Text,
+        typer.Option(
+            "--variant-version", metavar="V", help="The --variant's own; default: the package's."
+        ),
     ] = None,
     session_options: Annotated[
-        list[str] | None, typer.Option("--session-option", metavar="KEY=VALUE", help="Set one. Repeatable.")
+        list[str] | None,
+        typer.Option("--session-option", metavar="KEY=VALUE", help="Set one. Repeatable."),
     ] = None,
     provider_options: ProviderOptionsOption = None,
     removed_options: Annotated[
-        list[str] | None, typer.Option("--remove-option", metavar="KEY", help="Take one out. Repeatable.")
+        list[str] | None,
+        typer.Option("--remove-option", metavar="KEY", help="Take one out. Repeatable."),
     ] = None,
     model: Annotated[
         Path | None,
         typer.Option(
-            "--model", metavar="MODEL", help="An ONNX file or folder in place of the variant's.", readable=False
+            "--model",
+            metavar="MODEL",
+            help="An ONNX file or folder in place of the variant's.",
+            readable=False,
         ),
     ] = None,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Change what a package says of itself, the order of its variants, or a variant's options or model, in its place.
+    """Change what a package says of itself, the order of its variants, or a variant's options or
+    model, in its place.
 
-    An empty text ("") takes a version, description or licence out; a variant without a version has the package's.
+    An empty text ("") takes a version, description or licence out; a variant without a version has
+    the package's.
     """
     output = Output(is_json=as_json)
     edits = PackageEdits(

@@ -14,7 +14,10 @@ from ortpkg.package.rules import ALL_FORMATS, Rule
 
 def command(
     rule: Annotated[
-        str | None, typer.Argument(metavar="RULE", help="Its id, as in ORT101. Without one, all rules are listed.")
+        str | None,
+        typer.Argument(
+            metavar="RULE", help="Its id, as in ORT101. Without one, all rules are listed."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -27,7 +30,9 @@ def command(
         output.json("rules", {"rules": [_as_json(each) for each in RULES.values()]})
     else:
         columns = (Column("rule"), Column("severity"), Column("title", wraps=24))
-        output.table(columns, [(each.id, each.severity.value, each.title) for each in RULES.values()])
+        output.table(
+            columns, [(each.id, each.severity.value, each.title) for each in RULES.values()]
+        )
     return 0
 
 
@@ -50,7 +55,11 @@ def _print(rule: Rule, output: Output) -> None:
         output.line(f"for the formats {' and '.join(rule.formats)}")
     if rule.targets:
         output.line(f"only with --target {' or '.join(rule.targets)}")
-    for heading, text in (("Why it matters", rule.explanation), ("Example", rule.example), ("What to do", rule.remedy)):
+    for heading, text in (
+        ("Why it matters", rule.explanation),
+        ("Example", rule.example),
+        ("What to do", rule.remedy),
+    ):
         output.line()
         output.line(heading, style="bold")
         output.line(f"    {text}", hang="    ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortpkg.selection.explain import Explanation, Status
+from ortpkg.selection.explanation import Explanation, Status
 
 _STYLES = {
     Status.SELECTED: "bold green",
@@ -15,8 +15,12 @@ _STYLES = {
 }
 
 
-def tree_lines(node: Explanation, lead: str = "", follow: str = "") -> Iterator[tuple[str, str, str]]:
-    """The lines of a tree with branches drawn, each with its style, and what stands before its further lines."""
+def tree_lines(
+    node: Explanation, lead: str = "", follow: str = ""
+) -> Iterator[tuple[str, str, str]]:
+    """The lines of a tree with branches drawn, each with its style, and what stands before its
+    further lines.
+    """
     code = f"{node.code}  " if node.code else ""
     hang = f"{follow}{'│ ' if node.children else '  '} "
     yield f"{lead}{code}{node.label}", _STYLES[node.status], hang

@@ -32,14 +32,20 @@ class GivenInputs:
     def __bool__(self) -> bool:
         return bool(self.files) or self.seed is not None
 
-    def feeds(self, inputs: Sequence[Any], value_ranges: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-        """The feeds of a session that takes ``inputs``; errors as :func:`ortpkg.api.feeds.read_feeds`."""
-        from ortpkg.api.feeds import random_feeds, read_feeds  # numpy
+    def feeds(
+        self, inputs: Sequence[Any], value_ranges: Mapping[str, tuple[float, float]]
+    ) -> dict[str, Any]:
+        """The feeds of a session that takes ``inputs``; errors as
+        :func:`ortpkg.arrays.given_feeds.read_feeds`.
+        """
+        from ortpkg.arrays.given_feeds import random_feeds, read_feeds  # numpy
 
         given = read_feeds(self.files, inputs, value_ranges, resize=self.resize)
         if self.seed is None:
             return given
-        return random_feeds(inputs, given, sizes=self.sizes, value_ranges=value_ranges, seed=self.seed)
+        return random_feeds(
+            inputs, given, sizes=self.sizes, value_ranges=value_ranges, seed=self.seed
+        )
 
 
 def parse_sizes(assignments: Sequence[str] | None) -> dict[str, int]:
@@ -48,6 +54,8 @@ def parse_sizes(assignments: Sequence[str] | None) -> dict[str, int]:
     for assignment in assignments or ():
         name, separator, size = assignment.rpartition("=")
         if not (separator and name and size.isascii() and size.isdigit()):
-            raise UsageError(f"--dim {quoted(assignment)}: give a dimension and its size, as batch=1")
+            raise UsageError(
+                f"--dim {quoted(assignment)}: give a dimension and its size, as batch=1"
+            )
         found[name] = int(size)
     return found

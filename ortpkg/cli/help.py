@@ -1,4 +1,7 @@
-"""``ortpkg --help``: commands by what they are for. Told without loading any of them, so that it comes at once."""
+"""``ortpkg --help``: commands by what they are for.
+
+Told without loading any of them, so that it comes at once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from collections.abc import Mapping
 
 from ortpkg.cli.rendering import Output
 
-#: Heading → command → what it does. The order is that of the help; a test holds it against the commands there are.
+#: Heading → command → what it does. The order is that of the help; a test holds it against the
+#: commands there are.
 GROUPS: dict[str, dict[str, str]] = {
     "Author": {
         "create": "Make a whole package from model files",
@@ -65,10 +69,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ortpkg edit digits.ortpackage --order cpu-int8,cpu-fp32",
     ),
     "samples": (
-        "ortpkg samples add digits.ortpackage --name nine --input image=nine.npy --expected logits=nine_out.npy",
+        (
+            "ortpkg samples add digits.ortpackage --name nine --input image=nine.npy --expected"
+            " logits=nine_out.npy"
+        ),
         "ortpkg samples record digits.ortpackage --name noise --random --seed 7",
     ),
-    "dedup": ("ortpkg dedup digits.ortpackage --dry-run", "ortpkg dedup digits.ortpackage --externalize 64kB"),
+    "dedup": (
+        "ortpkg dedup digits.ortpackage --dry-run",
+        "ortpkg dedup digits.ortpackage --externalize 64kB",
+    ),
     "slim": ("ortpkg slim digits.ortpackage --device cpu,npu -o small.ortpackage",),
     "merge": ("ortpkg merge cpu.ortpackage npu.ortpackage -o both.ortpackage",),
     "pack": ("ortpkg pack digits.ortpackage -o digits.ortpkg",),
@@ -78,7 +88,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explain": ("ortpkg explain ORT204",),
     "migrate-check": ("ortpkg migrate-check digits.ortpackage --strict",),
     "convert": ("ortpkg convert digits.ortpackage --to component -o newer.ortpackage",),
-    "validate": ("ortpkg validate digits.ortpackage --strict", "ortpkg validate digits.ortpackage --format sarif"),
+    "validate": (
+        "ortpkg validate digits.ortpackage --strict",
+        "ortpkg validate digits.ortpackage --format sarif",
+    ),
     "verify": ("ortpkg verify digits.ortpackage --repair-from backup.ortpkg",),
     "select": (
         "ortpkg select digits.ortpackage --explain",
@@ -95,7 +108,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "compile": ("ortpkg compile digits.ortpackage --ep openvino --device npu",),
     "compile-models": (
         "ortpkg compile-models encoder.onnx,decoder.onnx --ep openvino -o compiled",
-        'ortpkg compile-models a.onnx,b.onnx -e qnn -i "htp_arch|73" -C "ep.context_node_name_prefix|left_"',
+        (
+            'ortpkg compile-models a.onnx,b.onnx -e qnn -i "htp_arch|73" -C'
+            ' "ep.context_node_name_prefix|left_"'
+        ),
     ),
     "quarantine": ("ortpkg quarantine list", "ortpkg quarantine clear digits.ortpackage"),
     "cache": ("ortpkg cache why digits.ortpackage", "ortpkg cache clear --keep 2GiB"),
@@ -118,11 +134,15 @@ def examples_text(command: str) -> str:
 
 
 def print_help(commands: Mapping[str, str], exit_codes: Mapping[int, str]) -> None:
-    """Prints the help of ``ortpkg`` itself: ``commands`` by group, options, examples, exit codes."""
+    """Prints the help of ``ortpkg`` itself: ``commands`` by group, options, examples, exit
+    codes.
+    """
     output = Output()
     output.line("Usage: ortpkg [OPTIONS] COMMAND [ARGUMENTS]...", style="bold")
     output.line()
-    output.line("Packages ONNX models, picks the variant that suits a machine, says why, and runs it.")
+    output.line(
+        "Packages ONNX models, picks the variant that suits a machine, says why, and runs it."
+    )
     for heading, summaries in _grouped(commands).items():
         _print_list(heading, summaries, output)
     _print_list("Options", _OPTIONS, output)
@@ -142,13 +162,17 @@ def _print_list(heading: str, entries: Mapping[str, str], output: Output) -> Non
 
 
 def _grouped(commands: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The commands there are, by group; one that has none yet comes last, with what its module says."""
+    """The commands there are, by group; one that has none yet comes last, with what its module
+    says.
+    """
     known = {name for summaries in GROUPS.values() for name in summaries}
     present = {
         heading: {name: text for name, text in summaries.items() if name in commands}
         for heading, summaries in GROUPS.items()
     }
-    others = {name: _first_sentence(module) for name, module in commands.items() if name not in known}
+    others = {
+        name: _first_sentence(module) for name, module in commands.items() if name not in known
+    }
     return {**present, **({"Other": others} if others else {})}
 
 

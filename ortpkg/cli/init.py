@@ -24,7 +24,9 @@ from ortpkg.errors import ExitCode
 def command(
     package: PackageArgument,
     name: NameOption = None,
-    version: Annotated[str | None, typer.Option("--model-version", metavar="V", help="The package's version.")] = None,
+    version: Annotated[
+        str | None, typer.Option("--model-version", metavar="V", help="The package's version.")
+    ] = None,
     form: FormatOption = "universal",
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,

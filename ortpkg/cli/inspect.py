@@ -9,13 +9,24 @@ from typing import Any
 from ortpkg.authoring.opening import opened
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, OptionalPackageArgument
+from ortpkg.cli.parameters import (
+    CompatOption,
+    ExternalPathsOption,
+    JsonOption,
+    OptionalPackageArgument,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 from ortpkg.package.frozen import thaw
-from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo, has_packages_version, version_of
+from ortpkg.package.package_info import (
+    PackageInfo,
+    ValueInfo,
+    VariantInfo,
+    has_packages_version,
+    version_of,
+)
 
 
 def command(
@@ -29,10 +40,14 @@ def command(
     root = chosen_package(package, output)
     with (
         copy_progress() as progress,
-        opened(root, compat=compat, allow_external_paths=allow_external_paths, progress=progress) as info,
+        opened(
+            root, compat=compat, allow_external_paths=allow_external_paths, progress=progress
+        ) as info,
     ):
         if as_json:
-            output.json("package", {**package_json(info), "root": str(info.root if root.is_dir() else root)})
+            output.json(
+                "package", {**package_json(info), "root": str(info.root if root.is_dir() else root)}
+            )
         else:
             _print(info, root, output)
     return ExitCode.DONE
@@ -95,7 +110,8 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
                 "name": component.name,
                 "metadata": thaw(component.metadata),
                 "variants": [
-                    _variant_json(info, variant, sizes[component.name, variant.name]) for variant in component.variants
+                    _variant_json(info, variant, sizes[component.name, variant.name])
+                    for variant in component.variants
                 ],
             }
             for component in info.components
@@ -104,8 +120,14 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
 
 
 def license_of(info: PackageInfo) -> str | None:
-    """What the package says of its licence, in its additional metadata; None where it says nothing."""
-    found = info.additional_metadata.get("license") if isinstance(info.additional_metadata, Mapping) else None
+    """What the package says of its licence, in its additional metadata; None where it says
+    nothing.
+    """
+    found = (
+        info.additional_metadata.get("license")
+        if isinstance(info.additional_metadata, Mapping)
+        else None
+    )
     return found if isinstance(found, str) else None
 
 
@@ -133,7 +155,11 @@ def _variant_json(info: PackageInfo, variant: VariantInfo, size: VariantBytes) -
 
 def _values_json(values: Iterable[ValueInfo]) -> list[dict[str, Any]]:
     return [
-        {"name": value.name, "type": value.type, "shape": None if value.shape is None else list(value.shape)}
+        {
+            "name": value.name,
+            "type": value.type,
+            "shape": None if value.shape is None else list(value.shape),
+        }
         for value in values
     ]
 
@@ -160,5 +186,9 @@ def _path_text(info: PackageInfo, path: Path) -> str:
 
 
 def _value_text(value: ValueInfo) -> str:
-    shape = "" if value.shape is None else f" [{', '.join('?' if size is None else str(size) for size in value.shape)}]"
+    shape = (
+        ""
+        if value.shape is None
+        else f" [{', '.join('?' if size is None else str(size) for size in value.shape)}]"
+    )
     return f"{value.name} {value.type}{shape}"

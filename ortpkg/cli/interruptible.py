@@ -20,9 +20,11 @@ class Stoppable(Protocol):
 
 
 def interruptible(run: Callable[[], ResultT], options: Stoppable) -> ResultT:
-    """Returns ``run()``, which runs in another thread: this one hears an interrupt while a library computes.
+    """Returns ``run()``, which runs in another thread: this one hears an interrupt while a library
+    computes.
 
-    Raises what ``run`` raises, and KeyboardInterrupt once the run has ended; a second interrupt does not wait for that.
+    Raises what ``run`` raises, and KeyboardInterrupt once the run has ended; a second interrupt
+    does not wait for that.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="ortpkg-run") as thread:
         future = thread.submit(run)

@@ -1,10 +1,14 @@
-"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own; loads nothing."""
+"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own; loads
+nothing.
+"""
 
 from __future__ import annotations
 
 import os
 
-try:  # what signal wraps in enumerations, which take 8 ms to load, in which an interrupt would be a traceback
+# what signal wraps in enumerations, which take 8 ms to load, in which an interrupt would be a
+# traceback
+try:
     import _signal as signal  # type: ignore[import-not-found]
 except ImportError:
     import signal
@@ -23,9 +27,11 @@ class _Interrupts:
 
 
 def end_at_once() -> None:
-    """From now on an interrupt ends the process with "cancelled": nothing has been done yet that could be half-done.
+    """From now on an interrupt ends the process with "cancelled": nothing has been done yet that
+    could be half-done.
 
-    Where somebody else hears interrupts (a program that embeds ours), or this is not the main thread, nothing changes.
+    Where somebody else hears interrupts (a program that embeds ours), or this is not the main
+    thread, nothing changes.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         try:
@@ -35,7 +41,10 @@ def end_at_once() -> None:
 
 
 def watch() -> None:
-    """From now on interrupts are noted. Where they are ignored (a background job of a shell), they stay ignored."""
+    """From now on interrupts are noted.
+
+    Where they are ignored (a background job of a shell), they stay ignored.
+    """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _note)
 
@@ -46,7 +55,8 @@ def ignore() -> None:
 
 
 def too_late() -> None:
-    """What was asked for is done: from now on, interrupts, and one that came a moment ago, change nothing.
+    """What was asked for is done: from now on, interrupts, and one that came a moment ago, change
+    nothing.
 
     Where somebody else hears interrupts, nothing changes.
     """
@@ -56,7 +66,9 @@ def too_late() -> None:
 
 
 def happened() -> bool:
-    """Whether one came, even if a library caught it: a module interrupted while it loads "cannot be imported"."""
+    """Whether one came, even if a library caught it: a module interrupted while it loads "cannot be
+    imported".
+    """
     return _Interrupts.happened
 
 

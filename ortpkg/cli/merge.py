@@ -25,17 +25,21 @@ _FORMS = "write ortpkg merge A B -o NEW, or ortpkg merge B --into A"
 
 def command(
     packages: Annotated[
-        list[Path], typer.Argument(metavar="PKG...", help="Two packages, or one with --into.", readable=False)
+        list[Path],
+        typer.Argument(metavar="PKG...", help="Two packages, or one with --into.", readable=False),
     ],
     output_path: NewPackageOption = None,
     into: Annotated[
-        Path | None, typer.Option("--into", metavar="PKG", help="The package that is to take it in.")
+        Path | None,
+        typer.Option("--into", metavar="PKG", help="The package that is to take it in."),
     ] = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Bring the variants of two packages of one model together; contradictions are all named, and refused."""
+    """Bring the variants of two packages of one model together; contradictions are all named, and
+    refused.
+    """
     output = Output(is_json=as_json)
     first, second = _chosen(packages, output_path, into)
     with copy_progress() as progress:
@@ -51,7 +55,9 @@ def command(
     if as_json:
         output.json("package", package_json(info))
     else:
-        names = ", ".join(f"{each.name} ({len(each.variants)} variants)" for each in info.components)
+        names = ", ".join(
+            f"{each.name} ({len(each.variants)} variants)" for each in info.components
+        )
         output.note(f"{output_path or first} has {names}")
     return ExitCode.DONE
 

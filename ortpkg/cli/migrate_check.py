@@ -21,15 +21,20 @@ def command(
     eps: Annotated[
         list[str] | None,
         typer.Option(
-            "--ep", metavar="EP", help="Ask for this execution provider too. Repeatable.", autocompletion=complete_ep
+            "--ep",
+            metavar="EP",
+            help="Ask for this execution provider too. Repeatable.",
+            autocompletion=complete_ep,
         ),
     ] = None,
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Say for each onnxruntime release whether it opens a package, what it would select, and what it passes over.
+    """Say for each onnxruntime release whether it opens a package, what it would select, and what
+    it passes over.
 
-    With --strict the exit code is 1 where a release refuses the package, or selects a variant for nothing.
+    With --strict the exit code is 1 where a release refuses the package, or selects a variant for
+    nothing.
     """
     output = Output(is_json=as_json)
     with package_folder(chosen_package(package, output)) as root:
@@ -50,7 +55,11 @@ def _print(report: ReleaseReport, output: Output) -> None:
             output.line(f"    {refusal}", hang="      ")
         return
     rows = [(each.component, _asked(each), _selected(each), each.reason) for each in report.choices]
-    columns = [Column("component"), Column("execution provider", short=short_ep_names), Column("selects", wraps=12)]
+    columns = [
+        Column("component"),
+        Column("execution provider", short=short_ep_names),
+        Column("selects", wraps=12),
+    ]
     columns += [Column("because", wraps=20, short=short_ep_names)]
     output.table(columns, rows, title=f"{report.release}: opens the package")
     for variant, reason in report.never_selected:
@@ -90,6 +99,8 @@ def _json(report: ReleaseReport) -> dict[str, Any]:
             }
             for each in report.choices
         ],
-        "never_selected": [{"variant": variant, "reason": reason} for variant, reason in report.never_selected],
+        "never_selected": [
+            {"variant": variant, "reason": reason} for variant, reason in report.never_selected
+        ],
         "ignored": list(report.ignored),
     }

@@ -1,4 +1,6 @@
-"""Files that a command writes beside what it prints: their endings, ``--overwrite``, and how they come into being."""
+"""Files that a command writes beside what it prints: their endings, ``--overwrite``, and how they
+come into being.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,17 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.api.output_file import write_output
 from ortpkg.errors import UsageError, quoted
+from ortpkg.storage.output_file import write_output
 
 _MOST_LOOKED_AT = 1 << 16
 
 OverwriteFileOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replace the file where it is there already and such a command wrote it.")
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="Replace the file where it is there already and such a command wrote it.",
+    ),
 ]
 
 
@@ -39,26 +45,36 @@ class OutputKind(Enum):
 
 
 def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -> None:
-    """Asked before the work is done: whether the file may be written. Devices, such as /dev/null, may be always.
+    """Asked before the work is done: whether the file may be written.
 
-    Raises UsageError for an ending that is not that of its kind, for a file that is there already where nobody asked to
-    replace it, and for one that is no such output, which is somebody's own.
+    Devices, such as /dev/null, may be always.
+
+    Raises UsageError for an ending that is not that of its kind, for a file that is there already
+    where nobody asked to replace it, and for one that is no such output, which is somebody's own.
     """
     try:
-        is_there, is_device = path.exists() or path.is_symlink(), path.is_char_device() or path.is_fifo()
+        is_there, is_device = (
+            path.exists() or path.is_symlink(),
+            path.is_char_device() or path.is_fifo(),
+        )
     except OSError:
         return  # writing there says why it cannot
     if is_device:
         return
     if path.suffix.lower() != kind.ending:
-        raise UsageError(f"{flag} {quoted(path)}: it would be {kind.text}, whose name ends with {kind.ending}")
+        raise UsageError(
+            f"{flag} {quoted(path)}: it would be {kind.text}, whose name ends with {kind.ending}"
+        )
     if not is_there:
         return
     if not overwrite:
-        raise UsageError(f"{flag} {quoted(path)} exists already; --overwrite replaces it, or name another file")
+        raise UsageError(
+            f"{flag} {quoted(path)} exists already; --overwrite replaces it, or name another file"
+        )
     if not _is_of(path, kind):
         raise UsageError(
-            f"{flag} {quoted(path)} exists already and is not {kind.text}: name another file, or delete it first"
+            f"{flag} {quoted(path)} exists already and is not {kind.text}: name another file, or"
+            " delete it first"
         )
 
 
@@ -67,7 +83,9 @@ def write_picture(path: Path, flag: str, svg: str) -> None:
     try:
         write_output(path, lambda file: file.write(svg.encode()))
     except OSError as error:
-        raise UsageError(f"{flag} {quoted(path)} cannot be written: {error.strerror or error}") from error
+        raise UsageError(
+            f"{flag} {quoted(path)} cannot be written: {error.strerror or error}"
+        ) from error
 
 
 def verify_reads_no(path: Path, flag: str, read: Iterable[Path]) -> None:
@@ -77,7 +95,9 @@ def verify_reads_no(path: Path, flag: str, read: Iterable[Path]) -> None:
     except OSError:
         return  # reading it says why it cannot be read
     if is_read:
-        raise UsageError(f"{flag} {quoted(path)} would replace what the command reads: name another file")
+        raise UsageError(
+            f"{flag} {quoted(path)} would replace what the command reads: name another file"
+        )
 
 
 def _is_of(path: Path, kind: OutputKind) -> bool:

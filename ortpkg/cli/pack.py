@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.api.archive import pack
+from ortpkg.api.packing import pack
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import (
     DryRunOption,
@@ -25,7 +25,12 @@ def command(
     package: PackageArgument,
     output_path: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Default: the package's name with .ortpkg, right here."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Default: the package's name with .ortpkg, right here.",
+        ),
     ] = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
@@ -44,10 +49,15 @@ def command(
             operations=operations_for(dry_run),
         )
     if not report.is_verified:
-        output.warning(f"{package} had no digests.json, so damage to it went unnoticed; the archive has one")
+        output.warning(
+            f"{package} had no digests.json, so damage to it went unnoticed; the archive has one"
+        )
     if as_json:
         output.json("pack", report_json(report))
     else:
-        output.note(f"packed {report.file_count} files, {nbytes_text(report.nbytes)}, {report.package_digest}")
+        output.note(
+            f"packed {report.file_count} files, {nbytes_text(report.nbytes)},"
+            f" {report.package_digest}"
+        )
         output.line(target)
     return ExitCode.DONE

@@ -33,13 +33,19 @@ class Reader(StrEnum):
 
 #: Whether a path can be read is not asked here: a package that cannot be read is no wrong usage.
 PackageArgument = Annotated[
-    Path, typer.Argument(metavar="PKG", help="The package's directory (name.ortpackage).", readable=False)
+    Path,
+    typer.Argument(
+        metavar="PKG", help="The package's directory (name.ortpackage).", readable=False
+    ),
 ]
 OptionalPackageArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[PKG]",
-        help="A package (name.ortpackage, packed: name.ortpkg) or ONNX file; default: what the current folder lies in.",
+        help=(
+            "A package (name.ortpackage, packed: name.ortpkg) or ONNX file; default: what the"
+            " current folder lies in."
+        ),
         readable=False,
     ),
 ]
@@ -56,12 +62,20 @@ ComponentOption = Annotated[
 ]
 VariantOption = Annotated[
     str | None,
-    typer.Option("--variant", metavar="NAME", help="Consider only this variant.", autocompletion=complete_variant),
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="Consider only this variant.",
+        autocompletion=complete_variant,
+    ),
 ]
 DeviceOption = Annotated[
     str | None,
     typer.Option(
-        "--device", metavar="D", help="Only this kind of device: cpu, gpu or npu.", autocompletion=complete_device
+        "--device",
+        metavar="D",
+        help="Only this kind of device: cpu, gpu or npu.",
+        autocompletion=complete_device,
     ),
 ]
 EpOption = Annotated[
@@ -87,26 +101,39 @@ ProfilesOption = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME|FILE",
-        help="For another machine: a built-in profile (ortpkg devices --list-profiles) or a file; this-machine is this "
-        "one. May be repeated.",
+        help=(
+            "For another machine: a built-in profile (ortpkg devices --list-profiles) or a file;"
+            " this-machine is this one. May be repeated."
+        ),
     ),
 ]
 MaxMemoryOption = Annotated[
     str | None,
     typer.Option(
-        "--max-memory", metavar="SIZE", help="Of what a variant needs: 500MB, 1.5GiB; a number alone is bytes."
+        "--max-memory",
+        metavar="SIZE",
+        help="Of what a variant needs: 500MB, 1.5GiB; a number alone is bytes.",
     ),
 ]
 MaxSizeOption = Annotated[
     str | None,
-    typer.Option("--max-size", metavar="SIZE", help="Of a variant's files: 500MB, 1.5GiB; a number alone is bytes."),
+    typer.Option(
+        "--max-size",
+        metavar="SIZE",
+        help="Of a variant's files: 500MB, 1.5GiB; a number alone is bytes.",
+    ),
 ]
 MinPrecisionOption = Annotated[
-    str | None, typer.Option("--min-precision", metavar="P", help="int4, int8, fp16, bf16, fp32 or fp64.")
+    str | None,
+    typer.Option("--min-precision", metavar="P", help="int4, int8, fp16, bf16, fp32 or fp64."),
 ]
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="KEY=VALUE", help="Only with this metadata: quantization=int8. May be repeated."),
+    typer.Option(
+        "--where",
+        metavar="KEY=VALUE",
+        help="Only with this metadata: quantization=int8. May be repeated.",
+    ),
 ]
 MaxLatencyOption = Annotated[
     str | None,
@@ -118,7 +145,9 @@ MaxLatencyOption = Annotated[
 ]
 MaxErrorOption = Annotated[
     float | None,
-    typer.Option("--max-error", metavar="E", help="Of measured outputs: the largest absolute difference."),
+    typer.Option(
+        "--max-error", metavar="E", help="Of measured outputs: the largest absolute difference."
+    ),
 ]
 StrictFactsOption = Annotated[
     bool, typer.Option("--strict-facts", help="Reject also what a limit cannot be checked of.")
@@ -128,14 +157,18 @@ CompatOption = Annotated[
     typer.Option(
         "--compat",
         metavar="R",
-        help="Accept and refuse what a release does: onnxruntime-1.31, or onnxruntime-1.30 for 1.28 to 1.30.",
+        help=(
+            "Accept and refuse what a release does: onnxruntime-1.31, or onnxruntime-1.30 for 1.28"
+            " to 1.30."
+        ),
         autocompletion=complete_compat,
     ),
 ]
 ExternalPathsOption = Annotated[
     bool,
     typer.Option(
-        "--allow-external-paths", help='Follow paths out of a package whose layout is "installed". For your own ones.'
+        "--allow-external-paths",
+        help='Follow paths out of a package whose layout is "installed". For your own ones.',
     ),
 ]
 TrustOption = Annotated[
@@ -161,13 +194,18 @@ ProviderOptionsOption = Annotated[
 ]
 CompileDeviceOption = Annotated[
     str | None,
-    typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
+    typer.Option(
+        "--device", metavar="D", help="For which kind of device.", autocompletion=complete_device
+    ),
 ]
 CompileForOption = Annotated[
     Reader,
     typer.Option(
         "--for",
-        help="Who shall load the contexts: ortpkg, or onnxruntime's EP of the name (OpenVINO, QNN), and ortpkg too.",
+        help=(
+            "Who shall load the contexts: ortpkg, or onnxruntime's EP of the name (OpenVINO, QNN),"
+            " and ortpkg too."
+        ),
     ),
 ]
 CompileBackendOption = Annotated[
@@ -189,7 +227,10 @@ CompileTimeoutOption = Annotated[
     ),
 ]
 NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="The package's name; default: that of its directory.")
+    str | None,
+    typer.Option(
+        "--name", metavar="NAME", help="The package's name; default: that of its directory."
+    ),
 ]
 FormatOption = Annotated[
     str,
@@ -205,21 +246,38 @@ NewPackageOption = Annotated[
 ]
 InPlaceOption = Annotated[bool, typer.Option("--in-place", help="Change the package itself.")]
 OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replace what is there already, in one step when the new one is complete.")
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="Replace what is there already, in one step when the new one is complete.",
+    ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say which files would change, and change none.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Accept inputs and outputs that differ from the siblings'.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but data and errors.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say which files would change, and change none.")
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Accept inputs and outputs that differ from the siblings'.")
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but data and errors.")
+]
 NoColorOption = Annotated[
     bool, typer.Option("--no-color", help="No colours; NO_COLOR in the environment does the same.")
 ]
-StrictOption = Annotated[bool, typer.Option("--strict", help="Let warnings, too, end with exit code 1.")]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Let warnings, too, end with exit code 1.")
+]
 
 
 def chosen_output(output_path: Path | None, *, in_place: bool) -> Path | None:
-    """Where a command that rewrites a package writes to; None: the package itself. UsageError unless one is chosen."""
+    """Where a command that rewrites a package writes to; None: the package itself.
+
+    UsageError unless one is chosen.
+    """
     if (output_path is None) is not in_place:
-        raise UsageError("say where the result goes: -o NEW makes a new package, --in-place changes this one")
+        raise UsageError(
+            "say where the result goes: -o NEW makes a new package, --in-place changes this one"
+        )
     return output_path
 
 

@@ -1,4 +1,7 @@
-"""``ortpkg plan``: what the engine would do with a model: partitions, order, kernels, memory. Nothing is run."""
+"""``ortpkg plan``: what the engine would do with a model: partitions, order, kernels, memory.
+
+Nothing is run.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def command(
         Path | None,
         typer.Argument(
             metavar="[MODEL|PKG]",
-            help="An ONNX file, or a package (a folder, or packed); default: what the current folder lies in.",
+            help=(
+                "An ONNX file, or a package (a folder, or packed); default: what the current folder"
+                " lies in."
+            ),
             readable=False,
         ),
     ] = None,
@@ -51,39 +57,62 @@ def command(
     ep: EpOption = None,
     backend: Annotated[
         str | None,
-        typer.Option("--backend", metavar="B", help="What plans it; default: embedded, or what offers the --ep."),
+        typer.Option(
+            "--backend",
+            metavar="B",
+            help="What plans it; default: embedded, or what offers the --ep.",
+        ),
     ] = None,
     level: Annotated[
-        str, typer.Option("--optimization-level", metavar="L", help="none, basic, extended or all (default).")
+        str,
+        typer.Option(
+            "--optimization-level", metavar="L", help="none, basic, extended or all (default)."
+        ),
     ] = "all",
     dimensions: Annotated[
         list[str] | None,
-        typer.Option("--dim", metavar="NAME=SIZE", help="Fix a symbolic dimension, so that sizes are known."),
+        typer.Option(
+            "--dim", metavar="NAME=SIZE", help="Fix a symbolic dimension, so that sizes are known."
+        ),
     ] = None,
     sizes: Annotated[
         list[str] | None,
         typer.Option(
-            "--size", metavar="NAME=SIZE", help="What it takes where a symbolic dimension is so large, left symbolic."
+            "--size",
+            metavar="NAME=SIZE",
+            help="What it takes where a symbolic dimension is so large, left symbolic.",
         ),
     ] = None,
-    show_nodes: Annotated[bool, typer.Option("--nodes", help="Every node in order of execution.")] = False,
+    show_nodes: Annotated[
+        bool, typer.Option("--nodes", help="Every node in order of execution.")
+    ] = False,
     show_memory: Annotated[
-        bool, typer.Option("--memory", help="Peak, and where each value lies and how long it lives.")
+        bool,
+        typer.Option("--memory", help="Peak, and where each value lies and how long it lives."),
     ] = False,
     policy: Annotated[
         str,
         typer.Option(
-            "--partition", metavar="P", help="Who gets which nodes: first-come (default), or cost (shows both)."
+            "--partition",
+            metavar="P",
+            help="Who gets which nodes: first-come (default), or cost (shows both).",
         ),
     ] = "first-come",
     costs: Annotated[
-        str | None, typer.Option("--costs", metavar="FILE", help="With --partition cost: what things cost, as JSON.")
+        str | None,
+        typer.Option(
+            "--costs", metavar="FILE", help="With --partition cost: what things cost, as JSON."
+        ),
     ] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")
+    ] = None,
     overwrite: OverwriteFileOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Show how a model would run: who runs which nodes, in which order, with which kernels, in which memory."""
+    """Show how a model would run: who runs which nodes, in which order, with which kernels, in
+    which memory.
+    """
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
     given = dict(_named_size("--size", text) for text in sizes or [])
@@ -114,7 +143,10 @@ def command(
 
 
 def _session_options(level: str, dimensions: Sequence[str]) -> SessionOptions:
-    from ortpkg.session.options import GraphOptimizationLevel, SessionOptions  # with the engine, after the arguments
+    from ortpkg.session.options import (  # with the engine, after the arguments
+        GraphOptimizationLevel,
+        SessionOptions,
+    )
 
     if level not in _LEVELS:
         raise UsageError(
@@ -135,10 +167,16 @@ def _named_size(option: str, text: str) -> tuple[str, int]:
 
 
 def _choose_policy(options: SessionOptions, policy: str, costs: str | None) -> None:
-    from ortpkg.session.partition_entries import PARTITION_COSTS_ENTRY, PARTITION_POLICIES, PARTITION_POLICY_ENTRY
+    from ortpkg.session.partition_entries import (
+        PARTITION_COSTS_ENTRY,
+        PARTITION_POLICIES,
+        PARTITION_POLICY_ENTRY,
+    )
 
     if policy not in PARTITION_POLICIES:
-        raise UsageError(f"--partition is one of {', '.join(PARTITION_POLICIES)}, not {quoted(policy)}")
+        raise UsageError(
+            f"--partition is one of {', '.join(PARTITION_POLICIES)}, not {quoted(policy)}"
+        )
     options.add_session_config_entry(PARTITION_POLICY_ENTRY, policy)
     if costs is not None:
         options.add_session_config_entry(PARTITION_COSTS_ENTRY, costs)
@@ -148,7 +186,10 @@ def _verify_are_symbolic(given: Iterable[str], fixed: Iterable[str]) -> None:
     """Raises UsageError where --size names a dimension that --dim fixes."""
     for name in given:
         if name in set(fixed):
-            raise UsageError(f"--size: --dim fixes {quoted(name)}, so that it has no other size; take one of the two")
+            raise UsageError(
+                f"--size: --dim fixes {quoted(name)}, so that it has no other size; take one of"
+                " the two"
+            )
 
 
 def _verify_dimensions(option: str, names: Iterable[str], plan: SessionPlan) -> None:
@@ -156,9 +197,14 @@ def _verify_dimensions(option: str, names: Iterable[str], plan: SessionPlan) -> 
     known = plan.symbolic_dimensions
     for name in names:
         if name not in known:
-            there = f"its symbolic dimensions are {', '.join(map(quoted, known))}" if known else "it has none"
+            there = (
+                f"its symbolic dimensions are {', '.join(map(quoted, known))}"
+                if known
+                else "it has none"
+            )
             raise UsageError(
-                f"{option}: the model has no symbolic dimension {quoted(name)}{did_you_mean(name, known)}; {there}"
+                f"{option}: the model has no symbolic dimension"
+                f" {quoted(name)}{did_you_mean(name, known)}; {there}"
             )
 
 
@@ -170,13 +216,19 @@ def _session(
     backend: str | None,
     options: SessionOptions,
 ) -> InferenceSession:
-    """A session on a model, or on the best variant of a package. Without a wish, the embedded engine plans it."""
+    """A session on a model, or on the best variant of a package.
+
+    Without a wish, the embedded engine plans it.
+    """
     if model.is_dir():
         return _best_of_package(model, component, variant, ep, backend).create_session(options)
     if backend is None:
         backend = "embedded" if ep is None else "auto"
     if component is not None or variant is not None:
-        raise UsageError(f"{quoted(model)} is a model, not a package: it has no components or variants to choose from")
+        raise UsageError(
+            f"{quoted(model)} is a model, not a package: it has no components or variants to choose"
+            " from"
+        )
     from ortpkg.ep_names import CPU_EP
     from ortpkg.providers.ep_registry import all_known_names
     from ortpkg.selection.wishes import ep_named
@@ -184,25 +236,35 @@ def _session(
 
     name = CPU_EP if ep is None else ep_named(ep, all_known_names())
     return InferenceSession(
-        model, options, [name], backend=None if backend == "auto" else backend, enable_fallback=False
+        model,
+        options,
+        [name],
+        backend=None if backend == "auto" else backend,
+        enable_fallback=False,
     )
 
 
 def _best_of_package(
     root: Path, component: str | None, variant: str | None, ep: str | None, backend: str | None
 ) -> ModelVariant:
-    """The best variant there is for what was asked; without a wish, of those that the embedded engine runs, if any."""
+    """The best variant there is for what was asked; without a wish, of those that the embedded
+    engine runs, if any.
+    """
     from ortpkg.api.model_package import ModelPackage  # with the engine, after the arguments
 
     package = ModelPackage(root)
     if backend is None and ep is None:
-        with suppress(NoSuitableVariantError):  # everything is for other backends: compiled for another EP, for one
+        with suppress(
+            NoSuitableVariantError
+        ):  # everything is for other backends: compiled for another EP, for one
             return package.best_variant(component, variant=variant, backend="embedded")
     return package.best_variant(component, variant=variant, ep=ep, backend=backend or "auto")
 
 
 def _draw(graph: GraphPlan, path: Path, title: str, output: Output) -> None:
-    from ortpkg.session.memory_timeline import memory_timeline_svg  # only where a picture is asked for
+    from ortpkg.session.memory_timeline import (
+        memory_timeline_svg,  # only where a picture is asked for
+    )
 
     write_picture(path, "--svg", memory_timeline_svg(graph, f"{title}: memory pattern"))
     output.note(f"wrote {path}")
@@ -229,7 +291,11 @@ def _print_partitions(plan: SessionPlan, output: Output) -> None:
                 f"{named}, and {more} more" if more > 0 else named,
             )
         )
-    columns = [Column("execution provider", short=short_ep_names), Column("graph"), Column("nodes", is_numeric=True)]
+    columns = [
+        Column("execution provider", short=short_ep_names),
+        Column("graph"),
+        Column("nodes", is_numeric=True),
+    ]
     columns += [Column("how", wraps=12), Column("which", wraps=24)]
     output.table(columns, rows, title="Partitions (nodes as they were before fusing)")
 
@@ -237,7 +303,9 @@ def _print_partitions(plan: SessionPlan, output: Output) -> None:
 def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_memory: bool) -> None:
     where = f"graph {graph.path}" if graph.path else "main graph"
     kernels = ", ".join(f"{count} {kernel}" for kernel, count in graph.kernel_counts.items())
-    output.line(f"{where}: {len(graph.nodes)} steps; kernels: {kernels or 'none'}", style="bold", hang="  ")
+    output.line(
+        f"{where}: {len(graph.nodes)} steps; kernels: {kernels or 'none'}", style="bold", hang="  "
+    )
     output.line(_memory_summary(graph), hang="")
     print_memories(graph, output)
     if show_nodes:
@@ -246,7 +314,10 @@ def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_mem
         columns += [Column("inputs", drops=1, wraps=16), Column("outputs", drops=3, wraps=16)]
         output.table(columns, [_node_row(node) for node in graph.nodes])
     if show_memory:
-        numbers = [Column(heading, is_numeric=True) for heading in ("size", "offset", "first step", "last step")]
+        numbers = [
+            Column(heading, is_numeric=True)
+            for heading in ("size", "offset", "first step", "last step")
+        ]
         output.table(
             [
                 Column("value"),
@@ -262,23 +333,37 @@ def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_mem
 def _memory_summary(graph: GraphPlan) -> str:
     weights = f"weights {nbytes_text(graph.weight_nbytes)}"
     if not graph.has_intermediate_values:
-        text = f"memory pattern: empty, there are no intermediate values (feeds and outputs are not counted); {weights}"
-        return f"{text}; {_unknown_sizes(graph.unknown_output_count, 'output')}" if graph.unknown_output_count else text
+        text = (
+            "memory pattern: empty, there are no intermediate values (feeds and outputs are not"
+            f" counted); {weights}"
+        )
+        return (
+            f"{text}; {_unknown_sizes(graph.unknown_output_count, 'output')}"
+            if graph.unknown_output_count
+            else text
+        )
     unknown = (
-        _symbolic_sizes(graph.unknown_count) if graph.peak_formulas else _unknown_sizes(graph.unknown_count, "value")
+        _symbolic_sizes(graph.unknown_count)
+        if graph.peak_formulas
+        else _unknown_sizes(graph.unknown_count, "value")
     )
     if graph.unknown_count and not graph.peak_nbytes:
         peak = f"peak at least {_formula(graph)}" if graph.peak_formulas else "peak unknown"
         return f"memory pattern: {peak}; {weights}; {unknown}"
     at_least = "at least " if graph.unknown_count else ""
     text = (
-        f"memory pattern: peak {at_least}{nbytes_text(graph.peak_nbytes)}, {graph.overhead_percent:.1f} % above the "
-        f"least that this order needs ({nbytes_text(graph.least_possible_nbytes)}); without sharing "
-        f"{nbytes_text(graph.unshared_nbytes)}; {weights}"
+        f"memory pattern: peak {at_least}{nbytes_text(graph.peak_nbytes)},"
+        f" {graph.overhead_percent:.1f} % above the least that this order needs"
+        f" ({nbytes_text(graph.least_possible_nbytes)}); without sharing"
+        f" {nbytes_text(graph.unshared_nbytes)}; {weights}"
     )
     if not graph.unknown_count:
         return text
-    return f"{text}; with these at least {_formula(graph)}; {unknown}" if graph.peak_formulas else f"{text}; {unknown}"
+    return (
+        f"{text}; with these at least {_formula(graph)}; {unknown}"
+        if graph.peak_formulas
+        else f"{text}; {unknown}"
+    )
 
 
 def _formula(graph: GraphPlan) -> str:
@@ -294,7 +379,10 @@ def _symbolic_sizes(count: int) -> str:
 
 def _unknown_sizes(count: int, what: str) -> str:
     named = f"size of 1 {what} is" if count == 1 else f"sizes of {count} {what}s are"
-    return f"the {named} known only in a run (--size gives symbolic dimensions sizes, --dim fixes them)"
+    return (
+        f"the {named} known only in a run (--size gives symbolic dimensions sizes, --dim fixes"
+        " them)"
+    )
 
 
 def _node_row(node: PlannedNode) -> tuple[object, ...]:

@@ -1,4 +1,6 @@
-"""What ``ortpkg plan`` says of costs: copies between memories, and what both policies of partitioning give."""
+"""What ``ortpkg plan`` says of costs: copies between memories, and what both policies of
+partitioning give.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,18 @@ if TYPE_CHECKING:
 
 
 def print_policies(plan: SessionPlan, output: Output) -> None:
-    """First come, first served beside cost, for each graph; nothing where cost was not asked for."""
+    """First come, first served beside cost, for each graph; nothing where cost was not asked
+    for.
+    """
     if not plan.choices:
         return
     numbers = [Column(name, is_numeric=True) for name in ("nodes take", "transfers", "together")]
-    columns = [Column("graph", drops=1), Column("policy"), *numbers, Column("nodes", short=short_ep_names, wraps=16)]
+    columns = [
+        Column("graph", drops=1),
+        Column("policy"),
+        *numbers,
+        Column("nodes", short=short_ep_names, wraps=16),
+    ]
     rows = [
         (choice.graph_path or "main graph", name, *_weighed_row(weighed))
         for choice in plan.choices
@@ -73,12 +82,21 @@ def _weighed_row(weighed: WeighedPlacement) -> tuple[str, str, str, str]:
     counts = ", ".join(f"{count} {provider}" for provider, count in weighed.node_counts.items())
     times = (weighed.compute_s, weighed.transfer_s, weighed.total_s)
     first, second, third = map(duration_text, times)
-    return (first, second, third, counts if weighed.is_within_limits else f"{counts} (more weights than memory)")
+    return (
+        first,
+        second,
+        third,
+        counts if weighed.is_within_limits else f"{counts} (more weights than memory)",
+    )
 
 
 def _verdict(choice: PartitionChoice) -> str:
     where = f"graph {choice.graph_path}" if choice.graph_path else "main graph"
-    known = "nothing is cheaper" if choice.is_exact else "the cheapest that was found; not all could be tried"
+    known = (
+        "nothing is cheaper"
+        if choice.is_exact
+        else "the cheapest that was found; not all could be tried"
+    )
     sources = ", ".join(f"{provider} {source}" for provider, source in choice.sources.items())
     outcome = "another partition than" if choice.differs else "the same as"
     return f"{where}: cost gives {outcome} first come; {known}; costs: {sources}"
@@ -97,12 +115,17 @@ def _weighed_json(weighed: WeighedPlacement) -> dict[str, Any]:
 def _copies_summary(graph: GraphPlan) -> str:
     """What crosses between memories in one run of a graph (one iteration, of a loop's body)."""
     counts = Counter((copy.source, copy.target) for copy in graph.copies)
-    ways = ", ".join(f"{count} from {source} to {target}" for (source, target), count in counts.items())
+    ways = ", ".join(
+        f"{count} from {source} to {target}" for (source, target), count in counts.items()
+    )
     known = [copy for copy in graph.copies if copy.nbytes is not None]
     text = f"copies between memories: {len(graph.copies)} ({ways})"
     if known:
         spent = sum(copy.duration_s or 0.0 for copy in known)
-        text += f", {nbytes_text(sum(copy.nbytes or 0 for copy in known))}, about {duration_text(spent)}"
+        text += (
+            f", {nbytes_text(sum(copy.nbytes or 0 for copy in known))}, about"
+            f" {duration_text(spent)}"
+        )
     if len(known) < len(graph.copies):
         text += f"; {len(graph.copies) - len(known)} of a size that is known only in a run"
     return text

@@ -20,13 +20,20 @@ _LEAST_SHOWN_NBYTES = 32 << 20
 def copy_progress() -> Iterator[Progress | None]:
     """Yields a callback (file, bytes done, bytes in all) that draws a bar on standard error.
 
-    Yields None where standard error is no terminal, with --quiet, or under CI: programs and logs do not want bars.
+    Yields None where standard error is no terminal, with --quiet, or under CI: programs and logs do
+    not want bars.
     """
     if is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
         yield None
         return
     from rich.console import Console  # loaded only where a bar may be drawn
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
     from rich.progress import Progress as Bars
 
     columns = (
@@ -52,7 +59,9 @@ def copy_progress() -> Iterator[Progress | None]:
 
 @contextmanager
 def elapsed(what: str) -> Iterator[None]:
-    """Shows ``what`` and how long it has taken so far, on a terminal only, as :func:`copy_progress`."""
+    """Shows ``what`` and how long it has taken so far, on a terminal only, as
+    :func:`copy_progress`.
+    """
     if is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
         yield
         return

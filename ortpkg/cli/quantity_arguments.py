@@ -16,7 +16,8 @@ def duration_argument(text: str | float) -> float:
         duration_s = 0.0
     if duration_s <= 0:
         raise typer.BadParameter(
-            f"{quoted(text)} is no duration above 0; write e.g. 5ms, 90s or 10min; a number alone is seconds"
+            f"{quoted(text)} is no duration above 0; write e.g. 5ms, 90s or 10min; a number alone"
+            " is seconds"
         )
     return duration_s
 
@@ -29,6 +30,7 @@ def nbytes_argument(text: str | int) -> int:
         nbytes = 0
     if nbytes <= 0:
         raise typer.BadParameter(
-            f"{quoted(text)} is no size above 0; write e.g. 64kB, 500MB or 1.5GiB; a number alone is bytes"
+            f"{quoted(text)} is no size above 0; write e.g. 64kB, 500MB or 1.5GiB; a number alone"
+            " is bytes"
         )
     return nbytes

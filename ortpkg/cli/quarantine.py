@@ -1,4 +1,6 @@
-"""``ortpkg quarantine``: what must not run here because it crashed, hung, failed or gave wrong outputs."""
+"""``ortpkg quarantine``: what must not run here because it crashed, hung, failed or gave wrong
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from ortpkg.cli.rendering import Column, Output
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.planned_files import PlannedFiles, Rehearsed
 from ortpkg.selection.measurements import QuarantineEntry
+from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 
 
 class Action(StrEnum):
@@ -29,14 +31,17 @@ class Action(StrEnum):
 
 def command(
     action: Annotated[Action, typer.Argument(help="list shows it, clear lifts it.")] = Action.LIST,
-    package: Annotated[Path | None, typer.Argument(metavar="[PKG]", help="Only this package; default: all.")] = None,
+    package: Annotated[
+        Path | None, typer.Argument(metavar="[PKG]", help="Only this package; default: all.")
+    ] = None,
     variant: VariantOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show or lift the quarantine of variants that failed on this machine.
 
-    An entry holds for one variant, on one execution provider in one version, with one version of the driver.
+    An entry holds for one variant, on one execution provider in one version, with one version of
+    the driver.
     """
     output = Output(is_json=as_json)
     if dry_run and action is not Action.CLEAR:
@@ -47,14 +52,30 @@ def command(
             raise Rehearsed(_planned(info, variant or "", output))
         return _clear(info, variant or "", output)
     entries = [
-        (name, entry) for name, entry in _entries(info, output) if variant is None or entry.variant_name == variant
+        (name, entry)
+        for name, entry in _entries(info, output)
+        if variant is None or entry.variant_name == variant
     ]
     if as_json:
-        output.json("quarantine", {"entries": [{"package": name, **asdict(entry)} for name, entry in entries]})
+        output.json(
+            "quarantine",
+            {"entries": [{"package": name, **asdict(entry)} for name, entry in entries]},
+        )
     elif entries:
-        columns = [Column("package"), Column("variant"), Column("execution provider", short=short_ep_names)]
-        columns += [Column("version", drops=1), Column("driver", drops=2), Column("cause"), Column("since", drops=3)]
-        output.table([*columns, Column("detail", wraps=24)], [_row(name, entry) for name, entry in entries])
+        columns = [
+            Column("package"),
+            Column("variant"),
+            Column("execution provider", short=short_ep_names),
+        ]
+        columns += [
+            Column("version", drops=1),
+            Column("driver", drops=2),
+            Column("cause"),
+            Column("since", drops=3),
+        ]
+        output.table(
+            [*columns, Column("detail", wraps=24)], [_row(name, entry) for name, entry in entries]
+        )
     else:
         output.line("nothing is in quarantine")
     return ExitCode.DONE
@@ -75,13 +96,18 @@ def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
 
 
 def _planned(info: PackageInfo | None, variant: str, output: Output) -> PlannedFiles:
-    """What clearing would do to files, which have no telling names: the entries are named before."""
+    """What clearing would do to files, which have no telling names: the entries are named
+    before.
+    """
     from ortpkg.benchmarking.record_store import clearing_of_quarantine
 
     for package, entry in _entries(info, output):
         if not output.is_json and variant in ("", entry.variant_name):
             name = f"{entry.component_name}/{entry.variant_name}"
-            output.line(f"would lift {name} of {package} on {entry.ep_name} ({entry.backend})", style="green")
+            output.line(
+                f"would lift {name} of {package} on {entry.ep_name} ({entry.backend})",
+                style="green",
+            )
     return clearing_of_quarantine(info, variant=variant)
 
 
@@ -91,7 +117,11 @@ def _entries(info: PackageInfo | None, output: Output) -> Iterator[tuple[str, Qu
 
     for stored in stored_records() if info is None else records_of(info):
         if stored.problem:
-            known = "nothing of it is known" if stored.record is None else "what is in quarantine was recovered"
+            known = (
+                "nothing of it is known"
+                if stored.record is None
+                else "what is in quarantine was recovered"
+            )
             output.warning(f"{stored.path} is damaged: {stored.problem}; {known}")
         if stored.record is None:
             continue

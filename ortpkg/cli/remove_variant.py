@@ -23,7 +23,10 @@ from ortpkg.errors import ExitCode
 def command(
     package: PackageArgument,
     variant: Annotated[
-        str, typer.Argument(metavar="VARIANT", help="The variant's name.", autocompletion=complete_variant)
+        str,
+        typer.Argument(
+            metavar="VARIANT", help="The variant's name.", autocompletion=complete_variant
+        ),
     ],
     component: ComponentOption = None,
     dry_run: DryRunOption = False,
@@ -31,7 +34,13 @@ def command(
 ) -> int:
     """Take a variant out of a package; files that another variant uses stay."""
     output = Output(is_json=as_json)
-    info = remove_variant(package, variant, component=component, notify=output.note, operations=operations_for(dry_run))
+    info = remove_variant(
+        package,
+        variant,
+        component=component,
+        notify=output.note,
+        operations=operations_for(dry_run),
+    )
     if as_json:
         output.json("package", package_json(info))
     else:

@@ -1,8 +1,10 @@
-"""Everything the command line prints: tables and lines for people, JSON for programs, errors for both.
+"""Everything the command line prints: tables and lines for people, JSON for programs, errors for
+both.
 
-Data goes to standard output, everything else to standard error. No colour when piped, with --no-color, under NO_COLOR
-or on a dumb terminal. --quiet leaves out what is neither data nor an error. Texts that come from a package are printed
-as plain text with control characters escaped, so that no name can steer the terminal.
+Data goes to standard output, everything else to standard error. No colour when piped, with
+--no-color, under NO_COLOR or on a dumb terminal. --quiet leaves out what is neither data nor an
+error. Texts that come from a package are printed as plain text with control characters escaped, so
+that no name can steer the terminal.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ _SETTINGS = _Settings()
 
 
 def configure(*, is_quiet: bool = False, is_colorless: bool = False) -> None:
-    """Turns on what the command line asks for; what one place turned on, another does not turn off."""
+    """Turns on what the command line asks for; what one place turned on, another does not turn
+    off.
+    """
     _SETTINGS.is_quiet |= is_quiet
     _SETTINGS.is_colorless |= is_colorless
 
@@ -66,26 +70,45 @@ def is_quiet() -> bool:
 
 
 def is_coloured(stream: IO[str]) -> bool:
-    """Whether it is a terminal that wants colours: NO_COLOR (https://no-color.org) is not set, and it is not dumb."""
-    refuses = _SETTINGS.is_colorless or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    """Whether it is a terminal that wants colours: NO_COLOR (https://no-color.org) is not set, and
+    it is not dumb.
+    """
+    refuses = (
+        _SETTINGS.is_colorless or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    )
     return stream.isatty() and not refuses
 
 
 def plain(text: object) -> str:
-    """``text`` with control, format and unassigned characters escaped, so that a terminal shows it and no more."""
-    return "".join(character if _is_harmless(character) else _escaped(character) for character in str(text))
+    """``text`` with control, format and unassigned characters escaped, so that a terminal shows it
+    and no more.
+    """
+    return "".join(
+        character if _is_harmless(character) else _escaped(character) for character in str(text)
+    )
 
 
 def _is_harmless(character: str) -> bool:
-    return character == "\n" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    return character == "\n" or unicodedata.category(character) not in {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Co",
+        "Cn",
+        "Zl",
+        "Zp",
+    }
 
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-#: Characters that JSON leaves as they are and that can steer a terminal: C1 controls, directions, line separators.
-_HARMFUL = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+#: Characters that JSON leaves as they are and that can steer a terminal: C1 controls, directions,
+#: line separators.
+_HARMFUL = re.compile(
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
 
 
 def _json_escape(match: re.Match[str]) -> str:
@@ -110,14 +133,22 @@ class Output:
     def line(self, text: object = "", *, style: str = "", hang: str | None = None) -> None:
         """Prints one line of data.
 
-        ``hang``: it is running text, which a terminal that is too narrow gets on several lines, broken between words;
-        this stands before each further one.
+        ``hang``: it is running text, which a terminal that is too narrow gets on several lines,
+        broken between words; this stands before each further one.
         """
-        _write(_styled(sys.stdout, text if hang is None else _wrapped_for(sys.stdout, text, hang), style))
+        _write(
+            _styled(
+                sys.stdout, text if hang is None else _wrapped_for(sys.stdout, text, hang), style
+            )
+        )
 
     def tree(self, lines: Sequence[tuple[str, str, str]], *, short: Callable[[str], str]) -> None:
-        """Prints (text, style, hang) as :meth:`line` does; all in their short form where one is too wide."""
-        is_narrow = sys.stdout.isatty() and any(display_width(plain(text)) > _terminal_columns() for text, *_ in lines)
+        """Prints (text, style, hang) as :meth:`line` does; all in their short form where one is too
+        wide.
+        """
+        is_narrow = sys.stdout.isatty() and any(
+            display_width(plain(text)) > _terminal_columns() for text, *_ in lines
+        )
         for text, style, hang in lines:
             self.line(short(text) if is_narrow else text, style=style, hang=hang)
 
@@ -127,7 +158,9 @@ class Output:
         ``is_urgent``: under --quiet too.
         """
         if is_urgent or not _SETTINGS.is_quiet:
-            with suppress(OSError, ValueError):  # nobody listens there; the data, or the exit code, still counts
+            with suppress(
+                OSError, ValueError
+            ):  # nobody listens there; the data, or the exit code, still counts
                 sys.stderr.write(_styled(sys.stderr, _wrapped_for(sys.stderr, text, "  "), style))
                 sys.stderr.flush()
 
@@ -135,13 +168,20 @@ class Output:
         """Prints a warning on standard error; not where ``--quiet`` was given."""
         self.note(f"warning: {text}", style="yellow")
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
-        """Prints a table; cells are plain text. On a terminal it is laid out for its width, and says what is left out.
+    def table(
+        self, columns: Sequence[Column], rows: Iterable[Sequence[object]], *, title: str = ""
+    ) -> None:
+        """Prints a table; cells are plain text.
+
+        On a terminal it is laid out for its width, and says what is left out.
 
         Raises BrokenPipeError and OutputError as :meth:`line` does.
         """
         is_terminal = sys.stdout.isatty()
-        cells = [[_cell_text(column, cell) for column, cell in zip(columns, row, strict=True)] for row in rows]
+        cells = [
+            [_cell_text(column, cell) for column, cell in zip(columns, row, strict=True)]
+            for row in rows
+        ]
         laid_out = lay_out(columns, cells, _terminal_columns() if is_terminal else None)
         if title:
             self.line(title, style="bold")
@@ -163,7 +203,11 @@ def _cell_text(column: Column, cell: object) -> str:
 
 def _wrapped_for(stream: IO[str], text: object, hang: str) -> str:
     """``text``, broken between words where ``stream`` is a terminal that is too narrow for it."""
-    return "\n".join(wrapped(plain(text), _terminal_columns(), hang=hang)) if stream.isatty() else str(text)
+    return (
+        "\n".join(wrapped(plain(text), _terminal_columns(), hang=hang))
+        if stream.isatty()
+        else str(text)
+    )
 
 
 def _terminal_columns() -> int:
@@ -176,7 +220,10 @@ def _is_unicode(stream: IO[str]) -> bool:
 
 
 def _write(text: str) -> None:
-    """Writes data. BrokenPipeError where the reader has gone, OutputError where it cannot be written."""
+    """Writes data.
+
+    BrokenPipeError where the reader has gone, OutputError where it cannot be written.
+    """
     try:
         sys.stdout.write(text)
     except BrokenPipeError:
@@ -186,14 +233,18 @@ def _write(text: str) -> None:
 
 
 def _styled(stream: IO[str], text: object, style: str) -> str:
-    """One line, in colour where ``stream`` shows colours; either way a text that steers no terminal."""
+    """One line, in colour where ``stream`` shows colours; either way a text that steers no
+    terminal.
+    """
     if not style or not is_coloured(stream):
         return plain(text) + "\n"
     from rich.console import Console  # only for colour: 30 ms
     from rich.text import Text
 
     # What it prints is captured; rich would flush the stream itself, and fail where it is full.
-    console = Console(file=io.StringIO(), force_terminal=True, color_system="auto", markup=False, highlight=False)
+    console = Console(
+        file=io.StringIO(), force_terminal=True, color_system="auto", markup=False, highlight=False
+    )
     with console.capture() as captured:
         console.print(Text(plain(text), style=style), soft_wrap=True)
     return captured.get()
@@ -213,7 +264,9 @@ def finding_json(finding: Finding) -> dict[str, str]:
 
 
 def print_error(error: OrtpkgError, output: Output) -> None:
-    """Says what went wrong: for people on standard error, with ``--json`` as an object on standard output."""
+    """Says what went wrong: for people on standard error, with ``--json`` as an object on standard
+    output.
+    """
     if output.is_json:
         findings = error.findings if isinstance(error, PackageFormatError) else ()
         content: dict[str, Any] = {
@@ -238,7 +291,9 @@ def print_findings(findings: Sequence[Finding], output: Output) -> None:
         target = f" for {finding.target}" if finding.target else ""
         place = f"{where}: " if where else ""  # a bare model has no document
         output.line(
-            f"{finding.rule} {finding.severity.value}{target}: {place}{finding.message}", style=style, hang="    "
+            f"{finding.rule} {finding.severity.value}{target}: {place}{finding.message}",
+            style=style,
+            hang="    ",
         )
         if finding.remedy:
             output.line(f"    {finding.remedy}", hang="    ")

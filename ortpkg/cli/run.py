@@ -33,7 +33,7 @@ from ortpkg.cli.parameters import (
     VariantOption,
     parse_options,
 )
-from ortpkg.cli.placement import ExpectedPlacement, placement_json
+from ortpkg.cli.placement_table import ExpectedPlacement, placement_json
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
 from ortpkg.cli.rendering import Column, Output, duration_text
 from ortpkg.cli.run_guard import guarded
@@ -41,7 +41,7 @@ from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 
 if TYPE_CHECKING:
-    from ortpkg.api.sample_runner import SampleReport
+    from ortpkg.samples.sample_runner import SampleReport
     from ortpkg.session.options import RunOptions
     from ortpkg.session.placement import Placement
 
@@ -53,27 +53,41 @@ InputsOption = Annotated[
         "--input",
         "-i",
         metavar="[NAME=]FILE",
-        help="An input from an npy, npz, png or jpeg file; without a name, all that an npz file has. Repeatable.",
+        help=(
+            "An input from an npy, npz, png or jpeg file; without a name, all that an npz file has."
+            " Repeatable."
+        ),
         autocompletion=complete_input,
     ),
 ]
-RandomOption = Annotated[bool, typer.Option("--random", help="Random values for the inputs that --input leaves open.")]
+RandomOption = Annotated[
+    bool, typer.Option("--random", help="Random values for the inputs that --input leaves open.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Of --random.", min=0)]
 DimensionsOption = Annotated[
     list[str] | None,
-    typer.Option("--dim", metavar="NAME=SIZE", help="A size for a symbolic dimension of --random. Repeatable."),
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE",
+        help="A size for a symbolic dimension of --random. Repeatable.",
+    ),
 ]
-ResizeOption = Annotated[bool, typer.Option("--resize", help="Resample pictures to the size that an input has.")]
+ResizeOption = Annotated[
+    bool, typer.Option("--resize", help="Resample pictures to the size that an input has.")
+]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file."),
 ]
 TimeoutOption = Annotated[
     float | None,
     typer.Option(
         "--timeout",
         metavar="T",
-        help="Time that running may take, all samples and steps together, and loading a model: 90s, 500ms; "
-        "a number alone is seconds. Default: 10min.",
+        help=(
+            "Time that running may take, all samples and steps together, and loading a model: 90s,"
+            " 500ms; a number alone is seconds. Default: 10min."
+        ),
         parser=duration_argument,
     ),
 ]
@@ -82,21 +96,27 @@ MemoryLimitOption = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="Memory that running may take, weights included: 500MB, 1.5GiB; a number alone is bytes. "
-        "Default: the machine's.",
+        help=(
+            "Memory that running may take, weights included: 500MB, 1.5GiB; a number alone is"
+            " bytes. Default: the machine's."
+        ),
         parser=nbytes_argument,
     ),
 ]
 ThreadsOption = Annotated[
     int | None,
-    typer.Option("--threads", metavar="N", help="Within an operator; default: one per CPU.", min=1, max=4096),
+    typer.Option(
+        "--threads", metavar="N", help="Within an operator; default: one per CPU.", min=1, max=4096
+    ),
 ]
 IsolateOption = Annotated[
     bool | None,
     typer.Option(
         "--isolate/--no-isolate",
-        help="Run onnxruntime, OpenVINO and plug-ins in a child process, so that limits hold and a crash is told. "
-        "Default: where --timeout or --memory-limit is given.",
+        help=(
+            "Run onnxruntime, OpenVINO and plug-ins in a child process, so that limits hold and a"
+            " crash is told. Default: where --timeout or --memory-limit is given."
+        ),
     ),
 ]
 MinOffloadOption = Annotated[
@@ -111,21 +131,30 @@ MinOffloadOption = Annotated[
 ]
 StrictOption = Annotated[
     bool,
-    typer.Option("--strict", help="Exit code 1 where an EP took no node, or the CPU stood in for what was asked."),
+    typer.Option(
+        "--strict",
+        help="Exit code 1 where an EP took no node, or the CPU stood in for what was asked.",
+    ),
 ]
 CanaryOption = Annotated[
     bool,
     typer.Option(
         "--canary/--no-canary",
-        help="First try the variant in a child process, for --timeout, at most 2min; one that fails goes into "
-        "quarantine (not where it had less time), the next best runs.",
+        help=(
+            "First try the variant in a child process, for --timeout, at most 2min; one that fails"
+            " goes into quarantine (not where it had less time), the next best runs."
+        ),
     ),
 ]
 CacheOption = Annotated[
-    bool, typer.Option("--cache/--no-cache", help="Keep what is compiled for the next time; see ortpkg cache.")
+    bool,
+    typer.Option(
+        "--cache/--no-cache", help="Keep what is compiled for the next time; see ortpkg cache."
+    ),
 ]
 VerifyOption = Annotated[
-    bool, typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json.")
+    bool,
+    typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json."),
 ]
 
 
@@ -161,20 +190,35 @@ def command(
 ) -> int:
     """Run the package's samples, or your own inputs.
 
-    With nothing but PKG, runs the samples that the package carries and says whether the outputs match. Afterwards it
-    says what ran where. The exit code is 1 where outputs do not match, or --min-offload or --strict is not met.
+    With nothing but PKG, runs the samples that the package carries and says whether the outputs
+    match. Afterwards it says what ran where. The exit code is 1 where outputs do not match, or
+    --min-offload or --strict is not met.
     """
     run_options = _run_options(timeout, memory_limit)
-    given = GivenInputs(inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize)
+    given = GivenInputs(
+        inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
+    )
     shown = Output(is_json=as_json)
     if output is not None:
         verify_output(output, "--output", OutputKind.ARRAYS, overwrite=overwrite)
         verify_reads_no(output, "--output", (Path(text.rpartition("=")[2]) for text in given.files))
     root = chosen_package(package, shown)
-    wishes: dict[str, Any] = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
+    wishes: dict[str, Any] = {
+        "variant": variant,
+        "device": device,
+        "ep": ep,
+        "backend": backend,
+        "policy": policy,
+    }
     wishes["provider_options"] = parse_options("--provider-option", provider_option)
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
-    loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options, "cache": cache}
+    loading = {
+        "backend": backend,
+        "verify": verify,
+        "isolate": isolated,
+        "limits": run_options,
+        "cache": cache,
+    }
     loading["threads"] = threads
     with (
         guarded(run_options, shown),
@@ -192,7 +236,9 @@ def command(
 
 
 def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> RunOptions:
-    from ortpkg.session.options import RunOptions  # sessions load numpy and onnx; other commands do not need them
+    from ortpkg.session.options import (
+        RunOptions,  # sessions load numpy and onnx; other commands do not need them
+    )
 
     options = RunOptions()
     options.timeout_s = _TIMEOUT_S if timeout_s is None else timeout_s
@@ -203,10 +249,13 @@ def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> Ru
 def _by_canary(
     package: ModelPackage, output: Output, limits: RunOptions, *, trust: bool, verify: bool
 ) -> Callable[..., ModelVariant]:
-    """``best_variant``, but what it chooses has survived a try in a child process, within the limits of a run."""
+    """``best_variant``, but what it chooses has survived a try in a child process, within the
+    limits of a run.
+    """
     from ortpkg.api.canary import CANARY_TIMEOUT_S, best_variant_by_canary  # numpy and onnx
 
-    # What failed is a warning of the selection; that something else is tried, which may take minutes, is told at once.
+    # What failed is a warning of the selection; that something else is tried, which may take
+    # minutes, is told at once.
     return partial(
         best_variant_by_canary,
         package,
@@ -230,7 +279,9 @@ class _Runner:
         loading: dict[str, Any],
         choose: Callable[..., ModelVariant],
     ) -> None:
-        """``loading``: arguments of ``create_session``; ``choose``: as ``ModelPackage.best_variant``."""
+        """``loading``: arguments of ``create_session``; ``choose``: as
+        ``ModelPackage.best_variant``.
+        """
         self.expected_placement = ExpectedPlacement()
         self.package = package
         self.verify: bool = loading["verify"]
@@ -241,13 +292,19 @@ class _Runner:
         if not info.components:
             package.component(component)  # says that it is empty
         if component is None and (len(info.components) > 1 or info.has_pipeline):
-            from ortpkg.api.pipeline_session import PipelineSession  # only pipelines need it
+            from ortpkg.pipelines.pipeline_session import PipelineSession  # only pipelines need it
 
             if wishes.pop("variant", None) is not None:
-                raise UsageError("--variant needs --component: the package has several component models")
+                raise UsageError(
+                    "--variant needs --component: the package has several component models"
+                )
             self.component = None
-            self.variants = {each.name: choose(each.name, **wishes) for each in package.component_models}
-            sessions = {name: chosen.create_session(**loading) for name, chosen in self.variants.items()}
+            self.variants = {
+                each.name: choose(each.name, **wishes) for each in package.component_models
+            }
+            sessions = {
+                name: chosen.create_session(**loading) for name, chosen in self.variants.items()
+            }
             self.session: Any = PipelineSession(info, sessions)
         else:
             chosen = choose(component, **wishes)
@@ -255,21 +312,34 @@ class _Runner:
             self.variants = {chosen.component_name: chosen}
             self.session = chosen.create_session(**loading)
         self.load_s = time.perf_counter() - start
-        self.places = {name: chosen.verdict(backend=loading["backend"]) for name, chosen in self.variants.items()}
+        self.places = {
+            name: chosen.verdict(backend=loading["backend"])
+            for name, chosen in self.variants.items()
+        }
 
     def describe(self) -> None:
         """Says on standard error what runs where."""
         for name, verdict in self.places.items():
             place = verdict.ep_device
-            where = "any execution provider" if place is None else f"{place.ep_name} ({place.backend})"
-            hardware = "" if place is None or place.device is None else f", {place.device.type} {place.device.name}"
+            where = (
+                "any execution provider" if place is None else f"{place.ep_name} ({place.backend})"
+            )
+            hardware = (
+                ""
+                if place is None or place.device is None
+                else f", {place.device.type} {place.device.name}"
+            )
             self.output.note(f"{name}: variant {verdict.variant.name} on {where}{hardware}")
-        warnings = [warning for variant in self.variants.values() for warning in variant.selection.warnings]
+        warnings = [
+            warning for variant in self.variants.values() for warning in variant.selection.warnings
+        ]
         for warning in dict.fromkeys(warnings):
             self.output.warning(warning)
 
     def finish(self) -> bool:
-        """Says in a line for each component what ran where; returns whether all is as it was asked for."""
+        """Says in a line for each component what ran where; returns whether all is as it was asked
+        for.
+        """
         for name, placement in self.placements.items():
             self.output.note(f"{name}: {placement.describe()}")
         shortfalls = self.expected_placement.shortfalls(self.placements)
@@ -290,7 +360,11 @@ class _Runner:
                 "variant": verdict.variant.name,
                 "ep": verdict.ep_device.ep_name if verdict.ep_device else None,
                 "backend": verdict.ep_device.backend if verdict.ep_device else None,
-                "device": verdict.ep_device.device.type if verdict.ep_device and verdict.ep_device.device else None,
+                "device": (
+                    verdict.ep_device.device.type
+                    if verdict.ep_device and verdict.ep_device.device
+                    else None
+                ),
                 "verified": self._is_verified(name),
                 "placement": placement_json(placements[name]),
             }
@@ -301,18 +375,25 @@ class _Runner:
         verification = self.variants[name].verification
         return verification is not None and verification.is_verified
 
-    # --- the caller's inputs -----------------------------------------------------------------------------------------
+    # --- the caller's inputs ----------------------------------------------------------------------
 
     def run_inputs(self, given: GivenInputs, output: Path | None, run_options: Any) -> int:
-        from ortpkg.api.array_files import write_npz  # numpy
+        from ortpkg.arrays.array_files import write_npz  # numpy
 
-        ranges = {value.name: value.value_range for value in self.package.inputs if value.value_range is not None}
+        ranges = {
+            value.name: value.value_range
+            for value in self.package.inputs
+            if value.value_range is not None
+        }
         feeds = given.feeds(self.session.get_inputs(), ranges)
         self.describe()
         start = time.perf_counter()
         values = interruptible(lambda: self.session.run(None, feeds, run_options), run_options)
         latency_s = time.perf_counter() - start
-        named = {argument.name: value for argument, value in zip(self.session.get_outputs(), values, strict=True)}
+        named = {
+            argument.name: value
+            for argument, value in zip(self.session.get_outputs(), values, strict=True)
+        }
         if output is not None:
             write_npz(output, named)
         shown = self._presented(named)
@@ -330,36 +411,45 @@ class _Runner:
             if shown:
                 more = ", ..." if len(shown) > MOST_SHOWN else ""
                 self.output.line(f"predicted: {', '.join(shown[:MOST_SHOWN])}{more}")
-            self.output.note(f"{duration_text(latency_s)}" + (f"; wrote {output}" if output else ""))
+            self.output.note(
+                f"{duration_text(latency_s)}" + (f"; wrote {output}" if output else "")
+            )
         return ExitCode.DONE if as_asked else ExitCode.FINDINGS
 
     def _presented(self, outputs: dict[str, Any]) -> list[str]:
-        """The outputs as the package's samples show theirs; nothing where they show numbers, or there are none."""
-        from ortpkg.api.sample_runner import present  # numpy
-        from ortpkg.package.samples import DisplayKind, read_samples
+        """The outputs as the package's samples show theirs; nothing where they show numbers, or
+        there are none.
+        """
+        from ortpkg.package.formats.samples import DisplayKind, read_samples
+        from ortpkg.samples.sample_runner import present  # numpy
 
         try:
             for each in read_samples(self.package.info):
                 display = each.display
-                if self._is_ours(each.component) and display is not None and display.kind is not DisplayKind.TENSOR:
+                if (
+                    self._is_ours(each.component)
+                    and display is not None
+                    and display.kind is not DisplayKind.TENSOR
+                ):
                     return present(each, outputs)
         except PackageError as error:  # the outputs are right all the same
             self.output.warning(error)
         return []
 
-    # --- the package's samples ---------------------------------------------------------------------------------------
+    # --- the package's samples --------------------------------------------------------------------
 
     def run_samples(self, output: Path | None, run_options: Any) -> int:
-        from ortpkg.api.array_files import write_npz  # numpy
-        from ortpkg.api.run_limits import SharedRunOptions
-        from ortpkg.api.sample_runner import run_samples
-        from ortpkg.package.samples import read_samples
+        from ortpkg.arrays.array_files import write_npz  # numpy
+        from ortpkg.package.formats.samples import read_samples
+        from ortpkg.pipelines.run_limits import SharedRunOptions
+        from ortpkg.samples.sample_runner import run_samples
 
         own = [each for each in read_samples(self.package.info) if self._is_ours(each.component)]
         if not own:
             names = ", ".join(f"{quoted(argument.name)}" for argument in self.session.get_inputs())
             raise UsageError(
-                f"{_what(self.package)} carries no samples: give --input NAME=FILE for {names}, or --random"
+                f"{_what(self.package)} carries no samples: give --input NAME=FILE for {names}, or"
+                " --random"
             )
         if self.verify:
             self.package.verify_samples(own)
@@ -370,7 +460,10 @@ class _Runner:
         def run_all() -> list[SampleReport]:
             keep = output is not None
             return [
-                run_samples(self.session, each, variant=variant, run_options=limits, keep_outputs=keep) for each in own
+                run_samples(
+                    self.session, each, variant=variant, run_options=limits, keep_outputs=keep
+                )
+                for each in own
             ]
 
         reports = interruptible(run_all, run_options)
@@ -390,7 +483,9 @@ class _Runner:
         return ExitCode.FINDINGS if is_wrong or not as_asked else ExitCode.DONE
 
     def _is_ours(self, component: str | None) -> bool:
-        return component == self.component or (component is None and len(self.package.component_models) == 1)
+        return component == self.component or (
+            component is None and len(self.package.component_models) == 1
+        )
 
 
 def _what(package: ModelPackage) -> str:
@@ -401,4 +496,8 @@ def _all_outputs(reports: Sequence[SampleReport]) -> dict[str, Any]:
     """Outputs by name; with the name of their sample set before it where there are several."""
     if len(reports) == 1:
         return dict(reports[0].outputs)
-    return {f"{report.sample_set.name}/{name}": value for report in reports for name, value in report.outputs.items()}
+    return {
+        f"{report.sample_set.name}/{name}": value
+        for report in reports
+        for name, value in report.outputs.items()
+    }

@@ -1,6 +1,7 @@
 """Ends ``ortpkg run`` where a native library in this process does not: at a limit, and at Ctrl-C.
 
-While a library computes, Python's own handler of Ctrl-C has to wait for it; the system's wake-up descriptor does not.
+While a library computes, Python's own handler of Ctrl-C has to wait for it; the system's wake-up
+descriptor does not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def guarded(run_options: RunOptions, output: Output) -> Iterator[None]:
-    """Runs with ``run_options`` in here end in time: the library is asked to stop, and then this process ends.
+    """Runs with ``run_options`` in here end in time: the library is asked to stop, and then this
+    process ends.
 
     It says why, as for any error, and ends with the error's exit code.
     """
@@ -54,7 +56,9 @@ def _terminates_at_interrupt(run_options: RunOptions) -> Iterator[None]:
     ours, systems = socket.socketpair()
     systems.setblocking(False)
     before = signal.set_wakeup_fd(systems.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=_terminate, args=(ours, run_options), name="ortpkg-interrupts", daemon=True).start()
+    threading.Thread(
+        target=_terminate, args=(ours, run_options), name="ortpkg-interrupts", daemon=True
+    ).start()
     try:
         yield
     finally:

@@ -7,25 +7,38 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.cli.rendering import Column, Output, duration_text
 
 if TYPE_CHECKING:
-    from ortpkg.api.sample_runner import SampleReport
+    from ortpkg.samples.sample_runner import SampleReport
 
 #: How many samples are shown when there are more; the wrong ones are always shown.
 MOST_SHOWN = 10
 
 
 def print_report(report: SampleReport, output: Output) -> None:
-    """Prints a sample set's table, the first samples and all wrong ones, and a line that sums it up."""
+    """Prints a sample set's table, the first samples and all wrong ones, and a line that sums it
+    up.
+    """
     rows = []
     skipped = 0
     for result in report.results:
-        if result.index >= MOST_SHOWN and result.is_right is not False and result.is_expected is not False:
+        if (
+            result.index >= MOST_SHOWN
+            and result.is_right is not False
+            and result.is_expected is not False
+        ):
             skipped += 1
             continue
         mark = {True: "right", False: "WRONG", None: ""}[result.is_right]
         expected = {True: "yes", False: "NO", None: ""}[result.is_expected]
         label = "" if result.label is None else result.label
-        rows.append((result.index, result.shown, label, mark, expected, duration_text(result.latency_s)))
-    columns = [Column("sample", is_numeric=True), Column("predicted", wraps=16), Column("true", wraps=16), Column("")]
+        rows.append(
+            (result.index, result.shown, label, mark, expected, duration_text(result.latency_s))
+        )
+    columns = [
+        Column("sample", is_numeric=True),
+        Column("predicted", wraps=16),
+        Column("true", wraps=16),
+        Column(""),
+    ]
     columns += [Column("as expected"), Column("latency", is_numeric=True, drops=1)]
     output.table(columns, rows, title=f"samples {report.sample_set.name}")
     if skipped:
@@ -36,7 +49,10 @@ def print_report(report: SampleReport, output: Output) -> None:
 def _summary(report: SampleReport) -> str:
     parts = []
     if report.labelled:
-        parts.append(f"{report.right} of {report.labelled} right ({100 * report.right / report.labelled:.1f} %)")
+        parts.append(
+            f"{report.right} of {report.labelled} right"
+            f" ({100 * report.right / report.labelled:.1f} %)"
+        )
     if report.matches is not None:
         bounds = ", ".join(
             f"{name} off by at most {report.errors[name]:.2g} "

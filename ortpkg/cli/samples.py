@@ -30,7 +30,7 @@ from ortpkg.errors import ExitCode, UsageError, quoted
 
 if TYPE_CHECKING:
     from ortpkg.api.wishes import SelectionWishes
-    from ortpkg.package.samples import Tolerance
+    from ortpkg.package.formats.samples import Tolerance
 
 
 class Action(StrEnum):
@@ -43,7 +43,12 @@ class Action(StrEnum):
 def command(
     action: Annotated[
         Action,
-        typer.Argument(help="add takes the expected outputs from files; record runs the best variant and keeps its."),
+        typer.Argument(
+            help=(
+                "add takes the expected outputs from files; record runs the best variant and keeps"
+                " its."
+            )
+        ),
     ],
     package: PackageArgument,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Of the sample set.")],
@@ -55,16 +60,24 @@ def command(
     resize: ResizeOption = False,
     expected: Annotated[
         list[str] | None,
-        typer.Option("--expected", metavar="[NAME=]FILE", help="For add: an output, as --input. Repeatable."),
+        typer.Option(
+            "--expected", metavar="[NAME=]FILE", help="For add: an output, as --input. Repeatable."
+        ),
     ] = None,
     tolerances: Annotated[
         list[str] | None,
-        typer.Option("--tolerance", metavar="[OUTPUT=]ABS[,REL]", help="How far outputs may be off. Repeatable."),
+        typer.Option(
+            "--tolerance",
+            metavar="[OUTPUT=]ABS[,REL]",
+            help="How far outputs may be off. Repeatable.",
+        ),
     ] = None,
     batched: Annotated[
         bool, typer.Option("--batched", help="The leading axis of each array enumerates samples.")
     ] = False,
-    description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the samples are.")] = None,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the samples are.")
+    ] = None,
     variant: VariantOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
@@ -75,18 +88,28 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Give a package samples, which run, bench and the canary use: files of yours, or what its best variant makes.
+    """Give a package samples, which run, bench and the canary use: files of yours, or what its best
+    variant makes.
 
     Without inputs, record runs those of the set of that name again and keeps what comes out now.
     """
-    from ortpkg.api.sample_authoring import SampleArrays, add_samples, declared_values, record_samples  # numpy, onnx
     from ortpkg.package.reader import open_package
+    from ortpkg.samples.sample_authoring import (  # numpy, onnx
+        SampleArrays,
+        add_samples,
+        declared_values,
+        record_samples,
+    )
 
     output = Output(is_json=as_json)
-    given = GivenInputs(inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize)
+    given = GivenInputs(
+        inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
+    )
     info = open_package(package)
     takes, gives = declared_values(info, component)
-    ranges = {value.name: value.value_range for value in info.inputs if value.value_range is not None}
+    ranges = {
+        value.name: value.value_range for value in info.inputs if value.value_range is not None
+    }
     samples = SampleArrays(
         name=name,
         inputs=given.feeds(takes, ranges) if given else {},
@@ -96,7 +119,13 @@ def command(
         tolerances=parse_tolerances(tolerances or (), [each.name for each in gives]),
         description=description,
     )
-    wishes: SelectionWishes = {"variant": variant, "device": device, "ep": ep, "policy": policy, "backend": backend}
+    wishes: SelectionWishes = {
+        "variant": variant,
+        "device": device,
+        "ep": ep,
+        "policy": policy,
+        "backend": backend,
+    }
     operations = operations_for(dry_run)
     if action is Action.ADD:
         if not samples.inputs:
@@ -104,8 +133,12 @@ def command(
         made = add_samples(package, samples, overwrite=overwrite, operations=operations)
     else:
         if expected:
-            raise UsageError("samples record makes the expected outputs itself: --expected is for add")
-        made = record_samples(package, samples, overwrite=overwrite, trust=trust, operations=operations, wishes=wishes)
+            raise UsageError(
+                "samples record makes the expected outputs itself: --expected is for add"
+            )
+        made = record_samples(
+            package, samples, overwrite=overwrite, trust=trust, operations=operations, wishes=wishes
+        )
     if as_json:
         output.json("package", package_json(made))
     else:
@@ -114,8 +147,13 @@ def command(
 
 
 def parse_tolerances(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, Tolerance]:
-    """``[OUTPUT=]ABS[,REL]`` texts; without an output, for all of ``outputs``. UsageError for another form."""
-    from ortpkg.package.samples import Tolerance  # the reader of samples, after the arguments
+    """``[OUTPUT=]ABS[,REL]`` texts; without an output, for all of ``outputs``.
+
+    UsageError for another form.
+    """
+    from ortpkg.package.formats.samples import (
+        Tolerance,  # the reader of samples, after the arguments
+    )
 
     found: dict[str, Tolerance] = {}
     for text in texts:
@@ -126,6 +164,8 @@ def parse_tolerances(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, 
         except ValueError:
             tolerance = Tolerance(absolute=-1)
         if not (0 <= tolerance.absolute < float("inf") and 0 <= tolerance.relative < float("inf")):
-            raise UsageError(f"--tolerance {quoted(text)}: write ABS, ABS,REL or OUTPUT=ABS,REL, as in 1e-4,1e-3")
+            raise UsageError(
+                f"--tolerance {quoted(text)}: write ABS, ABS,REL or OUTPUT=ABS,REL, as in 1e-4,1e-3"
+            )
         found |= dict.fromkeys([output] if separator else outputs, tolerance)
     return found

@@ -1,4 +1,6 @@
-"""Findings as SARIF 2.1.0, which code scanning services read (OASIS Static Analysis Results Interchange Format)."""
+"""Findings as SARIF 2.1.0, which code scanning services read (OASIS Static Analysis Results
+Interchange Format).
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,28 @@ from urllib.parse import quote
 
 from ortpkg.authoring.rule_registry import RULES
 from ortpkg.errors import Finding, PackageError, Severity
-from ortpkg.package.documents import DEFAULT_LIMITS
-from ortpkg.package.json_positions import Position, find_positions
-from ortpkg.package.path_resolver import PathKind, PathResolver
+from ortpkg.package.documents.json_documents import DEFAULT_LIMITS
+from ortpkg.package.documents.json_positions import Position, find_positions
+from ortpkg.package.paths.path_resolver import PathKind, PathResolver
 from ortpkg.package.rules import Rule
 from ortpkg.version import __version__
 
-_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 _BASE = "PACKAGE"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 
 
 def sarif_log(root: Path, findings: Sequence[Finding]) -> dict[str, Any]:
-    """One run of ``validate`` over the package at ``root``; artifacts are named relative to the package."""
-    rules = [RULES[identifier] for identifier in RULES if any(each.rule == identifier for each in findings)]
+    """One run of ``validate`` over the package at ``root``; artifacts are named relative to the
+    package.
+    """
+    rules = [
+        RULES[identifier]
+        for identifier in RULES
+        if any(each.rule == identifier for each in findings)
+    ]
     positions = _positions(root, findings)
     indices = {rule.id: index for index, rule in enumerate(rules)}
     return {
@@ -62,7 +72,9 @@ def _reporting_descriptor(rule: Rule) -> dict[str, Any]:
 def _result(
     finding: Finding, indices: Mapping[str, int], positions: Mapping[tuple[str, str], Position]
 ) -> dict[str, Any]:
-    location: dict[str, Any] = {"artifactLocation": {"uri": quote(finding.document), "uriBaseId": _BASE}}
+    location: dict[str, Any] = {
+        "artifactLocation": {"uri": quote(finding.document), "uriBaseId": _BASE}
+    }
     position = positions.get((finding.document, finding.pointer))
     if position is not None:
         location["region"] = {"startLine": position.line, "startColumn": position.column}
@@ -88,7 +100,9 @@ def _fingerprint(finding: Finding) -> str:
 
 
 def _positions(root: Path, findings: Iterable[Finding]) -> dict[tuple[str, str], Position]:
-    """(document, pointer) → where that is in the document's text, for documents that can be read."""
+    """(document, pointer) → where that is in the document's text, for documents that can be
+    read.
+    """
     pointers: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for finding in findings:
         pointers[finding.document][finding.pointer] = None

@@ -35,7 +35,14 @@ from ortpkg.cli.parameters import (
     parse_options,
 )
 from ortpkg.cli.rendering import Output
-from ortpkg.cli.selection_table import Choice, choice_to_json, choose, is_table, place_of, print_table
+from ortpkg.cli.selection_table import (
+    Choice,
+    choice_to_json,
+    choose,
+    is_table,
+    place_of,
+    print_table,
+)
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
@@ -44,20 +51,30 @@ PackagesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[PKG]...",
-        help="Directories of packages (name.ortpackage); default: the one that the current folder lies in.",
+        help=(
+            "Directories of packages (name.ortpackage); default: the one that the current folder"
+            " lies in."
+        ),
         readable=False,
     ),
 ]
 CheckArchitectureOption = Annotated[
     bool, typer.Option("--check-architecture", help="Evaluate architecture constraints too.")
 ]
-ExplainOption = Annotated[bool, typer.Option("--explain", help="Every variant on every device, with reasons.")]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="Every variant on every device, with reasons.")
+]
 CompareOption = Annotated[
-    bool, typer.Option("--compare", help="Show beside it what onnxruntime 1.27 and 1.31 would select.")
+    bool,
+    typer.Option("--compare", help="Show beside it what onnxruntime 1.27 and 1.31 would select."),
 ]
 LogOption = Annotated[
     str | None,
-    typer.Option("--log-json", metavar="FILE", help="Append a record of each decision, a line of JSON; - prints it."),
+    typer.Option(
+        "--log-json",
+        metavar="FILE",
+        help="Append a record of each decision, a line of JSON; - prints it.",
+    ),
 ]
 
 
@@ -88,7 +105,8 @@ def command(
 ) -> int:
     """Choose the best variant for this machine: of one component, or of each where none is named.
 
-    Several packages, or several machine profiles, give a table. Exit code 3 means that somewhere nothing fits.
+    Several packages, or several machine profiles, give a table. Exit code 3 means that somewhere
+    nothing fits.
     """
     output = Output(is_json=as_json)
     wishes: dict[str, Any] = {
@@ -110,12 +128,15 @@ def command(
     profiles = profile or ()
     with ExitStack() as stack:
         infos = [
-            stack.enter_context(opened(root, compat=compat, allow_external_paths=allow_external_paths))
+            stack.enter_context(
+                opened(root, compat=compat, allow_external_paths=allow_external_paths)
+            )
             for root in roots
         ]
         found = [ModelPackage.of(info) for info in infos]
         places = [
-            Path(root).absolute() if is_packed(root) else info.root for root, info in zip(roots, infos, strict=True)
+            Path(root).absolute() if is_packed(root) else info.root
+            for root, info in zip(roots, infos, strict=True)
         ]
         for each in found:
             if not each.component_models:
@@ -123,7 +144,13 @@ def command(
         if compare:
             if len(found) > 1 or len(profiles) > 1 or log_json:
                 raise UsageError("--compare takes one package and one machine, and logs nothing")
-            return _compare(found[0], component, ep, {**wishes, "profile": profiles[0] if profiles else None}, output)
+            return _compare(
+                found[0],
+                component,
+                ep,
+                {**wishes, "profile": profiles[0] if profiles else None},
+                output,
+            )
         with open_decision_log(log_json, is_json=as_json) as log:
             choices = choose(found, places, component, profiles, {**wishes, "ep": ep, "log": log})
         _print_choices(choices, output, show_reasons=show_reasons)
@@ -133,11 +160,19 @@ def command(
 
 
 def _compare(
-    package: ModelPackage, component: str | None, ep: str | None, wishes: dict[str, Any], output: Output
+    package: ModelPackage,
+    component: str | None,
+    ep: str | None,
+    wishes: dict[str, Any],
+    output: Output,
 ) -> int:
-    from ortpkg.cli.comparison import print_comparison  # loaded late: a plain select has to be quick
+    from ortpkg.cli.comparison_table import (
+        print_comparison,  # loaded late: a plain select has to be quick
+    )
 
-    names = [component] if component is not None else [each.name for each in package.component_models]
+    names = (
+        [component] if component is not None else [each.name for each in package.component_models]
+    )
     eps = [name for name in (ep or "").split(",") if name]
     return print_comparison(package, names, eps, wishes, output)
 
@@ -156,7 +191,7 @@ def _print_selection(choice: Choice, output: Output, *, show_reasons: bool) -> N
     selection = choice.selection
     if show_reasons:
         from ortpkg.cli.explanation_tree import tree_lines  # as above
-        from ortpkg.selection.explain import explain
+        from ortpkg.selection.explanation import explain
 
         output.tree(list(tree_lines(explain(selection))), short=short_ep_names)
         return
@@ -166,7 +201,9 @@ def _print_selection(choice: Choice, output: Output, *, show_reasons: bool) -> N
     best = selection.best
     machine = f" of machine {selection.machine}" if selection.machine else ""
     place = f"{ep_device_label(best.ep_device)}{machine}"
-    output.line(f"{selection.component_name}: {best.variant.name} on {place}", style="bold", hang="  ")
+    output.line(
+        f"{selection.component_name}: {best.variant.name} on {place}", style="bold", hang="  "
+    )
     output.line(f"  {place_of(choice, best.variant.model_path or best.variant.directory)}")
     if selection.ties:
         output.warning(f"declaration order alone put it before {', '.join(selection.ties)}")

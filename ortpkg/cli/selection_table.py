@@ -1,4 +1,6 @@
-"""Selections of several packages on several machines: made one by one, shown as a table packages × machines."""
+"""Selections of several packages on several machines: made one by one, shown as a table packages ×
+machines.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.policy_pipeline import THIS_MACHINE
 from ortpkg.cli.rendering import Column, Output
-from ortpkg.selection.machine import asked_once
+from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection
 
@@ -21,8 +23,10 @@ class Choice:
 
     Attributes:
         package: whose component it is.
-        root: where its user has it: the file, where the package was packed and lies elsewhere for this command.
-        label, machine: the package and the machine in words; paths where names do not tell them apart.
+        root: where its user has it: the file, where the package was packed and lies elsewhere for
+            this command.
+        label, machine: the package and the machine in words; paths where names do not tell them
+            apart.
         selection: the answer.
     """
 
@@ -40,7 +44,8 @@ def choose(
     profiles: Sequence[str],
     wishes: Mapping[str, Any],
 ) -> list[Choice]:
-    """A selection for every package, component (or the one that is named) and machine, in this order.
+    """A selection for every package, component (or the one that is named) and machine, in this
+    order.
 
     ``roots``: where the user has each package.
     """
@@ -60,35 +65,57 @@ def choose(
                 selection=package.select(of, profile=machine, **wishes),
             )
             for package, root, label in zip(packages, roots, labels, strict=True)
-            for of in ([component] if component is not None else [each.name for each in package.info.components])
+            for of in (
+                [component]
+                if component is not None
+                else [each.name for each in package.info.components]
+            )
             for machine, name in zip(machines, names, strict=True)
         ]
 
 
 def place_of(choice: Choice, path: Path) -> Path:
-    """Where the user has the file ``path`` of the package; in a packed one, after the name of that."""
+    """Where the user has the file ``path`` of the package; in a packed one, after the name of
+    that.
+    """
     is_moved = choice.root != choice.package.root and path.is_relative_to(choice.package.root)
     return choice.root / path.relative_to(choice.package.root) if is_moved else path
 
 
 def _told_apart(names: Sequence[str], paths: Sequence[str]) -> list[str]:
     """Each name, or the path beside it where several have the same name."""
-    return [path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)]
+    return [
+        path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)
+    ]
 
 
 def is_table(choices: Sequence[Choice]) -> bool:
     """Whether there are several packages or machines."""
-    return len({id(choice.package) for choice in choices}) > 1 or len({choice.machine for choice in choices}) > 1
+    return (
+        len({id(choice.package) for choice in choices}) > 1
+        or len({choice.machine for choice in choices}) > 1
+    )
 
 
 def print_table(choices: Sequence[Choice], output: Output) -> None:
-    """A row per package and component, a column per machine; what is warned of comes after, once."""
+    """A row per package and component, a column per machine; what is warned of comes after,
+    once.
+    """
     machines = list(dict.fromkeys(choice.machine for choice in choices))
     rows: dict[tuple[int, str], dict[str, Choice]] = {}
     for choice in choices:
-        rows.setdefault((id(choice.package), choice.selection.component_name), {})[choice.machine] = choice
+        rows.setdefault((id(choice.package), choice.selection.component_name), {})[
+            choice.machine
+        ] = choice
     lines = [_row(cells, machines) for cells in rows.values()]
-    output.table([Column("package"), Column("component"), *(Column(machine, wraps=12) for machine in machines)], lines)
+    output.table(
+        [
+            Column("package"),
+            Column("component"),
+            *(Column(machine, wraps=12) for machine in machines),
+        ],
+        lines,
+    )
     for choice in choices:
         for warning in choice.selection.warnings:
             output.warning(f"{choice.label} on {choice.machine}: {warning}")
@@ -96,23 +123,39 @@ def print_table(choices: Sequence[Choice], output: Output) -> None:
 
 def choice_to_json(choice: Choice) -> dict[str, Any]:
     """A selection as a JSON object, with the package that it is of."""
-    from ortpkg.selection.explain import selection_to_json  # only for --json
+    from ortpkg.selection.explanation import selection_to_json  # only for --json
 
     package = choice.package
-    return {"package": {"name": package.name, "root": str(choice.root)}, **selection_to_json(choice.selection)}
+    return {
+        "package": {"name": package.name, "root": str(choice.root)},
+        **selection_to_json(choice.selection),
+    }
 
 
 def _row(cells: Mapping[str, Choice], machines: Sequence[str]) -> tuple[str, ...]:
     first = next(iter(cells.values()))
-    return (first.label, first.selection.component_name, *(_cell(cells[machine]) for machine in machines))
+    return (
+        first.label,
+        first.selection.component_name,
+        *(_cell(cells[machine]) for machine in machines),
+    )
 
 
 def _cell(choice: Choice) -> str:
-    """E.g. "cpu-int8: OpenVINO on NPU"; where nothing fits, what the variant that came farthest fell by."""
+    """E.g. "cpu-int8: OpenVINO on NPU"; where nothing fits, what the variant that came farthest
+    fell by.
+    """
     selection = choice.selection
     if selection.best is None:
-        return f"none: {main_verdict(selection.verdicts).code}" if selection.verdicts else "none: no variants"
+        return (
+            f"none: {main_verdict(selection.verdicts).code}"
+            if selection.verdicts
+            else "none: no variants"
+        )
     ep_device = selection.best.ep_device
     assert ep_device is not None
     where = "" if ep_device.device is None else f" on {ep_device.device.type.value.upper()}"
-    return f"{selection.best.variant.name}: {ep_device.ep_name.removesuffix('ExecutionProvider')}{where}"
+    return (
+        f"{selection.best.variant.name}:"
+        f" {ep_device.ep_name.removesuffix('ExecutionProvider')}{where}"
+    )

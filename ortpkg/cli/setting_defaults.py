@@ -1,4 +1,6 @@
-"""Which options of which commands go by the settings, and what a wrong value of a setting is told with."""
+"""Which options of which commands go by the settings, and what a wrong value of a setting is told
+with.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from ortpkg.cli.rendering import Output
 from ortpkg.cli.settings import Settings, read_settings
 from ortpkg.errors import OrtpkgError, UnknownBackendError, UsageError
 
-#: Setting (of a file or the environment) → the commands whose option of that name has it as its default.
+#: Setting (of a file or the environment) → the commands whose option of that name has it as its
+#: default.
 COMMANDS_OF: Mapping[str, tuple[str, ...]] = {
     "policy": ("select", "run"),
     "backend": ("select", "run", "cache"),
@@ -25,16 +28,19 @@ class OptionDefaults:
 
     Attributes:
         values: option → default, for those that the settings name.
-        sources: option → where the default comes from, for those that the command line does not give.
+        sources: option → where the default comes from, for those that the command line does not
+            give.
     """
 
     values: Mapping[str, Any]
     sources: Mapping[str, str]
 
     def located(self, error: OrtpkgError) -> OrtpkgError:
-        """``error``, with the file or the variable in front where it is about a value that stands there.
+        """``error``, with the file or the variable in front where it is about a value that stands
+        there.
 
-        Whether there is a backend of some name is known once plug-ins have been asked, which is not done here.
+        Whether there is a backend of some name is known once plug-ins have been asked, which is not
+        done here.
         """
         source = self.sources.get("backend")
         if source is None or not isinstance(error, UnknownBackendError):
@@ -48,7 +54,10 @@ NO_DEFAULTS = OptionDefaults({}, {})
 
 
 def option_defaults(called: str, words: Sequence[str], output: Output) -> OptionDefaults:
-    """What the settings say of the options of the command ``called``. Trust that comes from there is said aloud."""
+    """What the settings say of the options of the command ``called``.
+
+    Trust that comes from there is said aloud.
+    """
     names = [name for name, commands in COMMANDS_OF.items() if called in commands]
     if not names or not {"--help", "-h"}.isdisjoint(words):
         return NO_DEFAULTS
@@ -59,11 +68,15 @@ def option_defaults(called: str, words: Sequence[str], output: Output) -> Option
         values["policy"] = checked_policy(settings)
     if values.get("trust") and {"--trust", "--no-trust", "--quiet", "-q"}.isdisjoint(words):
         output.note(f"the package is trusted, as {settings.sources['trust']} says")
-    return OptionDefaults(values, {name: settings.sources[name] for name in values if f"--{name}" not in given})
+    return OptionDefaults(
+        values, {name: settings.sources[name] for name in values if f"--{name}" not in given}
+    )
 
 
 def checked_policy(settings: Settings) -> str:
-    """The policy that the settings name; UsageError, which says where they do, for one that nobody knows."""
+    """The policy that the settings name; UsageError, which says where they do, for one that nobody
+    knows.
+    """
     from ortpkg.selection.policies import policy_named  # only where a setting names one
 
     assert settings.policy is not None

@@ -1,9 +1,11 @@
-"""What a user or a project wants unless a command line says otherwise: policy, backend, trust, threads.
+"""What a user or a project wants unless a command line says otherwise: policy, backend, trust,
+threads.
 
-Of several sources, the first that says something counts: the command line, the environment, the project's file
-(``ortpkg.toml``, or ``[tool.ortpkg]`` in ``pyproject.toml``, in the current folder or the nearest above it), the user's
-own file, the default. What can harm is taken only from what is the user's own, never from a project's file: a project
-may come from a stranger. Files inside a package are not read at all, since a package does come from strangers.
+Of several sources, the first that says something counts: the command line, the environment, the
+project's file (``ortpkg.toml``, or ``[tool.ortpkg]`` in ``pyproject.toml``, in the current folder
+or the nearest above it), the user's own file, the default. What can harm is taken only from what is
+the user's own, never from a project's file: a project may come from a stranger. Files inside a
+package are not read at all, since a package does come from strangers.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.enclosing_package import enclosing_package
+from ortpkg.package.formats.enclosing_package import enclosing_package
 from ortpkg.variables import yes_or_no
 
 CONFIG_ENVIRONMENT = "ORTPKG_CONFIG_DIR"
@@ -66,7 +68,11 @@ def _yes_or_no(value: object) -> bool | None:
 def _count(value: object) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 6:
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4096 else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4096
+        else None
+    )
 
 
 _SETTINGS: dict[str, _Setting] = {
@@ -80,8 +86,8 @@ _SETTINGS: dict[str, _Setting] = {
 def read_settings(folder: Path | None = None) -> Settings:
     """All settings, as they hold in ``folder`` (the current one if left out).
 
-    UsageError, with the file and the key, for a file that is no TOML, a key that nobody knows, a value that is none,
-    and a personal setting in a project's file.
+    UsageError, with the file and the key, for a file that is no TOML, a key that nobody knows, a
+    value that is none, and a personal setting in a project's file.
     """
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -93,14 +99,18 @@ def read_settings(folder: Path | None = None) -> Settings:
 
 
 def user_config_file() -> Path:
-    """The user's own file, in ``ORTPKG_CONFIG_DIR`` or the platform's directory for configuration. May not exist.
+    """The user's own file, in ``ORTPKG_CONFIG_DIR`` or the platform's directory for configuration.
+
+    May not exist.
 
     UsageError where that variable names something that is no folder.
     """
     chosen = os.environ.get(CONFIG_ENVIRONMENT)
     if chosen:
         if os.path.exists(chosen) and not os.path.isdir(chosen):  # noqa: PTH110, PTH112 - Path's may raise
-            raise UsageError(f"{CONFIG_ENVIRONMENT} is {quoted(chosen)}; the path of a folder was expected")
+            raise UsageError(
+                f"{CONFIG_ENVIRONMENT} is {quoted(chosen)}; the path of a folder was expected"
+            )
         return Path(chosen) / _FILE
     if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
         # The same as platformdirs has it, which is not worth its import on the way of every select.
@@ -112,7 +122,8 @@ def user_config_file() -> Path:
 
 
 def project_config_file(folder: Path | None = None) -> Path | None:
-    """The project's file that counts in ``folder`` (the current one if left out); None where there is none.
+    """The project's file that counts in ``folder`` (the current one if left out); None where there
+    is none.
 
     UsageError where it cannot be read.
     """
@@ -145,7 +156,10 @@ def _all_sources(folder: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _project_table(folder: Path | None) -> tuple[Path, Mapping[str, Any]] | None:
-    """The nearest project file that is about ortpkg, and what it says. A package's own folders are passed over."""
+    """The nearest project file that is about ortpkg, and what it says.
+
+    A package's own folders are passed over.
+    """
     try:
         start = folder or Path.cwd()
     except OSError:  # the current folder has been deleted
@@ -165,7 +179,8 @@ def _project_table(folder: Path | None) -> tuple[Path, Mapping[str, Any]] | None
 
 
 def _toml(file: Path, mention: bytes = b"") -> dict[str, Any] | None:
-    """What the file says; None where there is none, or it lacks that word: then it is not ours to judge.
+    """What the file says; None where there is none, or it lacks that word: then it is not ours to
+    judge.
 
     UsageError where it cannot be read.
     """
@@ -179,7 +194,9 @@ def _toml(file: Path, mention: bytes = b"") -> dict[str, Any] | None:
         if mention not in data:
             return None
         if len(data) > _MOST_NBYTES:
-            raise UsageError(f"{quoted(file)} is larger than {_MOST_NBYTES} bytes: that is no configuration")
+            raise UsageError(
+                f"{quoted(file)} is larger than {_MOST_NBYTES} bytes: that is no configuration"
+            )
         return tomllib.loads(data.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{quoted(file)} cannot be read: {error}") from error
@@ -192,7 +209,8 @@ def _checked(table: Mapping[str, Any], file: Path, *, is_project: bool) -> dict[
         if setting is None:
             known = ", ".join(_SETTINGS)
             raise UsageError(
-                f"{quoted(file)}: there is no setting {quoted(name)}{did_you_mean(name, _SETTINGS)}; {known}"
+                f"{quoted(file)}: there is no setting"
+                f" {quoted(name)}{did_you_mean(name, _SETTINGS)}; {known}"
             )
         if is_project and setting.is_personal:
             raise UsageError(

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from ortpkg.benchmarking.state_directory import STATE_ENVIRONMENT, state_directory
 from ortpkg.cli.app import TRACEBACK_VARIABLE
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Column, Output
@@ -20,16 +19,17 @@ from ortpkg.cli.settings import (
     setting_variable,
     user_config_file,
 )
-from ortpkg.devices.fact_cache import cache_directory
 from ortpkg.errors import ExitCode, UnknownBackendError, UsageError, quoted
 from ortpkg.isolation.backend_probe import RETRY_VARIABLE, TIMEOUT_VARIABLE, probe_timeout_s
 from ortpkg.isolation.process import PYTHON_VARIABLE
 from ortpkg.names import did_you_mean
 from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE
 from ortpkg.providers.ep_registry import all_known_names
+from ortpkg.providers.machine_offer import verify_emulated_names
 from ortpkg.providers.plugins import installed_plugins
-from ortpkg.selection.machine import verify_emulated_names
 from ortpkg.selection.wishes import backend_named, ep_named
+from ortpkg.storage.fact_cache import cache_directory
+from ortpkg.storage.state_directory import STATE_ENVIRONMENT, state_directory
 from ortpkg.variables import flag_variable
 
 #: What commands do where nobody says anything: the value, and how people call it.
@@ -42,13 +42,20 @@ _DEFAULTS: Mapping[str, tuple[str | bool | None, str]] = {
 _PROVIDERS_VARIABLE = "ORTPKG_PROVIDERS"
 #: Variables of ours that are no settings.
 _OTHER_VARIABLES: tuple[str, ...] = (
-    *("ORTPKG_CACHE_DIR", STATE_ENVIRONMENT, CONFIG_ENVIRONMENT, PYTHON_VARIABLE, _PROVIDERS_VARIABLE),
+    *(
+        "ORTPKG_CACHE_DIR",
+        STATE_ENVIRONMENT,
+        CONFIG_ENVIRONMENT,
+        PYTHON_VARIABLE,
+        _PROVIDERS_VARIABLE,
+    ),
     *(EMULATED_DEVICES_VARIABLE, TIMEOUT_VARIABLE, RETRY_VARIABLE, TRACEBACK_VARIABLE),
 )
 
 
 def command(as_json: JsonOption = False) -> int:
-    """Show the settings that hold here, where each comes from, and the files, folders and variables that count.
+    """Show the settings that hold here, where each comes from, and the files, folders and variables
+    that count.
 
     Exit code 2 for a value that names nothing, with the file or the variable that says it.
     """
@@ -62,8 +69,12 @@ def command(as_json: JsonOption = False) -> int:
     else:
         _print(settings, variables, output)
     known = (*_OTHER_VARIABLES, *(setting_variable(name) for name in COMMANDS_OF))
-    for name in sorted(name for name in os.environ if name.startswith("ORTPKG_") and name not in known):
-        output.warning(f"the environment has {name}, which says nothing to ortpkg{did_you_mean(name, known)}")
+    for name in sorted(
+        name for name in os.environ if name.startswith("ORTPKG_") and name not in known
+    ):
+        output.warning(
+            f"the environment has {name}, which says nothing to ortpkg{did_you_mean(name, known)}"
+        )
     return ExitCode.DONE
 
 
@@ -71,7 +82,9 @@ def _verify(settings: Settings) -> None:
     """UsageError for what is of the right kind, and names nothing that there is."""
     if settings.policy is not None:
         checked_policy(settings)
-    if settings.backend not in (None, "auto") and not installed_plugins():  # one would have to be asked for its name
+    if (
+        settings.backend not in (None, "auto") and not installed_plugins()
+    ):  # one would have to be asked for its name
         try:
             backend_named(settings.backend or "", ())
         except UnknownBackendError as error:
@@ -90,9 +103,13 @@ def _verify_variables() -> None:
             raise UsageError(f"{name} is {quoted(folder)}; the path of a folder was expected")
     python = os.environ.get(PYTHON_VARIABLE)
     if python and shutil.which(python) is None:
-        raise UsageError(f"{PYTHON_VARIABLE} is {quoted(python)}; a Python interpreter was expected")
+        raise UsageError(
+            f"{PYTHON_VARIABLE} is {quoted(python)}; a Python interpreter was expected"
+        )
     if os.environ.get(_PROVIDERS_VARIABLE):
-        from ortpkg.session.default_providers import stated_ep_names  # numpy and onnx: only where somebody says it
+        from ortpkg.session.default_providers import (
+            stated_ep_names,  # numpy and onnx: only where somebody says it
+        )
 
         stated_ep_names()
     verify_emulated_names()
@@ -107,7 +124,11 @@ def _as_json(name: str, settings: Settings) -> dict[str, Any]:
     value = getattr(settings, name)
     return {
         "name": name,
-        "value": _DEFAULTS[name][0] if value is None else value if isinstance(value, bool | int) else str(value),
+        "value": _DEFAULTS[name][0]
+        if value is None
+        else value
+        if isinstance(value, bool | int)
+        else str(value),
         "source": settings.sources.get(name),
         "commands": list(COMMANDS_OF[name]),
     }
@@ -125,24 +146,42 @@ def _places() -> dict[str, str | None]:
 
 
 def _print(settings: Settings, variables: Mapping[str, str], output: Output) -> None:
-    columns = (Column("setting"), Column("value"), Column("from", wraps=16), Column("default of", drops=1, wraps=16))
+    columns = (
+        Column("setting"),
+        Column("value"),
+        Column("from", wraps=16),
+        Column("default of", drops=1, wraps=16),
+    )
     output.table(columns, [_row(name, settings) for name in COMMANDS_OF], title="Settings")
     output.line()
     places = _places()
     rows = [
         ("the project's file", places["project_file"] or "none here or above"),
-        ("your own file", f"{places['user_file']}{'' if user_config_file().is_file() else ' (not there)'}"),
+        (
+            "your own file",
+            f"{places['user_file']}{'' if user_config_file().is_file() else ' (not there)'}",
+        ),
         ("caches", places["cache_directory"]),
         ("records", places["state_directory"]),
     ]
     output.table((Column("place"), Column("path", wraps=24)), rows, title="Places")
     if variables:
         output.line()
-        output.table((Column("variable"), Column("value", wraps=24)), list(variables.items()), title="Environment")
+        output.table(
+            (Column("variable"), Column("value", wraps=24)),
+            list(variables.items()),
+            title="Environment",
+        )
 
 
 def _row(name: str, settings: Settings) -> tuple[str, str, str, str]:
     value = getattr(settings, name)
-    shown = _DEFAULTS[name][1] if value is None else ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    shown = (
+        _DEFAULTS[name][1]
+        if value is None
+        else ("no", "yes")[value]
+        if isinstance(value, bool)
+        else str(value)
+    )
     commands = ", ".join(COMMANDS_OF[name])
     return name, shown, settings.sources.get(name, "default"), f"--{name} of {commands}"

@@ -42,7 +42,10 @@ def command(
     eps: Annotated[
         _Lists,
         typer.Option(
-            "--ep", metavar="EP[,EP]", help="Keep what these can run: names or aliases.", autocompletion=complete_ep
+            "--ep",
+            metavar="EP[,EP]",
+            help="Keep what these can run: names or aliases.",
+            autocompletion=complete_ep,
         ),
     ] = None,
     variants: Annotated[
@@ -58,7 +61,9 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Keep the variants that suit both --device and --ep, and those of --variant; drop what nothing refers to."""
+    """Keep the variants that suit both --device and --ep, and those of --variant; drop what nothing
+    refers to.
+    """
     output = Output(is_json=as_json)
     target = chosen_output(output_path, in_place=in_place)
     with copy_progress() as progress:
@@ -106,7 +111,10 @@ def _print(report: SlimReport, output: Output) -> None:
     columns = [Column("component"), Column("variant"), *sizes, Column("")]
     output.table(columns, rows)
     saved = nbytes_text(max(0, report.before_nbytes - report.after_nbytes))
-    output.note(f"{nbytes_text(report.after_nbytes)} of {nbytes_text(report.before_nbytes)} are left, {saved} saved")
+    output.note(
+        f"{nbytes_text(report.after_nbytes)} of {nbytes_text(report.before_nbytes)} are left,"
+        f" {saved} saved"
+    )
 
 
 def _split(texts: _Lists) -> list[str]:

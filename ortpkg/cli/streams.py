@@ -1,4 +1,6 @@
-"""Standard output and standard error as they may come: closed, full, gone, or in an encoding that lacks characters."""
+"""Standard output and standard error as they may come: closed, full, gone, or in an encoding that
+lacks characters.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from typing import IO
 
 
 class _ClosedOutput(io.TextIOBase):
-    """Stands for a standard output that the caller closed (``>&-``): writing fails, as it should."""
+    """Stands for a standard output that the caller closed (``>&-``): writing fails, as it
+    should.
+    """
 
     def write(self, _text: str, /) -> int:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -23,8 +27,8 @@ class _ClosedOutput(io.TextIOBase):
 def prepare() -> None:
     """Makes both streams usable.
 
-    A closed one is replaced, its number too: the next file that is opened would get it, and take what libraries print.
-    A character that the encoding lacks is escaped instead of failing.
+    A closed one is replaced, its number too: the next file that is opened would get it, and take
+    what libraries print. A character that the encoding lacks is escaped instead of failing.
     """
     for number in range(3):
         try:
@@ -45,7 +49,9 @@ def prepare() -> None:
 
 
 def discard_output() -> None:
-    """What is still buffered for standard output goes nowhere, and the interpreter does not fail on it at its end."""
+    """What is still buffered for standard output goes nowhere, and the interpreter does not fail on
+    it at its end.
+    """
     with suppress(OSError, ValueError):
         number = os.open(os.devnull, os.O_WRONLY)
         os.dup2(number, sys.stdout.fileno())

@@ -1,8 +1,8 @@
 """Lays a table out for a width: no name and no number is ever broken. Pure; prints nothing.
 
-Where a table is too wide, these are tried, in this order: short forms of cells (names of execution providers), cells of
-running text on several lines, columns left out in their stated order, and last each row as a block of its own, which
-has all columns again.
+Where a table is too wide, these are tried, in this order: short forms of cells (names of execution
+providers), cells of running text on several lines, columns left out in their stated order, and last
+each row as a block of its own, which has all columns again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Column:
         heading: what stands above it.
         is_numeric: its cells are aligned on the right.
         drops: where there is no room, columns are left out in this order, 1 first; 0: never.
-        wraps: its cells are texts or lists, which may be broken between words where that leaves this many characters a
-            line at least; 0: they are names or numbers.
+        wraps: its cells are texts or lists, which may be broken between words where that leaves
+            this many characters a line at least; 0: they are names or numbers.
         short: the shorter form of a cell.
     """
 
@@ -37,26 +37,37 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLines:
-    """A table as lines: those of its head (none where each row is a block), those below, and what is left out."""
+    """A table as lines: those of its head (none where each row is a block), those below, and what
+    is left out.
+    """
 
     head: tuple[str, ...]
     body: tuple[str, ...]
     left_out: tuple[str, ...] = ()
 
 
-def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> TableLines:
-    """The table's lines, none longer than ``width`` unless a single name is; None: there is room for anything."""
+def lay_out(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None
+) -> TableLines:
+    """The table's lines, none longer than ``width`` unless a single name is; None: there is room
+    for anything.
+    """
     natural = _natural_widths(columns, rows)
     if width is None or _total(natural) <= width:
         return _lines(columns, rows, natural)
-    texts = [[_shortened(column, cell) for column, cell in zip(columns, row, strict=True)] for row in rows]
+    texts = [
+        [_shortened(column, cell) for column, cell in zip(columns, row, strict=True)]
+        for row in rows
+    ]
     kept = list(range(len(columns)))
     while True:
         own = [columns[index] for index in kept]
         cells = [[row[index] for index in kept] for row in texts]
         widths = _fitting_widths(own, cells, width)
         if widths is not None:
-            left_out = tuple(each.heading for index, each in enumerate(columns) if index not in kept)
+            left_out = tuple(
+                each.heading for index, each in enumerate(columns) if index not in kept
+            )
             return _lines(own, cells, widths, left_out)
         droppable = [index for index in kept if columns[index].drops]
         if not droppable:
@@ -82,12 +93,16 @@ def _least_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> l
     for index, column in enumerate(columns):
         cells = [row[index] for row in rows]
         whole = _longest_line(cells)
-        cell = min(whole, max([column.wraps, *map(_longest_part, cells)])) if column.wraps else whole
+        cell = (
+            min(whole, max([column.wraps, *map(_longest_part, cells)])) if column.wraps else whole
+        )
         least.append(max(_longest_part(column.heading), cell))
     return least
 
 
-def _fitting_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+def _fitting_widths(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> list[int] | None:
     """Widths that fit into ``width``; None where not even the least do."""
     fitting, wide = _least_widths(columns, rows), _natural_widths(columns, rows)
     spare = width - _total(fitting)
@@ -114,7 +129,10 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _lines(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int], left_out: tuple[str, ...] = ()
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    left_out: tuple[str, ...] = (),
 ) -> TableLines:
     head = _row_lines(columns, [column.heading for column in columns], widths, is_head=True)
     body = [line for row in rows for line in _row_lines(columns, row, widths)]
@@ -127,10 +145,14 @@ def _row_lines(
     parts = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
     height = max(map(len, parts), default=0)
     # A heading on fewer lines than others stands right above its column.
-    padded = [[""] * (height - len(part)) + part if is_head else part + [""] * (height - len(part)) for part in parts]
+    padded = [
+        [""] * (height - len(part)) + part if is_head else part + [""] * (height - len(part))
+        for part in parts
+    ]
     return [
         _GAP.join(
-            _aligned(padded[index][line], widths[index], column.is_numeric) for index, column in enumerate(columns)
+            _aligned(padded[index][line], widths[index], column.is_numeric)
+            for index, column in enumerate(columns)
         ).rstrip()
         for line in range(height)
     ]
@@ -152,5 +174,9 @@ def _stacked(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: in
         for column, cell in zip(columns[1:], row[1:], strict=True):
             if cell:
                 label = f"{_GAP}{_aligned(column.heading, margin, False)}{_GAP}"
-                body += wrapped(f"{label}{cell}", width, hang=hang) if column.wraps else [f"{label}{cell}"]
+                body += (
+                    wrapped(f"{label}{cell}", width, hang=hang)
+                    if column.wraps
+                    else [f"{label}{cell}"]
+                )
     return TableLines(head=(), body=tuple(body))

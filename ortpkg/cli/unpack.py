@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.api.archive import unpack
+from ortpkg.api.packing import unpack
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import (
     DryRunOption,
@@ -17,36 +17,57 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.errors import ExitCode
-from ortpkg.package.archive import PackReport
-from ortpkg.package.archive_reader import open_archive
+from ortpkg.package.archive.archive_reader import open_archive
+from ortpkg.package.archive.package_archive import PackReport
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A packed package (name.ortpkg).", readable=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A packed package (name.ortpkg).", readable=False)
+    ],
     output_path: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Default: the file's name with .ortpackage, right here."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Default: the file's name with .ortpackage, right here.",
+        ),
     ] = None,
-    list_only: Annotated[bool, typer.Option("--list", help="Only list what would be unpacked.")] = False,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="Only list what would be unpacked.")
+    ] = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Unpack a package; the directory appears when every file is there and as digests.json records it."""
+    """Unpack a package; the directory appears when every file is there and as digests.json records
+    it.
+    """
     output = Output(is_json=as_json)
     if list_only:
         return _list(file, output)
     target = output_path or Path(f"{file.name.removesuffix('.ortpkg')}.ortpackage")
     with copy_progress() as progress:
         report = unpack(
-            file, target, progress=progress, notify=output.note, overwrite=overwrite, operations=operations_for(dry_run)
+            file,
+            target,
+            progress=progress,
+            notify=output.note,
+            overwrite=overwrite,
+            operations=operations_for(dry_run),
         )
     if not report.is_verified:
-        output.warning(f"unverified: {file} has no digests.json; one was written for the files as they came")
+        output.warning(
+            f"unverified: {file} has no digests.json; one was written for the files as they came"
+        )
     if as_json:
         output.json("unpack", report_json(report))
     else:
-        output.note(f"unpacked {report.file_count} files, {nbytes_text(report.nbytes)}, {report.package_digest}")
+        output.note(
+            f"unpacked {report.file_count} files, {nbytes_text(report.nbytes)},"
+            f" {report.package_digest}"
+        )
         output.line(target)
     return ExitCode.DONE
 
@@ -66,7 +87,12 @@ def _list(file: Path, output: Output) -> int:
     with open_archive(file) as archive:
         entries = archive.entries
     if output.is_json:
-        output.json("archive", {"entries": [{"name": each.name, "nbytes": each.nbytes} for each in entries]})
+        output.json(
+            "archive", {"entries": [{"name": each.name, "nbytes": each.nbytes} for each in entries]}
+        )
     else:
-        output.table([Column("bytes", is_numeric=True), Column("file")], [(each.nbytes, each.name) for each in entries])
+        output.table(
+            [Column("bytes", is_numeric=True), Column("file")],
+            [(each.nbytes, each.name) for each in entries],
+        )
     return ExitCode.DONE

@@ -11,7 +11,13 @@ import typer
 
 from ortpkg.authoring.package_checks import validate
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, OptionalPackageArgument, StrictOption
+from ortpkg.cli.parameters import (
+    CompatOption,
+    ExternalPathsOption,
+    JsonOption,
+    OptionalPackageArgument,
+    StrictOption,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, finding_json, print_findings
 from ortpkg.errors import ExitCode, Finding, Severity, UsageError
@@ -27,18 +33,27 @@ class FindingFormat(StrEnum):
 
 SelectOption = Annotated[
     list[str] | None,
-    typer.Option("--select", metavar="RULES", help="Only these rules, with commas between; ORT1 means all ORT1xx."),
+    typer.Option(
+        "--select",
+        metavar="RULES",
+        help="Only these rules, with commas between; ORT1 means all ORT1xx.",
+    ),
 ]
 IgnoreOption = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="RULES", help="Not these rules; of two that fit the longer counts."),
+    typer.Option(
+        "--ignore", metavar="RULES", help="Not these rules; of two that fit the longer counts."
+    ),
 ]
 TargetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--target",
         metavar="READER",
-        help="Say what this reader would do, too: onnxruntime-1.27, onnxruntime-1.31, genai or universal.",
+        help=(
+            "Say what this reader would do, too: onnxruntime-1.27, onnxruntime-1.31, genai or"
+            " universal."
+        ),
     ),
 ]
 FormatOption = Annotated[FindingFormat, typer.Option("--format", help="How findings are printed.")]
@@ -55,7 +70,9 @@ def command(
     allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Check a package's documents, models, files, selection and samples; print every finding at once."""
+    """Check a package's documents, models, files, selection and samples; print every finding at
+    once.
+    """
     if as_json and output_format is FindingFormat.SARIF:
         raise UsageError("--json means --format json: leave it out for SARIF")
     output_format = FindingFormat.JSON if as_json else output_format
@@ -77,11 +94,17 @@ def command(
     return ExitCode.FINDINGS if findings and strict else ExitCode.DONE
 
 
-def _print(package: Path, findings: Sequence[Finding], output_format: FindingFormat, output: Output) -> None:
+def _print(
+    package: Path, findings: Sequence[Finding], output_format: FindingFormat, output: Output
+) -> None:
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
     if output_format is FindingFormat.JSON:
-        content = {"errors": errors, "warnings": warnings, "findings": [finding_json(each) for each in findings]}
+        content = {
+            "errors": errors,
+            "warnings": warnings,
+            "findings": [finding_json(each) for each in findings],
+        }
         output.json("validate", content)
     elif output_format is FindingFormat.SARIF:
         from ortpkg.cli.sarif import sarif_log  # only for those who ask for it

@@ -19,7 +19,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.errors import ExitCode, UsageError
-from ortpkg.package.verification import VerificationReport
+from ortpkg.package.integrity.verification import VerificationReport
 
 
 def command(
@@ -29,15 +29,21 @@ def command(
         typer.Option(
             "--repair-from",
             metavar="OTHER",
-            help="Another copy, a directory or a packed file, to take damaged and missing files from.",
+            help=(
+                "Another copy, a directory or a packed file, to take damaged and missing files"
+                " from."
+            ),
         ),
     ] = None,
     record: Annotated[
         bool,
         typer.Option(
             "--record",
-            help="Write digests.json for the files as they are, after you edited documents. Verify first: it blesses "
-            "whatever is there, damage included.",
+            help=(
+                "Write digests.json for the files as they are, after you edited documents. Verify"
+                " first: it blesses "
+                "whatever is there, damage included."
+            ),
         ),
     ] = False,
     dry_run: DryRunOption = False,
@@ -47,26 +53,39 @@ def command(
 
     It finds damage, not tampering: whoever changes a file can change its digest too.
 
-    The exit code is 0, or the sum of: 16 files changed, 32 files missing or extra, 64 files unreadable,
-    128 unverified (no digests.json, or not all of it can be read).
+    The exit code is 0, or the sum of: 16 files changed, 32 files missing or extra, 64 files
+    unreadable, 128 unverified (no digests.json, or not all of it can be read).
     """
     if record and repair_from is not None:
-        raise UsageError("--record accepts the files as they are, --repair-from replaces them: give one of the two")
+        raise UsageError(
+            "--record accepts the files as they are, --repair-from replaces them: give one of"
+            " the two"
+        )
     if dry_run and not (record or repair_from is not None):
-        raise UsageError("--dry-run is for --record and --repair-from: without them, verify changes nothing")
+        raise UsageError(
+            "--dry-run is for --record and --repair-from: without them, verify changes nothing"
+        )
     output = Output(is_json=as_json)
     operations = operations_for(dry_run)
     package = chosen_package(package, output)
     with copy_progress() as progress:
         if record:
-            report = record_digests(package, progress=progress, notify=output.note, operations=operations)
+            report = record_digests(
+                package, progress=progress, notify=output.note, operations=operations
+            )
         else:
             report = verify(
-                package, repair_from=repair_from, progress=progress, notify=output.note, operations=operations
+                package,
+                repair_from=repair_from,
+                progress=progress,
+                notify=output.note,
+                operations=operations,
             )
     exit_code = ExitCode.DONE if record else report.exit_code
     if as_json:
-        output.json("verify", {"recorded": record, "exit_code": int(exit_code), **_report_json(report)})
+        output.json(
+            "verify", {"recorded": record, "exit_code": int(exit_code), **_report_json(report)}
+        )
     else:
         _print_report(report, output, is_recorded=record)
     return int(exit_code)
@@ -77,7 +96,9 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
     for file in report.repaired:
         output.line(f"repaired: {_shown(file)}", style="green")
     for difference in report.differences:
-        output.line(f"{difference.kind}: {_shown(difference.file)}: {difference.message}", style="red")
+        output.line(
+            f"{difference.kind}: {_shown(difference.file)}: {difference.message}", style="red"
+        )
         if difference.expected and difference.actual:
             output.line(f"    expected {difference.expected}, found {difference.actual}")
         if difference.file in reasons:
@@ -86,7 +107,11 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
         output.warning(note)
     amount = f"{report.file_count} files, {nbytes_text(report.nbytes)}"
     if is_recorded:
-        compared = f"; {len(report.differences)} differed from what was recorded before" if report.is_compared else ""
+        compared = (
+            f"; {len(report.differences)} differed from what was recorded before"
+            if report.is_compared
+            else ""
+        )
         output.note(f"recorded {amount}{compared}")
     elif report.is_intact:
         output.note(f"{report.root} is intact: {amount}, {report.package_digest}")
@@ -114,11 +139,15 @@ def _report_json(report: VerificationReport) -> dict[str, Any]:
             for each in report.differences
         ],
         "repaired": [_shown(file) for file in report.repaired],
-        "not_repaired": [{"file": _shown(file), "reason": reason} for file, reason in report.not_repaired],
+        "not_repaired": [
+            {"file": _shown(file), "reason": reason} for file, reason in report.not_repaired
+        ],
         "notes": list(report.notes),
     }
 
 
 def _shown(file: str) -> str:
-    """A file's name as text: bytes that are no UTF-8 as ``\\xNN``, since no encoding prints them."""
+    """A file's name as text: bytes that are no UTF-8 as ``\\xNN``, since no encoding prints
+    them.
+    """
     return os.fsencode(file).decode("utf-8", "backslashreplace")

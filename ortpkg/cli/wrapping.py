@@ -1,4 +1,6 @@
-"""Lines for a screen of some width, broken between words: never in a name, a path, or between a number and its unit."""
+"""Lines for a screen of some width, broken between words: never in a name, a path, or between a
+number and its unit.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-#: What stays on one line: a quoted name with all its spaces, a name or a shape in brackets if it is not long, a number
-#: with its unit, or whatever has no space.
+#: What stays on one line: a quoted name with all its spaces, a name or a shape in brackets if it is
+#: not long, a number with its unit, or whatever has no space.
 _UNBROKEN = re.compile(
     r"(?:(?<!\w)'(?:[^'\\]|\\.){0,80}'(?!\w)"
     r"|\((?:[^()]|\([^()]{0,9}\)){0,40}\)"
@@ -18,7 +20,9 @@ _UNBROKEN = re.compile(
 
 
 def display_width(text: str) -> int:
-    """How many columns of a terminal ``text`` takes: wide characters take two, marks on another one none."""
+    """How many columns of a terminal ``text`` takes: wide characters take two, marks on another one
+    none.
+    """
     if text.isascii():
         return len(text)
     return sum(map(_character_width, text))
@@ -36,9 +40,11 @@ def unbroken_parts(text: str) -> list[str]:
 
 
 def wrapped(text: str, width: int, *, hang: str = "") -> list[str]:
-    """``text`` as lines of at most ``width`` columns; a part that is longer has a line to itself, and is whole.
+    """``text`` as lines of at most ``width`` columns; a part that is longer has a line to itself,
+    and is whole.
 
-    ``hang`` stands before every line after the first. Line breaks of ``text`` stay, and so does what it begins with.
+    ``hang`` stands before every line after the first. Line breaks of ``text`` stay, and so does
+    what it begins with.
     """
     return [line for each in text.split("\n") for line in _wrapped_line(each, width, hang)]
 

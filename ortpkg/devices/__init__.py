@@ -1,4 +1,7 @@
-"""What hardware a machine has. Public: ``probe``, ``read_profile`` and the values that they return."""
+"""What hardware a machine has. Public:
+
+``probe``, ``read_profile`` and the values that they return.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
     from ortpkg.devices.profiles import profile_to_json as profile_to_json
     from ortpkg.devices.profiles import read_profile as read_profile
 
-#: Public name → the module that has it; loaded on first use, so that looking at names costs nothing.
+#: Public name → the module that has it; loaded on first use, so that looking at names costs
+#: nothing.
 _LAZY = {
     "BUILT_IN_PROFILES": "ortpkg.devices.profiles",
     "DeviceType": "ortpkg.devices.hardware",

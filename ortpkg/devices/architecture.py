@@ -1,7 +1,8 @@
-"""CPU microarchitectures: this machine's, by archspec, and which architectures run code made for which.
+"""CPU microarchitectures: this machine's, by archspec, and which architectures run code made for
+which.
 
-archspec is asked for the running machine only; its import takes as long as the rest of a probe, so that its answer is
-kept in the fact cache, keyed by what it depends on.
+archspec is asked for the running machine only; its import takes as long as the rest of a probe, so
+that its answer is kept in the fact cache, keyed by what it depends on.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import platform
 from dataclasses import replace
 from functools import cache
 
-from ortpkg.devices.fact_cache import read_fact, write_fact
 from ortpkg.devices.hardware import HardwareDevice
+from ortpkg.storage.fact_cache import read_fact, write_fact
 
 
 def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
-    """``cpu`` (a CPU of the running machine) with its microarchitecture; unchanged where archspec does not know it."""
+    """``cpu`` (a CPU of the running machine) with its microarchitecture; unchanged where archspec
+    does not know it.
+    """
     key = {
         "name": cpu.name,
         "vendor": cpu.vendor,
@@ -28,20 +31,25 @@ def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
             write_fact("microarchitecture", key, name)
     if name is None:
         return cpu
-    return replace(cpu, architecture=name, fact_sources={**cpu.fact_sources, "architecture": "archspec"})
+    return replace(
+        cpu, architecture=name, fact_sources={**cpu.fact_sources, "architecture": "archspec"}
+    )
 
 
 @cache
 def host_architecture() -> str:
-    """The microarchitecture of this machine's CPU; the family ("x86_64") where archspec does not know it."""
+    """The microarchitecture of this machine's CPU; the family ("x86_64") where archspec does not
+    know it.
+    """
     return _ask_archspec() or platform.machine().lower()
 
 
 def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
-    """Whether a device of one architecture runs what was made for ``wanted``; None where their relation is unknown.
+    """Whether a device of one architecture runs what was made for ``wanted``; None where their
+    relation is unknown.
 
-    Equal names always do (case does not matter); for CPUs archspec's partial order decides, in which a
-    microarchitecture runs whatever its ancestors run.
+    Equal names always do (case does not matter); for CPUs archspec's partial order decides, in
+    which a microarchitecture runs whatever its ancestors run.
     """
     device, constraint = device_architecture.lower(), wanted.lower()
     if device == constraint:
@@ -54,7 +62,8 @@ def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
 
 
 def architecture_distance(device_architecture: str, wanted: str) -> int | None:
-    """How far ``wanted`` is from the device's own architecture: 0 for the same, more for an older ancestor.
+    """How far ``wanted`` is from the device's own architecture: 0 for the same, more for an older
+    ancestor.
 
     None where the device does not run it, or where that is unknown.
     """

@@ -1,7 +1,7 @@
 """Hardware devices, and what an execution provider says about them. Frozen values, no I/O.
 
-The words are ONNX Runtime's: an OrtHardwareDevice is a piece of hardware, an OrtEpDevice is an execution provider's
-offer to use one (``onnxruntime_c_api.h``).
+The words are ONNX Runtime's: an OrtHardwareDevice is a piece of hardware, an OrtEpDevice is an
+execution provider's offer to use one (``onnxruntime_c_api.h``).
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ class HardwareDevice:
         vendor_id, device_id: PCI (or ACPI) numbers; 0 where unknown.
         is_discrete: for GPUs, whether it has memory of its own; None where unknown.
         memory_nbytes: of the device (of the machine for a CPU); None where unknown.
-        architecture: archspec's microarchitecture name for a CPU, the vendor's architecture name otherwise.
+        architecture: archspec's microarchitecture name for a CPU, the vendor's architecture name
+            otherwise.
         metadata: everything else ("driver", "driver_version", "instruction_sets", ...).
         source: who says so, e.g. "sysfs", "openvino".
-        free_memory_nbytes: of ``memory_nbytes``, what nobody used when it was asked; None where unknown. It changes
-            from one moment to the next, so it is neither compared nor part of a fingerprint.
-        fact_sources: an attribute's name, or "metadata.<key>" → who says so, where that is not ``source``; not
-            compared.
+        free_memory_nbytes: of ``memory_nbytes``, what nobody used when it was asked; None where
+            unknown. It changes from one moment to the next, so it is neither compared nor part of a
+            fingerprint.
+        fact_sources: an attribute's name, or "metadata.<key>" → who says so, where that is not
+            ``source``; not compared.
     """
 
     type: DeviceType
@@ -53,7 +55,9 @@ class HardwareDevice:
     fact_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def source_of(self, fact: str) -> str:
-        """Who says what an attribute ("memory_nbytes") or an entry ("metadata.driver_version") says."""
+        """Who says what an attribute ("memory_nbytes") or an entry ("metadata.driver_version")
+        says.
+        """
         return self.fact_sources.get(fact, self.source)
 
 
@@ -64,7 +68,8 @@ class EpDevice:
     Attributes:
         ep_name: ONNX Runtime's name ("OpenVINOExecutionProvider").
         ep_vendor: who made the EP.
-        device: the hardware; None where the EP reports no devices (provider-bridge EPs), then device rules are skipped.
+        device: the hardware; None where the EP reports no devices (provider-bridge EPs), then
+            device rules are skipped.
         ep_version: version of the EP's library.
         backend: what runs it here: "embedded", "openvino", "onnxruntime", or a plug-in's name.
         ep_metadata, ep_options: as the EP reports them.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP
 
-#: What kind of device a provider is for, where its name alone decides. Used to rank and filter only where a provider
-#: reports no devices; a provider for several kinds (OpenVINO, QNN, DirectML, WebNN, CoreML) is not listed.
+#: What kind of device a provider is for, where its name alone decides. Used to rank and filter only
+#: where a provider reports no devices; a provider for several kinds (OpenVINO, QNN, DirectML,
+#: WebNN, CoreML) is not listed.
 IMPLIED_DEVICE_TYPES: dict[str, DeviceType] = {
     "NvTensorRTRTXExecutionProvider": DeviceType.GPU,
     "TensorrtExecutionProvider": DeviceType.GPU,

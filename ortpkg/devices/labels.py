@@ -8,4 +8,8 @@ from ortpkg.errors import unquoted
 
 def hardware_label(device: HardwareDevice) -> str:
     """E.g. "GPU (NVIDIA H200)"; the type alone where the name is unknown."""
-    return f"{device.type.value.upper()} ({unquoted(device.name)})" if device.name else device.type.value.upper()
+    return (
+        f"{device.type.value.upper()} ({unquoted(device.name)})"
+        if device.name
+        else device.type.value.upper()
+    )

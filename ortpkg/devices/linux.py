@@ -1,6 +1,9 @@
-"""What Linux knows about a machine's CPU, GPUs and NPUs, read from sysfs and procfs. Nothing is executed or loaded.
+"""What Linux knows about a machine's CPU, GPUs and NPUs, read from sysfs and procfs.
 
-Every path is under ``root``, so that a test can hand in a tree. What cannot be read is None, never an error.
+Nothing is executed or loaded.
+
+Every path is under ``root``, so that a test can hand in a tree. What cannot be read is None, never
+an error.
 """
 
 from __future__ import annotations
@@ -15,11 +18,16 @@ from ortpkg.devices.machine import Machine
 
 
 def probe_linux(root: Path) -> Machine:
-    """Reads the machine under ``root`` ("/" for this one). Takes a few milliseconds; raises nothing."""
+    """Reads the machine under ``root`` ("/" for this one).
+
+    Takes a few milliseconds; raises nothing.
+    """
     found = probe_pci(root)
     gpus, npus, notes = probe_platform(root)
     if not exists(root / "sys/bus"):
-        notes.append("/sys shows no bus, as in some containers: GPUs and NPUs may be there and not be seen")
+        notes.append(
+            "/sys shows no bus, as in some containers: GPUs and NPUs may be there and not be seen"
+        )
     return Machine(
         os="linux",
         os_version=line(root / "proc/sys/kernel/osrelease"),

@@ -1,7 +1,9 @@
-"""The CPU of a Linux machine: proc(5) for cpuinfo and meminfo, sysfs for cores, cgroup v2 for limits.
+"""The CPU of a Linux machine: proc(5) for cpuinfo and meminfo, sysfs for cores, cgroup v2 for
+limits.
 
-Arm CPUs have no name in cpuinfo but numbers of implementer and part (Arm's MIDR_EL1); the names are those of Arm's and
-the vendors' technical reference manuals. The name of the board comes from the device tree.
+Arm CPUs have no name in cpuinfo but numbers of implementer and part (Arm's MIDR_EL1); the names are
+those of Arm's and the vendors' technical reference manuals. The name of the board comes from the
+device tree.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from ortpkg.devices.pci_vendors import INTEL
 
 _MOST_CPUINFO_BYTES = 1 << 14
 _MOST_CORES = 1024
-_X86_VENDORS = {"GenuineIntel": ("Intel", INTEL), "AuthenticAMD": ("AMD", 0x1022), "HygonGenuine": ("Hygon", 0x1D94)}
+_X86_VENDORS = {
+    "GenuineIntel": ("Intel", INTEL),
+    "AuthenticAMD": ("AMD", 0x1022),
+    "HygonGenuine": ("Hygon", 0x1D94),
+}
 _ARM_IMPLEMENTERS = {
     "0x41": "Arm",
     "0x42": "Broadcom",
@@ -78,7 +84,9 @@ def probe_cpu(root: Path) -> HardwareDevice:
 
 
 def _first_processor(root: Path) -> dict[str, str]:
-    """The first block of cpuinfo; the rest repeats it, and on a large machine reading it takes long."""
+    """The first block of cpuinfo; the rest repeats it, and on a large machine reading it takes
+    long.
+    """
     facts: dict[str, str] = {}
     for row in (text(root / "proc/cpuinfo", nbytes=_MOST_CPUINFO_BYTES) or "").splitlines():
         if not row.strip() and facts:
@@ -93,7 +101,13 @@ def _name_and_vendor(facts: dict[str, str]) -> tuple[str, str, int]:
     vendor, vendor_id = _X86_VENDORS.get(vendor_text, (vendor_text, 0))
     implementer, part = facts.get("CPU implementer", "").lower(), facts.get("CPU part", "").lower()
     arm_name = _ARM_PARTS.get((implementer, part), "")
-    name = facts.get("model name") or facts.get("Hardware") or facts.get("uarch") or facts.get("cpu") or arm_name
+    name = (
+        facts.get("model name")
+        or facts.get("Hardware")
+        or facts.get("uarch")
+        or facts.get("cpu")
+        or arm_name
+    )
     if not name and implementer:
         name = f"{_ARM_IMPLEMENTERS.get(implementer, 'Arm')} CPU [{implementer}:{part}]"[:256]
     return name, vendor or _ARM_IMPLEMENTERS.get(implementer, ""), vendor_id
@@ -101,13 +115,22 @@ def _name_and_vendor(facts: dict[str, str]) -> tuple[str, str, int]:
 
 def _physical_cores(root: Path) -> int | None:
     """Cores counted by the lists of threads that share one; None where the kernel does not tell."""
-    directories = [each for each in entries(root / "sys/devices/system/cpu") if _CPU_DIRECTORY.fullmatch(each.name)]
-    shared = {text(each / "topology/thread_siblings_list", nbytes=256) for each in directories[:_MOST_CORES]}
+    directories = [
+        each
+        for each in entries(root / "sys/devices/system/cpu")
+        if _CPU_DIRECTORY.fullmatch(each.name)
+    ]
+    shared = {
+        text(each / "topology/thread_siblings_list", nbytes=256)
+        for each in directories[:_MOST_CORES]
+    }
     return len(shared - {None}) or None
 
 
 def _count_of_cpu_list(found: str | None) -> int | None:
-    """The number of CPUs in the kernel's list form, e.g. "0-7,16"; None where the text is not one."""
+    """The number of CPUs in the kernel's list form, e.g. "0-7,16"; None where the text is not
+    one.
+    """
     if not found or not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", found):
         return None
     spans = [span.partition("-") for span in found.split(",")]
@@ -115,7 +138,9 @@ def _count_of_cpu_list(found: str | None) -> int | None:
 
 
 def _memory(root: Path) -> tuple[int | None, int | None, str]:
-    """Total and available bytes; a limit of the control group that we run in counts where it is lower."""
+    """Total and available bytes; a limit of the control group that we run in counts where it is
+    lower.
+    """
     meminfo = text(root / "proc/meminfo") or ""
     total, free = (_kilobytes(meminfo, key) for key in ("MemTotal", "MemAvailable"))
     limit = _nbytes(text(root / "sys/fs/cgroup/memory.max", nbytes=32))
@@ -137,7 +162,9 @@ def _nbytes(found: str | None) -> int | None:
 
 def _board(root: Path) -> list[tuple[str, str]]:
     """What the whole machine is called: by the device tree on Arm, by the firmware elsewhere."""
-    board = line(root / "proc/device-tree/model") or line(root / "sys/firmware/devicetree/base/model")
+    board = line(root / "proc/device-tree/model") or line(
+        root / "sys/firmware/devicetree/base/model"
+    )
     product = line(root / "sys/class/dmi/id/product_name")
     found = [("board", board), ("product", product)]
     return [(key, value) for key, value in found if value]

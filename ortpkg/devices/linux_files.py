@@ -1,7 +1,9 @@
-"""Reads the small files of sysfs and procfs under a root. Never raises, never waits, never reads much.
+"""Reads the small files of sysfs and procfs under a root.
 
-A tree may be a recorded or a hostile one: links that loop, pipes, files without end, bytes that are no text. Whatever
-cannot be read in one bounded step is None.
+Never raises, never waits, never reads much.
+
+A tree may be a recorded or a hostile one: links that loop, pipes, files without end, bytes that are
+no text. Whatever cannot be read in one bounded step is None.
 """
 
 from __future__ import annotations
@@ -38,13 +40,16 @@ def link_name(link: Path) -> str | None:
 
 
 def text(path: Path, *, nbytes: int = _MOST_BYTES) -> str | None:
-    """The first ``nbytes`` of a regular file as text, stripped of white space and NULs; None where nothing is left."""
+    """The first ``nbytes`` of a regular file as text, stripped of white space and NULs; None where
+    nothing is left.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | _NOT_BLOCKING)
     except (OSError, ValueError):
         return None
     try:
-        # Opened without waiting and looked at before it is read: a pipe or a terminal could keep us for ever.
+        # Opened without waiting and looked at before it is read: a pipe or a terminal could keep us
+        # for ever.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         return _read(descriptor, nbytes).decode("utf-8", "replace").strip(" \t\r\n\0") or None

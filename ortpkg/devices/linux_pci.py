@@ -1,8 +1,9 @@
 """GPUs and NPUs on the PCI bus of a Linux machine, with their drivers and memory.
 
-Sources: Documentation/ABI/testing/sysfs-bus-pci (class, vendor, device, driver), Documentation/accel (the accel class);
-the amdgpu documentation (mem_info_vram_total, mem_info_vram_used, mem_info_vram_vendor, product_name), the KFD topology
-(gfx_target_version), amdxdna (vbnv, fw_version), xe (tile0/physical_vram_size_bytes), i915 (lmem_total_bytes) and
+Sources: Documentation/ABI/testing/sysfs-bus-pci (class, vendor, device, driver),
+Documentation/accel (the accel class); the amdgpu documentation (mem_info_vram_total,
+mem_info_vram_used, mem_info_vram_vendor, product_name), the KFD topology (gfx_target_version),
+amdxdna (vbnv, fw_version), xe (tile0/physical_vram_size_bytes), i915 (lmem_total_bytes) and
 NVIDIA's driver README (/proc/driver/nvidia).
 """
 
@@ -30,7 +31,8 @@ _DISPLAY_CLASS = 0x03
 _ACCELERATOR_CLASS = 0x12
 #: Beside these, signal processing controllers: AMD's NPUs call themselves that.
 _CLASSES_OF_INTEREST = frozenset({_DISPLAY_CLASS, _ACCELERATOR_CLASS, 0x11})
-#: Drivers that hold a device without anything that a backend could compute on, and what to say of them.
+#: Drivers that hold a device without anything that a backend could compute on, and what to say of
+#: them.
 _DRIVERS_WITHOUT_COMPUTE = {
     "nouveau": "the driver nouveau draws only; no execution provider computes on it",
     "vfio-pci": "it is handed to a virtual machine (vfio-pci)",
@@ -66,7 +68,11 @@ def probe_pci(root: Path) -> FoundDevices:
     architectures = _kfd_architectures(root)
     for function in _pci_functions(root, accelerators):
         numbers = (function.vendor_id, function.device_id)
-        is_npu = function.pci_class == _ACCELERATOR_CLASS or function.address in accelerators or numbers in NPU_DEVICES
+        is_npu = (
+            function.pci_class == _ACCELERATOR_CLASS
+            or function.address in accelerators
+            or numbers in NPU_DEVICES
+        )
         if not is_npu and function.pci_class != _DISPLAY_CLASS:
             continue
         if function.vendor_id in DISPLAY_ONLY_VENDORS:
@@ -79,12 +85,16 @@ def probe_pci(root: Path) -> FoundDevices:
         if note := _driver_note(device):
             found.notes.append(f"{function.address}: {device.name}: {note}")
     seen = {gpu.metadata["pci_address"] for gpu in found.gpus}
-    found.gpus += [gpu for gpu in _nvidia_without_sysfs(root) if gpu.metadata["pci_address"] not in seen]
+    found.gpus += [
+        gpu for gpu in _nvidia_without_sysfs(root) if gpu.metadata["pci_address"] not in seen
+    ]
     return found
 
 
 def driver_facts(root: Path, directory: Path) -> dict[str, str]:
-    """The driver's name and version; a driver without a version of its own has the kernel's, and says so."""
+    """The driver's name and version; a driver without a version of its own has the kernel's, and
+    says so.
+    """
     driver = link_name(directory / "driver")
     if driver is None:
         return {}
@@ -98,27 +108,36 @@ def driver_facts(root: Path, directory: Path) -> dict[str, str]:
 
 
 def nvidia_driver_version(root: Path) -> str | None:
-    """The version in /proc/driver/nvidia/version, which is there also where /sys/module is hidden."""
+    """The version in /proc/driver/nvidia/version, which is there also where /sys/module is
+    hidden.
+    """
     found = re.search(
-        r"Kernel Module\S*(?: for \S+)?\s+([0-9][0-9.]{2,20})", text(root / "proc/driver/nvidia/version") or ""
+        r"Kernel Module\S*(?: for \S+)?\s+([0-9][0-9.]{2,20})",
+        text(root / "proc/driver/nvidia/version") or "",
     )
     return found[1] if found else None
 
 
 def _driver_note(device: HardwareDevice) -> str:
     driver = device.metadata.get("driver")
-    return "no driver is bound to it" if driver is None else _DRIVERS_WITHOUT_COMPUTE.get(driver, "")
+    return (
+        "no driver is bound to it" if driver is None else _DRIVERS_WITHOUT_COMPUTE.get(driver, "")
+    )
 
 
 def _pci_functions(root: Path, accelerators: frozenset[str]) -> list[PciFunction]:
-    """PCI functions that may be GPUs or NPUs, in order of address; those whose numbers cannot be read are left out.
+    """PCI functions that may be GPUs or NPUs, in order of address; those whose numbers cannot be
+    read are left out.
 
-    A server has hundreds of functions, and each file takes its time: what the class excludes is not read further.
+    A server has hundreds of functions, and each file takes its time: what the class excludes is not
+    read further.
     """
     found = []
     for directory in entries(root / "sys/bus/pci/devices"):
         pci_class = hexadecimal(directory / "class")
-        if pci_class is None or (pci_class >> 16 not in _CLASSES_OF_INTEREST and directory.name not in accelerators):
+        if pci_class is None or (
+            pci_class >> 16 not in _CLASSES_OF_INTEREST and directory.name not in accelerators
+        ):
             continue
         vendor_id, device_id = (hexadecimal(directory / name) for name in ("vendor", "device"))
         if vendor_id is not None and device_id is not None:
@@ -134,7 +153,9 @@ def _pci_functions(root: Path, accelerators: frozenset[str]) -> list[PciFunction
     return found
 
 
-def _pci_device(root: Path, function: PciFunction, device_type: DeviceType, kfd: str | None) -> HardwareDevice:
+def _pci_device(
+    root: Path, function: PciFunction, device_type: DeviceType, kfd: str | None
+) -> HardwareDevice:
     name, name_source = _name(root, function, device_type)
     total, free = _device_memory(function)
     firmware = line(function.directory / "fw_version")  # amdxdna
@@ -164,12 +185,16 @@ def _pci_device(root: Path, function: PciFunction, device_type: DeviceType, kfd:
 def _name(root: Path, function: PciFunction, device_type: DeviceType) -> tuple[str, str]:
     """What the device is called, and who says so where that is not sysfs."""
     numbers = (function.vendor_id, function.device_id)
-    if function.vendor_id == NVIDIA and (model := _nvidia_facts(root, function.address).get("Model")):
+    if function.vendor_id == NVIDIA and (
+        model := _nvidia_facts(root, function.address).get("Model")
+    ):
         return model, "nvidia driver"
     told = line(function.directory / "product_name")  # amdgpu, where the board says it
     if told and function.vendor_id == AMD:
         return told, ""
-    known = NPU_DEVICES.get(numbers) or (AMD_INTEGRATED_GPUS.get(function.device_id) if numbers[0] == AMD else None)
+    known = NPU_DEVICES.get(numbers) or (
+        AMD_INTEGRATED_GPUS.get(function.device_id) if numbers[0] == AMD else None
+    )
     if known:
         return known, "pci.ids"
     if listed := pci_ids_name(root, *numbers):
@@ -181,8 +206,9 @@ def _name(root: Path, function: PciFunction, device_type: DeviceType) -> tuple[s
 def _is_discrete(function: PciFunction) -> bool | None:
     """Whether a GPU has memory of its own; None where sysfs does not tell.
 
-    Intel's integrated GPU is a function of the root bus. NVIDIA's PCI GPUs are all discrete. amdgpu shows the vendor
-    of the video memory only for memory chips of the card's own; integrated ones are known by number.
+    Intel's integrated GPU is a function of the root bus. NVIDIA's PCI GPUs are all discrete. amdgpu
+    shows the vendor of the video memory only for memory chips of the card's own; integrated ones
+    are known by number.
     """
     if function.vendor_id == NVIDIA:
         return True
@@ -202,8 +228,14 @@ def _device_memory(function: PciFunction) -> tuple[int | None, int | None]:
     if total is None:
         total = _hexadecimal_nbytes(function.directory / "tile0/physical_vram_size_bytes")  # xe
     if total is None:
-        cards = [each for each in entries(function.directory / "drm") if re.fullmatch(r"card\d+", each.name)]
-        total = next((size for card in cards if (size := integer(card / "lmem_total_bytes"))), None)  # i915
+        cards = [
+            each
+            for each in entries(function.directory / "drm")
+            if re.fullmatch(r"card\d+", each.name)
+        ]
+        total = next(
+            (size for card in cards if (size := integer(card / "lmem_total_bytes"))), None
+        )  # i915
     return total, None if total is None or used is None else max(0, total - used)
 
 
@@ -214,7 +246,9 @@ def _hexadecimal_nbytes(path: Path) -> int | None:
 
 def _nvidia_facts(root: Path, address: str) -> dict[str, str]:
     """/proc/driver/nvidia/gpus/<address>/information: key → value."""
-    rows = (text(root / "proc/driver/nvidia/gpus" / address / "information", nbytes=1 << 12) or "").splitlines()
+    rows = (
+        text(root / "proc/driver/nvidia/gpus" / address / "information", nbytes=1 << 12) or ""
+    ).splitlines()
     pairs = (row.partition(":") for row in rows)
     return {key.strip(): value.strip()[:256] for key, _, value in pairs if value.strip()}
 
@@ -246,9 +280,13 @@ def _kfd_architectures(root: Path) -> dict[str, str]:
     found = {}
     for node in entries(root / "sys/class/kfd/kfd/topology/nodes"):
         properties = dict(
-            re.findall(r"^(\w+) (\d{1,12})$", text(node / "properties", nbytes=1 << 12) or "", re.MULTILINE)
+            re.findall(
+                r"^(\w+) (\d{1,12})$", text(node / "properties", nbytes=1 << 12) or "", re.MULTILINE
+            )
         )
-        version, location = (int(properties.get(key, 0)) for key in ("gfx_target_version", "location_id"))
+        version, location = (
+            int(properties.get(key, 0)) for key in ("gfx_target_version", "location_id")
+        )
         if version:
             major, minor, stepping = version // 10000, version // 100 % 100, version % 100
             domain = int(properties.get("domain", 0))
@@ -259,4 +297,6 @@ def _kfd_architectures(root: Path) -> dict[str, str]:
 
 def _addresses_of_class(root: Path, kind: str) -> frozenset[str]:
     targets = (link_name(entry / "device") for entry in entries(root / "sys/class" / kind))
-    return frozenset(target for target in targets if target is not None and PCI_ADDRESS.fullmatch(target))
+    return frozenset(
+        target for target in targets if target is not None and PCI_ADDRESS.fullmatch(target)
+    )

@@ -1,8 +1,10 @@
-"""GPUs and NPUs of systems on a chip, which no PCI bus shows: Adreno, Mali, Tegra, Hexagon, Rockchip's NPU, ...
+"""GPUs and NPUs of systems on a chip, which no PCI bus shows: Adreno, Mali, Tegra, Hexagon,
+Rockchip's NPU, ...
 
-Sources: the kernel's device tree bindings (a platform device is called "<address>.gpu" or "<address>.npu") and the
-classes drm and accel; Qualcomm's FastRPC driver, whose device file /dev/fastrpc-cdsp stands for the Hexagon NPU (as
-onnxruntime-qnn takes it); NVIDIA's L4T, whose GPU is called ".gpu", ".ga10b", ".gv11b" or ".gp10b" after its chip.
+Sources: the kernel's device tree bindings (a platform device is called "<address>.gpu" or
+"<address>.npu") and the classes drm and accel; Qualcomm's FastRPC driver, whose device file
+/dev/fastrpc-cdsp stands for the Hexagon NPU (as onnxruntime-qnn takes it); NVIDIA's L4T, whose GPU
+is called ".gpu", ".ga10b", ".gv11b" or ".gp10b" after its chip.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ _NPU_NODE = re.compile(r"[0-9a-f]+\.npu")
 
 
 def probe_platform(root: Path) -> tuple[list[HardwareDevice], list[HardwareDevice], list[str]]:
-    """GPUs, NPUs and notes; a display controller whose GPU is a device of its own is not a second GPU."""
+    """GPUs, NPUs and notes; a display controller whose GPU is a device of its own is not a second
+    GPU.
+    """
     notes: list[str] = []
     gpus = _of_bus(root, _GPU_NODE, DeviceType.GPU)
     vendors = {gpu.vendor for gpu in gpus}
@@ -83,12 +87,15 @@ def probe_platform(root: Path) -> tuple[list[HardwareDevice], list[HardwareDevic
     gpus += [
         gpu
         for gpu in drawing
-        if gpu.metadata["platform_device"] not in known and (not gpu.vendor or gpu.vendor not in vendors)
+        if gpu.metadata["platform_device"] not in known
+        and (not gpu.vendor or gpu.vendor not in vendors)
     ]
     npus = _of_bus(root, _NPU_NODE, DeviceType.NPU)
     known = {npu.metadata["platform_device"] for npu in npus}
     npus += [
-        npu for npu in _of_class(root, "accel", DeviceType.NPU, notes) if npu.metadata["platform_device"] not in known
+        npu
+        for npu in _of_class(root, "accel", DeviceType.NPU, notes)
+        if npu.metadata["platform_device"] not in known
     ]
     return [*gpus, *_wsl(root)], [*npus, *_hexagon(root)], notes
 
@@ -101,7 +108,9 @@ def _of_bus(root: Path, pattern: re.Pattern[str], device_type: DeviceType) -> li
     ]
 
 
-def _of_class(root: Path, kind: str, device_type: DeviceType, notes: list[str]) -> list[HardwareDevice]:
+def _of_class(
+    root: Path, kind: str, device_type: DeviceType, notes: list[str]
+) -> list[HardwareDevice]:
     """Devices of /sys/class/``kind`` that no PCI function stands for."""
     pattern = re.compile(r"card\d+" if kind == "drm" else r"accel\d+")
     found: dict[str, HardwareDevice] = {}
@@ -117,8 +126,12 @@ def _of_class(root: Path, kind: str, device_type: DeviceType, notes: list[str]) 
     return list(found.values())
 
 
-def _device(root: Path, place: str, driver: dict[str, str], device_type: DeviceType) -> HardwareDevice:
-    maker = _MAKERS.get(driver["driver"], _Maker(vendor="", label=f"{driver['driver']} {device_type.value.upper()}"))
+def _device(
+    root: Path, place: str, driver: dict[str, str], device_type: DeviceType
+) -> HardwareDevice:
+    maker = _MAKERS.get(
+        driver["driver"], _Maker(vendor="", label=f"{driver['driver']} {device_type.value.upper()}")
+    )
     release = _l4t_release(root) if maker.vendor_id == NVIDIA else None
     return HardwareDevice(
         type=device_type,
@@ -126,7 +139,11 @@ def _device(root: Path, place: str, driver: dict[str, str], device_type: DeviceT
         vendor=maker.vendor,
         vendor_id=maker.vendor_id,
         is_discrete=False if device_type is DeviceType.GPU else None,
-        metadata={"platform_device": place, **driver, **({"l4t_release": release} if release else {})},
+        metadata={
+            "platform_device": place,
+            **driver,
+            **({"l4t_release": release} if release else {}),
+        },
         source="sysfs",
     )
 
@@ -134,7 +151,8 @@ def _device(root: Path, place: str, driver: dict[str, str], device_type: DeviceT
 def _l4t_release(root: Path) -> str | None:
     """NVIDIA's release of Linux for Tegra: "36.3.0" of "# R36 (release), REVISION: 3.0, ..."."""
     found = re.match(
-        r"# R(\d{1,3}) \(release\), REVISION: (\d{1,3}\.\d{1,3})", line(root / "etc/nv_tegra_release") or ""
+        r"# R(\d{1,3}) \(release\), REVISION: (\d{1,3}\.\d{1,3})",
+        line(root / "etc/nv_tegra_release") or "",
     )
     return f"{found[1]}.{found[2]}" if found else None
 
@@ -155,9 +173,16 @@ def _hexagon(root: Path) -> list[HardwareDevice]:
 
 
 def _wsl(root: Path) -> list[HardwareDevice]:
-    """Under the Windows Subsystem for Linux, GPUs stand behind one device file without further facts."""
+    """Under the Windows Subsystem for Linux, GPUs stand behind one device file without further
+    facts.
+    """
     if not exists(root / "dev/dxg"):
         return []
     return [
-        HardwareDevice(type=DeviceType.GPU, name="GPU of the Windows host", metadata={"driver": "dxg"}, source="dxg")
+        HardwareDevice(
+            type=DeviceType.GPU,
+            name="GPU of the Windows host",
+            metadata={"driver": "dxg"},
+            source="dxg",
+        )
     ]

@@ -1,4 +1,6 @@
-"""A machine as a value: its hardware devices, its operating system, and what could not be found out."""
+"""A machine as a value: its hardware devices, its operating system, and what could not be found
+out.
+"""
 
 from __future__ import annotations
 

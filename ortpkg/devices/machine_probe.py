@@ -1,4 +1,6 @@
-"""Probe a machine: CPU, GPUs and NPUs as the operating system knows them. Loads no driver and no backend."""
+"""Probe a machine: CPU, GPUs and NPUs as the operating system knows them. Loads no driver and no
+backend.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from ortpkg.devices.machine import Machine
 def probe(root: Path | str = "/") -> Machine:
     """Finds out what this machine has. Never raises: what cannot be found out is None, or a note.
 
-    What NVIDIA's GPUs have free is left open, because only their tool tells, slowly; see :func:`with_free_memory`.
+    What NVIDIA's GPUs have free is left open, because only their tool tells, slowly; see
+    :func:`with_free_memory`.
 
     Args:
-        root: a directory tree to read instead of this machine's ``/sys`` and ``/proc``, in Linux's layout. Such a tree
-            is read on every platform; its CPU's microarchitecture is unknown, because archspec knows only this machine.
+        root: a directory tree to read instead of this machine's ``/sys`` and ``/proc``, in Linux's
+            layout. Such a tree is read on every platform; its CPU's microarchitecture is unknown,
+            because archspec knows only this machine.
     """
     if Path(root) != Path("/"):
         from ortpkg.devices.linux import probe_linux  # each platform loads its own module only
@@ -27,13 +31,16 @@ def probe(root: Path | str = "/") -> Machine:
         return probe_linux(Path(root))
     machine = _probe_this_platform()
     hardware = tuple(
-        with_host_architecture(device) if device.type is DeviceType.CPU else device for device in machine.hardware
+        with_host_architecture(device) if device.type is DeviceType.CPU else device
+        for device in machine.hardware
     )
     return replace(machine, hardware=_with_tools(hardware))
 
 
 def with_free_memory(machine: Machine) -> Machine:
-    """``machine`` (this one, as probed) with what is free on every device that tells; may take seconds."""
+    """``machine`` (this one, as probed) with what is free on every device that tells; may take
+    seconds.
+    """
     from ortpkg.devices.nvidia_smi import with_free_nvidia_memory  # only where somebody asks
 
     return replace(machine, hardware=with_free_nvidia_memory(machine.hardware))

@@ -1,9 +1,10 @@
 """What macOS knows about a machine: ``sysctl`` for the CPU, ``system_profiler -json`` for the GPUs.
 
-Sources: sysctl(3) for the names; ``system_profiler -json SPDisplaysDataType`` for the keys ``sppci_*`` and
-``spdisplays_*``; vm_stat(1) for the pages that are free; ioreg(8) for the Neural Engine's driver. Every Mac with Apple
-silicon has a Neural Engine: where ioreg does not show it, it is concluded from ``hw.optional.arm64``, and its source
-says so. Parsers take text, so that tests run anywhere.
+Sources: sysctl(3) for the names; ``system_profiler -json SPDisplaysDataType`` for the keys
+``sppci_*`` and ``spdisplays_*``; vm_stat(1) for the pages that are free; ioreg(8) for the Neural
+Engine's driver. Every Mac with Apple
+silicon has a Neural Engine: where ioreg does not show it, it is concluded from
+``hw.optional.arm64``, and its source says so. Parsers take text, so that tests run anywhere.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def probe_macos() -> Machine:
     """Asks the system's tools (about 0.3 s); what one does not answer is left out and noted."""
     # -i: names that this kind of Mac does not have are passed over.
     sysctl = output_of(["/usr/sbin/sysctl", "-i", *_SYSCTL_NAMES], timeout_s=_TIMEOUT_S)
-    displays = output_of(["/usr/sbin/system_profiler", "-json", "SPDisplaysDataType"], timeout_s=_TIMEOUT_S)
+    displays = output_of(
+        ["/usr/sbin/system_profiler", "-json", "SPDisplaysDataType"], timeout_s=_TIMEOUT_S
+    )
     pages = output_of(["/usr/bin/vm_stat"], timeout_s=_TIMEOUT_S)
     engine = output_of(["/usr/sbin/ioreg", "-r", "-d", "1", "-c", "H11ANEIn"], timeout_s=_TIMEOUT_S)
     return parse_macos(sysctl, displays, pages=pages, engine=engine)
@@ -45,7 +48,9 @@ def probe_macos() -> Machine:
 def parse_macos(
     sysctl: str | None, displays: str | None, *, pages: str | None = None, engine: str | None = None
 ) -> Machine:
-    """A machine from what sysctl, system_profiler, vm_stat and ioreg print; None for one that did not answer."""
+    """A machine from what sysctl, system_profiler, vm_stat and ioreg print; None for one that did
+    not answer.
+    """
     facts = dict(re.findall(r"^([\w.]+): (.*)$", sysctl or "", re.MULTILINE))
     is_apple_silicon = facts.get("hw.optional.arm64") == "1"
     hardware = [_cpu(facts, is_apple_silicon=is_apple_silicon, free_nbytes=_free_nbytes(pages))]
@@ -74,12 +79,22 @@ def _free_nbytes(pages: str | None) -> int | None:
     counts = dict(re.findall(r"^Pages ([a-z]+): +(\d{1,15})\.$", pages or "", re.MULTILINE))
     if size is None or "free" not in counts:
         return None
-    return int(size[1]) * sum(int(counts.get(kind, 0)) for kind in ("free", "inactive", "speculative", "purgeable"))
+    return int(size[1]) * sum(
+        int(counts.get(kind, 0)) for kind in ("free", "inactive", "speculative", "purgeable")
+    )
 
 
-def _cpu(facts: dict[str, str], *, is_apple_silicon: bool, free_nbytes: int | None) -> HardwareDevice:
-    vendor = "Apple" if is_apple_silicon else {"GenuineIntel": "Intel"}.get(facts.get("machdep.cpu.vendor", ""), "")
-    features = " ".join(facts.get(name, "") for name in ("machdep.cpu.features", "machdep.cpu.leaf7_features"))
+def _cpu(
+    facts: dict[str, str], *, is_apple_silicon: bool, free_nbytes: int | None
+) -> HardwareDevice:
+    vendor = (
+        "Apple"
+        if is_apple_silicon
+        else {"GenuineIntel": "Intel"}.get(facts.get("machdep.cpu.vendor", ""), "")
+    )
+    features = " ".join(
+        facts.get(name, "") for name in ("machdep.cpu.features", "machdep.cpu.leaf7_features")
+    )
     metadata = {
         "logical_cores": facts.get("hw.logicalcpu", ""),
         "physical_cores": facts.get("hw.physicalcpu", ""),
@@ -111,7 +126,9 @@ def _gpus(displays: str | None, *, memory_nbytes: int | None) -> list[HardwareDe
 def _gpu(entry: dict[str, Any], machine_memory_nbytes: int | None) -> HardwareDevice:
     vendor_text = str(entry.get("spdisplays_vendor", ""))
     numbered = re.search(r"0x([0-9a-fA-F]{4})", vendor_text)
-    vendor_id = int(numbered[1], 16) if numbered else (_APPLE if "apple" in vendor_text.lower() else 0)
+    vendor_id = (
+        int(numbered[1], 16) if numbered else (_APPLE if "apple" in vendor_text.lower() else 0)
+    )
     device_text = re.fullmatch(r"0x([0-9a-fA-F]{4})", str(entry.get("spdisplays_device-id", "")))
     is_discrete = None if "sppci_bus" not in entry else entry["sppci_bus"] != "spdisplays_builtin"
     memory = _mebibytes(entry.get("spdisplays_vram"))
@@ -132,7 +149,9 @@ def _gpu(entry: dict[str, Any], machine_memory_nbytes: int | None) -> HardwareDe
 
 def _gpu_facts(entry: dict[str, Any]) -> dict[str, str]:
     """Its cores, and the Metal that its driver offers ("spdisplays_metal3")."""
-    metal = re.fullmatch(r"spdisplays_metal(\d{0,2})", str(entry.get("spdisplays_mtlgpufamilysupport", "")))
+    metal = re.fullmatch(
+        r"spdisplays_metal(\d{0,2})", str(entry.get("spdisplays_mtlgpufamilysupport", ""))
+    )
     return {
         **({"cores": str(entry["sppci_cores"])} if "sppci_cores" in entry else {}),
         **({"metal": metal[1] or "1"} if metal else {}),

@@ -1,7 +1,8 @@
 """What only NVIDIA's own tool tells about its GPUs: memory, free memory, compute capability.
 
-``nvidia-smi --query-gpu`` runs as a process of its own with a time limit, so that a driver that hangs or crashes takes
-nothing along. Source: ``nvidia-smi --help-query-gpu``. The tool is looked for where drivers install it, never on PATH.
+``nvidia-smi --query-gpu`` runs as a process of its own with a time limit, so that a driver that
+hangs or crashes takes nothing along. Source: ``nvidia-smi --help-query-gpu``. The tool is looked
+for where drivers install it, never on PATH.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ortpkg.devices.fact_cache import read_fact, write_fact
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.pci_vendors import NVIDIA
 from ortpkg.devices.system_command import output_of
+from ortpkg.storage.fact_cache import read_fact, write_fact
 
 _QUERY = "pci.bus_id,memory.total,memory.free,compute_cap,driver_version"
 _TIMEOUT_S = 10.0
@@ -32,31 +33,44 @@ def ask_nvidia_smi() -> str | None:
     tool = next((place for place in _places() if Path(place).is_file()), None)
     if tool is None:
         return None
-    return output_of([tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"], timeout_s=_TIMEOUT_S)
+    return output_of(
+        [tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"], timeout_s=_TIMEOUT_S
+    )
 
 
-def with_nvidia_facts(hardware: Sequence[HardwareDevice], ask: Ask = ask_nvidia_smi) -> tuple[HardwareDevice, ...]:
-    """``hardware`` (of this machine) with the memory and architecture of its NVIDIA GPUs, from the cache where known.
+def with_nvidia_facts(
+    hardware: Sequence[HardwareDevice], ask: Ask = ask_nvidia_smi
+) -> tuple[HardwareDevice, ...]:
+    """``hardware`` (of this machine) with the memory and architecture of its NVIDIA GPUs, from the
+    cache where known.
 
     The tool is asked only where a GPU has NVIDIA's driver, and once per driver version.
     """
     gpus = [device for device in hardware if _can_be_asked(device)]
     if not gpus:
         return tuple(hardware)
-    key = {"gpus": [[_address(gpu), gpu.name, gpu.metadata.get("driver_version", "")] for gpu in gpus]}
+    key = {
+        "gpus": [[_address(gpu), gpu.name, gpu.metadata.get("driver_version", "")] for gpu in gpus]
+    }
     rows = read_fact("nvidia_smi", key)
     if not _is_rows(rows):
         answer = ask()
         rows = None if answer is None else parse_rows(answer)
         if rows:
-            write_fact("nvidia_smi", key, [[address, total, None, arch, v] for address, total, _, arch, v in rows])
+            write_fact(
+                "nvidia_smi",
+                key,
+                [[address, total, None, arch, v] for address, total, _, arch, v in rows],
+            )
     return _filled(hardware, rows or [])
 
 
 def with_free_nvidia_memory(
     hardware: Sequence[HardwareDevice], ask: Ask = ask_nvidia_smi
 ) -> tuple[HardwareDevice, ...]:
-    """``hardware`` with what is free now on its NVIDIA GPUs; asks the tool each time, where there is such a GPU."""
+    """``hardware`` with what is free now on its NVIDIA GPUs; asks the tool each time, where there
+    is such a GPU.
+    """
     if not any(_can_be_asked(device) for device in hardware):
         return tuple(hardware)
     answer = ask()
@@ -67,11 +81,15 @@ Row = list[str | int | None]
 
 
 def parse_rows(answer: str) -> list[Row]:
-    """[PCI address as sysfs has it, total bytes, free bytes, architecture, driver version] per GPU."""
+    """[PCI address as sysfs has it, total bytes, free bytes, architecture, driver version] per
+    GPU.
+    """
     rows: list[Row] = []
     for text in answer.splitlines():
         cells = [cell.strip() for cell in text.split(",")]
-        address = re.fullmatch(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])", cells[0])
+        address = re.fullmatch(
+            r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])", cells[0]
+        )
         if address is None or len(cells) != 5:
             continue
         capability = re.fullmatch(r"(\d{1,2})\.(\d)", cells[3])
@@ -110,7 +128,11 @@ def _is_rows(value: object) -> bool:
 
 
 def _can_be_asked(device: HardwareDevice) -> bool:
-    return device.vendor_id == NVIDIA and device.metadata.get("driver") in _DRIVERS and bool(_address(device))
+    return (
+        device.vendor_id == NVIDIA
+        and device.metadata.get("driver") in _DRIVERS
+        and bool(_address(device))
+    )
 
 
 def _address(device: HardwareDevice) -> str:
@@ -123,5 +145,11 @@ def _mebibytes(text: str) -> int | None:
 
 def _places() -> tuple[str, ...]:
     if sys.platform == "win32":
-        return (os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "nvidia-smi.exe"),)  # noqa: PTH118
-    return ("/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi", "/run/current-system/sw/bin/nvidia-smi")
+        return (
+            os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "nvidia-smi.exe"),
+        )  # noqa: PTH118
+    return (
+        "/usr/bin/nvidia-smi",
+        "/usr/local/bin/nvidia-smi",
+        "/run/current-system/sw/bin/nvidia-smi",
+    )

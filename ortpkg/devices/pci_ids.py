@@ -1,4 +1,6 @@
-"""Names of PCI devices from the system's copy of the PCI ID Repository (pci.ids), where it has one."""
+"""Names of PCI devices from the system's copy of the PCI ID Repository (pci.ids), where it has
+one.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ _MOST_CHARACTERS = 256
 
 
 def pci_ids_name(root: Path, vendor_id: int, device_id: int) -> str | None:
-    """The device's name in the list, e.g. "Meteor Lake-P [Intel Arc Graphics]"; None where it is not listed."""
+    """The device's name in the list, e.g. "Meteor Lake-P [Intel Arc Graphics]"; None where it is
+    not listed.
+    """
     data = _list_of(root)
     start = data.find(b"\n%04x  " % vendor_id)
     if start < 0:
         return None
-    # A vendor's devices are lines that begin with one tab; the next vendor's line begins with a number.
+    # A vendor's devices are lines that begin with one tab; the next vendor's line begins with a
+    # number.
     place, end = start, len(data)
     wanted = b"\t%04x  " % device_id
     while 0 <= (place := data.find(b"\n", place + 1)) < end - 1:

@@ -1,6 +1,8 @@
-"""PCI numbers that decide what a device is: vendors, display adapters without compute, NPUs with an unusual class.
+"""PCI numbers that decide what a device is: vendors, display adapters without compute, NPUs with an
+unusual class.
 
-Source: the PCI ID Repository (pci-ids.ucw.cz) for vendors and devices; the kernel's amdxdna driver for AMD's NPUs.
+Source: the PCI ID Repository (pci-ids.ucw.cz) for vendors and devices; the kernel's amdxdna driver
+    for AMD's NPUs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ VENDOR_NAMES: dict[int, str] = {
     0x8086: "Intel",
 }
 
-#: Display adapters that only draw: the management controllers of servers, and what hypervisors emulate.
+#: Display adapters that only draw: the management controllers of servers, and what hypervisors
+#: emulate.
 DISPLAY_ONLY_VENDORS: dict[int, str] = {
     0x1013: "Cirrus Logic",
     0x102B: "Matrox",
@@ -35,7 +38,8 @@ DISPLAY_ONLY_VENDORS: dict[int, str] = {
     0x80EE: "VirtualBox",
 }
 
-#: NPUs whose PCI class is not "processing accelerator" (0x12): AMD's XDNA says "signal processing controller".
+#: NPUs whose PCI class is not "processing accelerator" (0x12): AMD's XDNA says "signal processing
+#: controller".
 NPU_DEVICES: dict[tuple[int, int], str] = {
     (0x1022, 0x1502): "AMD XDNA NPU (Phoenix, Hawk Point)",
     (0x1022, 0x17F0): "AMD XDNA 2 NPU (Strix)",

@@ -1,7 +1,9 @@
-"""The document of a machine profile: bytes of a file → a JSON object that keeps its schema, within limits.
+"""The document of a machine profile: bytes of a file → a JSON object that keeps its schema, within
+limits.
 
-A profile may come from a stranger as a package does, so it is measured before it is parsed. What is wrong is a
-ProfileError that names the file, the place as a JSON pointer, and what would be right there.
+A profile may come from a stranger as a package does, so it is measured before it is parsed. What is
+wrong is a ProfileError that names the file, the place as a JSON pointer, and what would be right
+there.
 """
 
 from __future__ import annotations
@@ -23,11 +25,17 @@ _SCHEMA_FILE = "machine_profile.schema.json"
 
 
 def read_profile_document(path: Path) -> dict[str, Any]:
-    """The object in the profile ``path``; ProfileError where it cannot be read or breaks the schema."""
+    """The object in the profile ``path``; ProfileError where it cannot be read or breaks the
+    schema.
+    """
     try:
         # Looked at before it is opened: opening a FIFO would wait for ever.
         if not stat.S_ISREG(path.stat().st_mode):
-            _fail(path, "is not a file; a profile is a JSON file that `ortpkg devices --export FILE` writes")
+            _fail(
+                path,
+                "is not a file; a profile is a JSON file that `ortpkg devices --export FILE`"
+                " writes",
+            )
         with path.open("rb") as file:
             data = file.read(MOST_NBYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -44,7 +52,10 @@ def parse_profile_document(data: bytes, file: Path | str) -> dict[str, Any]:
         _fail(file, "is not a JSON object; a profile is what `ortpkg devices --export FILE` writes")
     if value.get("kind") == "devices":
         _fail(
-            file, "is the output of `ortpkg devices --json`; `ortpkg devices --export FILE` writes a profile", "/kind"
+            file,
+            "is the output of `ortpkg devices --json`; `ortpkg devices --export FILE` writes a"
+            " profile",
+            "/kind",
         )
     if is_newer_major(value.get("schema_version")):
         _fail(
@@ -72,7 +83,9 @@ def _fail(file: Path | str, message: str, pointer: str = "") -> NoReturn:
 
 
 def _message(file: Path | str, lines: list[str]) -> str:
-    return "\n".join([f"{quoted(file)} is not a machine profile:", *(f"  {line}" for line in lines)])
+    return "\n".join(
+        [f"{quoted(file)} is not a machine profile:", *(f"  {line}" for line in lines)]
+    )
 
 
 def _parse(data: bytes, file: Path | str) -> Any:
@@ -96,7 +109,9 @@ def _parse(data: bytes, file: Path | str) -> Any:
 
 
 def _deepest(text: str) -> int:
-    """An upper bound of how deep objects and arrays stand in each other; brackets in strings count too."""
+    """An upper bound of how deep objects and arrays stand in each other; brackets in strings count
+    too.
+    """
     depth = deepest = 0
     for character in text:
         if character in "[{":
@@ -130,15 +145,22 @@ def _check_schema(value: dict[str, Any], file: Path | str) -> None:
     import jsonschema_rs  # only where a profile is read
 
     schema = json.loads(_schema_path().read_text(encoding="utf-8"))
-    errors = list(islice(jsonschema_rs.Draft202012Validator(schema).iter_errors(value), _MOST_FINDINGS))
+    errors = list(
+        islice(jsonschema_rs.Draft202012Validator(schema).iter_errors(value), _MOST_FINDINGS)
+    )
     if errors:
         found = [problem for error in errors for problem in _problems(error, schema)]
-        lines = [f"{unquoted(pointer) or 'the document'}: {what}" for pointer, what in found[:_MOST_FINDINGS]]
+        lines = [
+            f"{unquoted(pointer) or 'the document'}: {what}"
+            for pointer, what in found[:_MOST_FINDINGS]
+        ]
         raise ProfileError(_message(file, lines), file=file, pointer=found[0][0])
 
 
 def _problems(error: Any, schema: Any) -> list[tuple[str, str]]:
-    """The pointers to what breaks the schema, each with what is wrong there and what would be right."""
+    """The pointers to what breaks the schema, each with what is wrong there and what would be
+    right.
+    """
     for token in error.schema_path[:-1]:
         schema = schema[token]
     place = list(error.instance_path)
@@ -147,7 +169,10 @@ def _problems(error: Any, schema: Any) -> list[tuple[str, str]]:
         return [
             (
                 _pointer([*place, key]),
-                f"key {quoted(key)} is not known{did_you_mean(key, known)}; known are {', '.join(known)}",
+                (
+                    f"key {quoted(key)} is not known{did_you_mean(key, known)}; known are"
+                    f" {', '.join(known)}"
+                ),
             )
             for key in error.instance
             if key not in known

@@ -1,7 +1,9 @@
-"""Machine profiles: a machine, what execution providers offer on it and which software it has, as a file.
+"""Machine profiles: a machine, what execution providers offer on it and which software it has, as a
+file.
 
-``ortpkg devices --export`` writes one, ``--profile`` takes one, so that selection can be asked about a machine that is
-not this one. The built-in profiles are constructed from public documentation, and say so; nobody probed them.
+``ortpkg devices --export`` writes one, ``--profile`` takes one, so that selection can be asked
+about a machine that is not this one. The built-in profiles are constructed from public
+documentation, and say so; nobody probed them.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class MachineProfile:
         name, description: for people.
         constructed: it was put together from documentation; nobody probed such a machine.
         machine: its hardware and operating system.
-        ep_devices: what execution providers offer there; each one's device is one of ``machine.hardware``, or None.
+        ep_devices: what execution providers offer there; each one's device is one of
+            ``machine.hardware``, or None.
         software: library → version there, e.g. {"onnxruntime": "1.31.1"}.
     """
 
@@ -55,8 +58,8 @@ def read_profile(name_or_path: str | Path) -> MachineProfile:
     A file whose name is a built-in one is reached by a path ("./plain-server").
 
     Raises:
-        ProfileError: there is none, or it is not a profile; ``file`` and ``pointer`` say where, the message what would
-            be right.
+        ProfileError: there is none, or it is not a profile; ``file`` and ``pointer`` say where, the
+            message what would be right.
     """
     if isinstance(name_or_path, str) and name_or_path in BUILT_IN_PROFILES:
         path = Path(__file__).parent / "built_in_profiles" / f"{name_or_path}.json"
@@ -65,8 +68,9 @@ def read_profile(name_or_path: str | Path) -> MachineProfile:
     if not _exists(path):
         known = ", ".join(BUILT_IN_PROFILES)
         raise ProfileError(
-            f"there is no machine profile {quoted(name_or_path)}{did_you_mean(str(name_or_path), BUILT_IN_PROFILES)}: "
-            f"it is neither a file nor one of {known}",
+            "there is no machine profile"
+            f" {quoted(name_or_path)}{did_you_mean(str(name_or_path), BUILT_IN_PROFILES)}: it is"
+            f" neither a file nor one of {known}",
             file=name_or_path,
         )
     return profile_from_json(read_profile_document(path), path)
@@ -78,7 +82,10 @@ def parse_profile(data: bytes, *, file: str = "profile") -> MachineProfile:
 
 
 def profile_from_json(document: Mapping[str, Any], file: Path | str) -> MachineProfile:
-    """A profile from a document that keeps the schema. ProfileError where an EP device names no device."""
+    """A profile from a document that keeps the schema.
+
+    ProfileError where an EP device names no device.
+    """
     hardware = tuple(_hardware_device(entry) for entry in document["machine"]["hardware"])
     notes = list(document["machine"].get("notes", ()))
     ep_devices = []
@@ -122,11 +129,17 @@ def profile_to_json(profile: MachineProfile) -> dict[str, Any]:
 
 
 def make_profile(
-    name: str, machine: Machine, ep_devices: Sequence[EpDevice], *, software: Mapping[str, str], description: str = ""
+    name: str,
+    machine: Machine,
+    ep_devices: Sequence[EpDevice],
+    *,
+    software: Mapping[str, str],
+    description: str = "",
 ) -> MachineProfile:
     """A profile of a machine that was probed, with what backends know of its devices filled in.
 
-    A device that only a backend knows is added to the hardware, so that every EP device's device is part of it.
+    A device that only a backend knows is added to the hardware, so that every EP device's device is
+    part of it.
     """
     hardware = list(machine.hardware)
     found: list[EpDevice] = []
@@ -134,7 +147,10 @@ def make_profile(
         if ep_device.device is None:
             found.append(ep_device)
             continue
-        place = next((place for place, each in enumerate(hardware) if _is_same(each, ep_device.device)), len(hardware))
+        place = next(
+            (place for place, each in enumerate(hardware) if _is_same(each, ep_device.device)),
+            len(hardware),
+        )
         if place == len(hardware):
             hardware.append(ep_device.device)
         else:
@@ -142,7 +158,11 @@ def make_profile(
         found.append(replace(ep_device, device=hardware[place]))
     # A later backend may have added facts to a device that an earlier one reported.
     complete = [
-        each if each.device is None else replace(each, device=next(h for h in hardware if _is_same(h, each.device)))
+        (
+            each
+            if each.device is None
+            else replace(each, device=next(h for h in hardware if _is_same(h, each.device)))
+        )
         for each in found
     ]
     return MachineProfile(
@@ -155,10 +175,14 @@ def make_profile(
 
 
 def with_facts_of(device: HardwareDevice, told: HardwareDevice) -> HardwareDevice:
-    """``device`` with the facts that it lacks and ``told`` (the same device, as a backend knows it) has."""
+    """``device`` with the facts that it lacks and ``told`` (the same device, as a backend knows it)
+    has.
+    """
     names = ("is_discrete", "memory_nbytes", "free_memory_nbytes", "architecture")
     learned = {
-        name: getattr(told, name) for name in names if getattr(device, name) is None and getattr(told, name) is not None
+        name: getattr(told, name)
+        for name in names
+        if getattr(device, name) is None and getattr(told, name) is not None
     }
     if not learned:
         return device
@@ -192,7 +216,8 @@ def _ep_device(
         fail_at(
             file,
             f"{pointer}/device",
-            f"there is no device {int(place)} (must be a place in machine.hardware, 0 to {len(hardware) - 1}, or null)",
+            f"there is no device {int(place)} (must be a place in machine.hardware, 0 to"
+            f" {len(hardware) - 1}, or null)",
         )
     return EpDevice(
         ep_name=resolve_ep_name(entry["ep"]),
@@ -206,9 +231,15 @@ def _ep_device(
 
 
 def _ep_name_notes(ep_name: str, pointer: str) -> list[str]:
-    """A note where a name is near one of ONNX Runtime's and is none of them; it may be a plug-in's all the same."""
+    """A note where a name is near one of ONNX Runtime's and is none of them; it may be a plug-in's
+    all the same.
+    """
     suggestion = None if is_known_ep(resolve_ep_name(ep_name)) else suggest_ep_name(ep_name)
-    return [f"{pointer}/ep: {quoted(ep_name)} (did you mean {quoted(suggestion)}?)"] if suggestion else []
+    return (
+        [f"{pointer}/ep: {quoted(ep_name)} (did you mean {quoted(suggestion)}?)"]
+        if suggestion
+        else []
+    )
 
 
 def _ep_device_to_json(ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> dict[str, Any]:

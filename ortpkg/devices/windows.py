@@ -1,8 +1,11 @@
-"""What Windows knows about a machine: the registry, and the devices that are plugged in now. Nothing is started.
+"""What Windows knows about a machine: the registry, and the devices that are plugged in now.
 
-Sources: Microsoft's list of device set-up classes (Display, ComputeAccelerator), the registry keys of a device
-(``Enum\\<instance>``) and of its driver (``Control\\Class\\<guid>\\<number>``: DriverDesc, DriverVersion,
-HardwareInformation.qwMemorySize), and ``HARDWARE\\DESCRIPTION\\System\\CentralProcessor``.
+Nothing is started.
+
+Sources: Microsoft's list of device set-up classes (Display, ComputeAccelerator), the registry keys
+of a device (``Enum\\<instance>``) and of its driver (``Control\\Class\\<guid>\\<number>``:
+DriverDesc, DriverVersion, HardwareInformation.qwMemorySize), and
+``HARDWARE\\DESCRIPTION\\System\\CentralProcessor``.
 """
 
 from __future__ import annotations
@@ -35,20 +38,40 @@ _CPU_VENDORS = {
     "Qualcomm Technologies Inc": ("Qualcomm", _QUALCOMM),
 }
 #: PF_... numbers of winnt.h → the instruction set in the words of /proc/cpuinfo.
-_FEATURES = {17: "xsave", 38: "sse4_2", 39: "avx", 40: "avx2", 41: "avx512f", 43: "asimddp", 66: "i8mm", 67: "bf16"}
+_FEATURES = {
+    17: "xsave",
+    38: "sse4_2",
+    39: "avx",
+    40: "avx2",
+    41: "avx512f",
+    43: "asimddp",
+    66: "i8mm",
+    67: "bf16",
+}
 _MOST_CHARACTERS = 256
 
 
 def probe_windows(windows: WindowsInterfaces | None = None) -> Machine:
-    """Reads this machine (a few milliseconds), or what ``windows`` answers; what is not told is unknown, or a note."""
+    """Reads this machine (a few milliseconds), or what ``windows`` answers; what is not told is
+    unknown, or a note.
+    """
     asked = ThisWindows() if windows is None else windows
     notes: list[str] = []
-    gpus = [device for instance in asked.present_devices(DISPLAY_CLASS) for device in _gpu(asked, instance, notes)]
+    gpus = [
+        device
+        for instance in asked.present_devices(DISPLAY_CLASS)
+        for device in _gpu(asked, instance, notes)
+    ]
     npus = [_npu(asked, instance) for instance in asked.present_devices(COMPUTE_ACCELERATOR_CLASS)]
     if not asked.present_devices(DISPLAY_CLASS) and not npus:
-        notes.append("Windows lists no display adapter and no compute accelerator: GPUs and NPUs are unknown")
+        notes.append(
+            "Windows lists no display adapter and no compute accelerator: GPUs and NPUs are unknown"
+        )
     return Machine(
-        os="windows", os_version=_os_version(asked), hardware=(_cpu(asked), *gpus, *npus), notes=tuple(notes)
+        os="windows",
+        os_version=_os_version(asked),
+        hardware=(_cpu(asked), *gpus, *npus),
+        notes=tuple(notes),
     )
 
 
@@ -58,7 +81,9 @@ def _cpu(windows: WindowsInterfaces) -> HardwareDevice:
     vendor, vendor_id = _CPU_VENDORS.get(vendor_text, (vendor_text, 0))
     total, available = windows.memory_nbytes()
     cores = len(windows.subkeys(_CPU))
-    instruction_sets = " ".join(name for number, name in _FEATURES.items() if windows.has_feature(number))
+    instruction_sets = " ".join(
+        name for number, name in _FEATURES.items() if windows.has_feature(number)
+    )
     metadata = {"logical_cores": str(cores) if cores else "", "instruction_sets": instruction_sets}
     return HardwareDevice(
         type=DeviceType.CPU,
@@ -69,7 +94,9 @@ def _cpu(windows: WindowsInterfaces) -> HardwareDevice:
         free_memory_nbytes=available,
         metadata={key: value for key, value in metadata.items() if value},
         source="registry",
-        fact_sources=dict.fromkeys(("memory_nbytes", "free_memory_nbytes", "metadata.instruction_sets"), "kernel32"),
+        fact_sources=dict.fromkeys(
+            ("memory_nbytes", "free_memory_nbytes", "metadata.instruction_sets"), "kernel32"
+        ),
     )
 
 
@@ -93,8 +120,11 @@ def _gpu(windows: WindowsInterfaces, instance: str, notes: list[str]) -> list[Ha
             vendor_id=vendor_id,
             device_id=device_id,
             is_discrete=is_discrete,
-            # An integrated GPU says how much of the machine's memory it set aside, which is not its own.
-            memory_nbytes=memory if isinstance(memory, int) and 0 < memory < 1 << 50 and is_discrete else None,
+            # An integrated GPU says how much of the machine's memory it set aside, which is not its
+            # own.
+            memory_nbytes=memory
+            if isinstance(memory, int) and 0 < memory < 1 << 50 and is_discrete
+            else None,
             metadata=_driver_facts(windows, instance, driver),
             source="registry",
         )
@@ -123,7 +153,9 @@ def _driver(windows: WindowsInterfaces, instance: str) -> Mapping[str, Value]:
     return windows.values(rf"{_CLASS}\{reference}")
 
 
-def _driver_facts(windows: WindowsInterfaces, instance: str, driver: Mapping[str, Value]) -> dict[str, str]:
+def _driver_facts(
+    windows: WindowsInterfaces, instance: str, driver: Mapping[str, Value]
+) -> dict[str, str]:
     device = windows.values(rf"{_ENUM}\{instance}")
     facts = {
         "pci_address": _pci_address(_text(device, "LocationInformation")),
@@ -134,7 +166,9 @@ def _driver_facts(windows: WindowsInterfaces, instance: str, driver: Mapping[str
 
 
 def _pci_address(location: str) -> str:
-    """The address as Linux writes it, of "@System32\\drivers\\pci.sys,#65536;PCI bus %1, ...;(1,0,0)"."""
+    """The address as Linux writes it, of "@System32\\drivers\\pci.sys,#65536;PCI bus %1,
+    ...;(1,0,0)".
+    """
     found = re.search(r"pci.*\((\d{1,3}),(\d{1,2}),(\d)\)$", location, re.IGNORECASE)
     if found is None or int(found[1]) > 0xFF or int(found[2]) > 0x1F or int(found[3]) > 7:
         return ""
@@ -158,18 +192,24 @@ def _os_version(windows: WindowsInterfaces) -> str | None:
 
 
 def _numbers(instance: str) -> tuple[int, int]:
-    r"""Vendor and device of e.g. ``PCI\VEN_8086&DEV_7D55&...`` or ``ACPI\QCOM0D0A\...``; zeros where it says none."""
+    r"""Vendor and device of e.g.
+
+    ``PCI\VEN_8086&DEV_7D55&...`` or ``ACPI\QCOM0D0A\...``; zeros where it says none.
+    """
     identity = instance.upper()
     pci = re.match(r"PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4})", identity)
     if pci:
         return int(pci[1], 16), int(pci[2], 16)
     acpi = re.match(r"ACPI\\(?:VEN_)?([A-Z]{4})(?:&DEV_)?([0-9A-F]{4})", identity)
-    # ONNX Runtime's way to make a vendor number of an ACPI name: its letters as little-endian bytes.
+    # ONNX Runtime's way to make a vendor number of an ACPI name: its letters as little-endian
+    # bytes.
     return (int.from_bytes(acpi[1].encode("ascii"), "little"), int(acpi[2], 16)) if acpi else (0, 0)
 
 
 def _is_discrete(name: str, vendor_id: int, device_id: int) -> bool | None:
-    """As on Linux: NVIDIA's are discrete; Intel's by their name, because Windows gives no bus number here."""
+    """As on Linux: NVIDIA's are discrete; Intel's by their name, because Windows gives no bus
+    number here.
+    """
     if vendor_id == NVIDIA:
         return True
     if vendor_id == INTEL:

@@ -1,7 +1,9 @@
-"""Windows' own interfaces as far as the probe needs them: the registry, the list of present devices, memory, features.
+"""Windows' own interfaces as far as the probe needs them: the registry, the list of present
+devices, memory, features.
 
-Nothing is started and no driver is loaded. Sources: Microsoft's documentation of ``winreg``'s functions,
-CM_Get_Device_ID_ListW (cfgmgr32), GlobalMemoryStatusEx and IsProcessorFeaturePresent (kernel32).
+Nothing is started and no driver is loaded. Sources: Microsoft's documentation of ``winreg``'s
+functions, CM_Get_Device_ID_ListW (cfgmgr32), GlobalMemoryStatusEx and IsProcessorFeaturePresent
+(kernel32).
 """
 
 from __future__ import annotations

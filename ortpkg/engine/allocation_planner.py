@@ -1,9 +1,11 @@
-"""The allocation plan: for each value, where its buffer comes from and how long it lives. Integers and expressions.
+"""The allocation plan: for each value, where its buffer comes from and how long it lives.
 
-Second of the three planning layers. It walks the execution order once, counting uses down. An output starts with one
-count for its producer, which is released right after that node, plus one per use; inputs, weights and outer values have
-no end; graph outputs end once, after the last step. A buffer whose count reaches zero can be taken by a later value of
-the same size on the same device.
+Integers and expressions.
+
+Second of the three planning layers. It walks the execution order once, counting uses down. An
+output starts with one count for its producer, which is released right after that node, plus one per
+use; inputs, weights and outer values have no end; graph outputs end once, after the last step. A
+buffer whose count reaches zero can be taken by a later value of the same size on the same device.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ class AllocKind(Enum):
 class ProgramCounter:
     """The intervals of steps, both ends included, in which a value (or a buffer) is in use.
 
-    Starts and ends alternate and never run backwards; PlanVerificationError otherwise. A last interval without an
-    end has none: inputs and weights.
+    Starts and ends alternate and never run backwards; PlanVerificationError otherwise. A last
+    interval without an end has none: inputs and weights.
     """
 
     __slots__ = ("_ends", "_starts")
@@ -44,19 +46,31 @@ class ProgramCounter:
         self._ends: list[int] = []
 
     def add_start(self, step: int) -> None:
-        """Begins a lifetime at ``step``. PlanVerificationError where the one before has not ended, or ended later."""
+        """Begins a lifetime at ``step``.
+
+        PlanVerificationError where the one before has not ended, or ended later.
+        """
         if len(self._starts) != len(self._ends):
-            raise PlanVerificationError(f"a lifetime starts at step {step} before the one before it has ended")
+            raise PlanVerificationError(
+                f"a lifetime starts at step {step} before the one before it has ended"
+            )
         if self._ends and step <= self._ends[-1]:
-            raise PlanVerificationError(f"a lifetime starts at step {step}, but the last ended at {self._ends[-1]}")
+            raise PlanVerificationError(
+                f"a lifetime starts at step {step}, but the last ended at {self._ends[-1]}"
+            )
         self._starts.append(step)
 
     def add_end(self, step: int) -> None:
-        """Ends the lifetime that began last. PlanVerificationError where none is open, or it began later."""
+        """Ends the lifetime that began last.
+
+        PlanVerificationError where none is open, or it began later.
+        """
         if len(self._starts) != len(self._ends) + 1:
             raise PlanVerificationError(f"a lifetime ends at step {step} without having started")
         if step < self._starts[-1]:
-            raise PlanVerificationError(f"a lifetime ends at step {step}, before its start at {self._starts[-1]}")
+            raise PlanVerificationError(
+                f"a lifetime ends at step {step}, before its start at {self._starts[-1]}"
+            )
         self._ends.append(step)
 
     @property
@@ -70,7 +84,10 @@ class ProgramCounter:
         return tuple(self._ends)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProgramCounter) and (self._starts, self._ends) == (other._starts, other._ends)
+        return isinstance(other, ProgramCounter) and (self._starts, self._ends) == (
+            other._starts,
+            other._ends,
+        )
 
     def __hash__(self) -> int:
         return hash((self.starts, self.ends))
@@ -89,9 +106,9 @@ class AllocPlanPerValue:
         location: the device.
         reused_buffer: the value whose buffer it lies in; itself unless ``alloc_kind`` is REUSE.
         program_counter: the value's own lifetime.
-        size: in bytes; None where unknown, or where the kernel brings its own memory: never shared by size nor laid
-            out. Values whose sizes are equal expressions fit into each other's buffer, whatever the symbols turn out
-            to be.
+        size: in bytes; None where unknown, or where the kernel brings its own memory: never shared
+            by size nor laid out. Values whose sizes are equal expressions fit into each other's
+            buffer, whatever the symbols turn out to be.
     """
 
     alloc_kind: AllocKind
@@ -108,8 +125,10 @@ class AllocationPlan:
     Attributes:
         values: by value index.
         releases: by step: values that are dead once that step is done.
-        buffer_releases: by step: buffers (indices of the values that own them) that nobody takes after it any more.
-        buffers: owner → every interval in which the buffer is in use, for each buffer of kind ALLOCATE.
+        buffer_releases: by step: buffers (indices of the values that own them) that nobody takes
+            after it any more.
+        buffers: owner → every interval in which the buffer is in use, for each buffer of kind
+            ALLOCATE.
     """
 
     values: tuple[AllocPlanPerValue, ...]
@@ -130,23 +149,31 @@ def plan_allocations(
 
     Args:
         plan: the execution plan.
-        sizes: by value index; None for what is not a plain tensor, or whose size nothing is known about.
-        enable_reuse: whether buffers may be shared, in place or after their owner's death (``enable_mem_reuse``).
-        enable_reuse_by_size: whether the latter; without it a memory pattern may still share the bytes.
-        parallel: steps may run in any order that their inputs allow: then only a value's single consumer may take its
-            buffer, and dead buffers are not taken at all.
+        sizes: by value index; None for what is not a plain tensor, or whose size nothing is known
+            about.
+        enable_reuse: whether buffers may be shared, in place or after their owner's death
+            (``enable_mem_reuse``).
+        enable_reuse_by_size: whether the latter; without it a memory pattern may still share the
+            bytes.
+        parallel: steps may run in any order that their inputs allow: then only a value's single
+            consumer may take its buffer, and dead buffers are not taken at all.
     """
     takes_dead_buffers = enable_reuse and enable_reuse_by_size and not parallel
     return _Planner(
-        plan, sizes, enable_reuse=enable_reuse, takes_dead_buffers=takes_dead_buffers, parallel=parallel
+        plan,
+        sizes,
+        enable_reuse=enable_reuse,
+        takes_dead_buffers=takes_dead_buffers,
+        parallel=parallel,
     ).plan()
 
 
 def compute_use_counts(plan: ExecutionPlan) -> list[int]:
     """How many releases each value awaits.
 
-    One for its producer, one per input slot that takes it, one per node whose sub-graphs take it, and one for being
-    a graph output. Inputs, weights and outer values: a count that never reaches zero.
+    One for its producer, one per input slot that takes it, one per node whose sub-graphs take it,
+    and one for being a graph output. Inputs, weights and outer values: a count that never reaches
+    zero.
     """
     counts = [0] * len(plan.values)
     for step in plan.steps:
@@ -225,7 +252,9 @@ class _Planner:
             self._kinds[index] = AllocKind.PRE_EXISTING
         for index in self._plan.initializers:
             self._kinds[index] = AllocKind.ALLOCATE_STATICALLY
-        for index in dict.fromkeys((*self._plan.inputs, *self._plan.outer_values, *self._plan.initializers)):
+        for index in dict.fromkeys(
+            (*self._plan.inputs, *self._plan.outer_values, *self._plan.initializers)
+        ):
             self._lifetimes[index].add_start(0)
 
     def _place(self, number: int, step: NodeStep, slot: int, index: int) -> None:
@@ -255,7 +284,11 @@ class _Planner:
     @staticmethod
     def _paired_input(step: NodeStep, pairs: tuple[tuple[int, int], ...], slot: int) -> int | None:
         for input_slot, output_slot in pairs:
-            if output_slot == slot and input_slot < len(step.inputs) and step.inputs[input_slot] != ABSENT:
+            if (
+                output_slot == slot
+                and input_slot < len(step.inputs)
+                and step.inputs[input_slot] != ABSENT
+            ):
                 return step.inputs[input_slot]
         return None
 
@@ -267,7 +300,9 @@ class _Planner:
             self._remaining[owner] += self._use_counts[index]
 
     def _may_overwrite(self, source: int, index: int) -> bool:
-        """Whether ``index`` may be written over ``source``: nobody else will read that buffer, and sizes agree."""
+        """Whether ``index`` may be written over ``source``: nobody else will read that buffer, and
+        sizes agree.
+        """
         owner = self._owners[source]
         if self._kinds[owner] is not AllocKind.ALLOCATE or self._remaining[owner] != 1:
             return False
@@ -287,14 +322,20 @@ class _Planner:
         return free.pop() if free else None
 
     def _release(self, number: int, step: NodeStep) -> tuple[int, ...]:
-        """Counts down what ``step`` used; returns the values that died. Their buffers can be taken from now on."""
+        """Counts down what ``step`` used; returns the values that died.
+
+        Their buffers can be taken from now on.
+        """
         dead, dead_buffers = [], []
         for index in (*(output for output in step.outputs if output != ABSENT), *_used_by(step)):
             if self._count_down(self._counts, index):
                 self._lifetimes[index].add_end(number)
                 dead.append(index)
             owner = self._owners[index]
-            if self._count_down(self._remaining, owner) and self._kinds[owner] is AllocKind.ALLOCATE:
+            if (
+                self._count_down(self._remaining, owner)
+                and self._kinds[owner] is AllocKind.ALLOCATE
+            ):
                 self._buffers[owner].add_end(number)
                 dead_buffers.append(owner)
         for owner in dead_buffers:

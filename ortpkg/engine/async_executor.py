@@ -1,8 +1,10 @@
-"""Runs nodes in the order of the plan without waiting for asynchronous ones before their results are needed.
+"""Runs nodes in the order of the plan without waiting for asynchronous ones before their results
+are needed.
 
-A *strict* node waits for all that it takes. A *non-strict* one is called at once: what is under way it gets as a
-:class:`PendingValue`, and waits for it if and when it needs it. The plan keeps what an asynchronous node reads and
-makes until the step that waits for it (``execution_plan.with_joins``), so that nothing is written over meanwhile.
+A *strict* node waits for all that it takes. A *non-strict* one is called at once: what is under way
+it gets as a :class:`PendingValue`, and waits for it if and when it needs it. The plan keeps what an
+asynchronous node reads and makes until the step that waits for it (``execution_plan.with_joins``),
+so that nothing is written over meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class AsyncExecutor:
         self._waits_for = tuple(step.waits_for for step in plan.steps)
 
     def __call__(self, instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
-        """Runs ``instructions`` on ``frame``; when it returns or raises, no node is under way any more.
+        """Runs ``instructions`` on ``frame``; when it returns or raises, no node is under way any
+        more.
 
         Raises RunError, LimitExceededError, CancelledError as sequential execution does.
         """
@@ -44,7 +47,10 @@ class AsyncExecutor:
 
 
 def _start(
-    under_way: dict[int, tuple[Pending, NodeContext]], number: int, instruction: Instruction, frame: ExecutionFrame
+    under_way: dict[int, tuple[Pending, NodeContext]],
+    number: int,
+    instruction: Instruction,
+    frame: ExecutionFrame,
 ) -> None:
     """Calls one node; what it returns is stored, or under way."""
     context = NodeContext(frame, instruction)
@@ -64,7 +70,9 @@ def _start(
             frame.values[slot.value_index] = PendingValue(result, position)
 
 
-def _join(under_way: dict[int, tuple[Pending, NodeContext]], number: int, frame: ExecutionFrame) -> None:
+def _join(
+    under_way: dict[int, tuple[Pending, NodeContext]], number: int, frame: ExecutionFrame
+) -> None:
     """Waits for one node, if it is under way still, and stores what it returns."""
     if number not in under_way:
         return

@@ -1,8 +1,10 @@
-"""Which outputs a run may compute right where its caller wants them, in memory that was bound to them.
+"""Which outputs a run may compute right where its caller wants them, in memory that was bound to
+them.
 
-That is every one whose memory nothing else of the run reads or writes, and one whose memory is an input's as well:
-where the only node that reads that input may write over it. So a cache of keys and values that is bound both as past
-and as present is extended in place. All others are computed elsewhere, and copied when the run is over.
+That is every one whose memory nothing else of the run reads or writes, and one whose memory is an
+input's as well: where the only node that reads that input may write over it. So a cache of keys and
+values that is bound both as past and as present is extended in place. All others are computed
+elsewhere, and copied when the run is over.
 """
 
 from __future__ import annotations
@@ -38,17 +40,25 @@ class BoundOutputs:
             )
             for step in plan.steps
             for slot, output in enumerate(step.outputs)
-            if output != ABSENT and allocation.values[output].alloc_kind is AllocKind.ALLOCATE_OUTPUT
+            if output != ABSENT
+            and allocation.values[output].alloc_kind is AllocKind.ALLOCATE_OUTPUT
         }
 
     def choose(self, targets: Mapping[int, Tensor], feeds: Sequence[Value]) -> dict[int, Tensor]:
-        """The ``targets`` (value index → memory) that kernels may write into while they read ``feeds``."""
+        """The ``targets`` (value index → memory) that kernels may write into while they read
+        ``feeds``.
+        """
         writable = {
             index: array
             for index, array in targets.items()
-            if index in self._overwrites and array.nbytes and array.flags.c_contiguous and array.flags.writeable
+            if index in self._overwrites
+            and array.nbytes
+            and array.flags.c_contiguous
+            and array.flags.writeable
         }
-        ranges: list[_Range] = [(*byte_bounds(array), index, True) for index, array in targets.items() if array.nbytes]
+        ranges: list[_Range] = [
+            (*byte_bounds(array), index, True) for index, array in targets.items() if array.nbytes
+        ]
         ranges += [
             (*byte_bounds(feed), index, False)
             for index, feed in zip(self._inputs, feeds, strict=True)
@@ -68,4 +78,6 @@ class BoundOutputs:
     def _may_share(self, output: _Range, other: _Range) -> bool:
         """Whether an output may be written although ``other`` lies in its memory, too."""
         is_input = not other[3]
-        return is_input and output[:2] == other[:2] and other[2] in self._overwrites.get(output[2], ())
+        return (
+            is_input and output[:2] == other[:2] and other[2] in self._overwrites.get(output[2], ())
+        )

@@ -1,4 +1,6 @@
-"""Computes single nodes on constants, for constant folding: with the providers' kernels, under a memory limit."""
+"""Computes single nodes on constants, for constant folding: with the providers' kernels, under a
+memory limit.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import OrtpkgError, RunError, printable
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.load_control import load_control
-from ortpkg.graph.schemas import constraint_types
+from ortpkg.graph.operator_schemas import constraint_types
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.kernels.op_kernel_info import make_compute
 from ortpkg.kernels.polling import polled
@@ -92,7 +94,9 @@ class ConstantEvaluator:
         return [_own(value, inputs) for value in results]
 
     def _control(self) -> RunControl:
-        """The limits of one node: its own, and what the session that is being made leaves of its time."""
+        """The limits of one node: its own, and what the session that is being made leaves of its
+        time.
+        """
         loading = load_control()
         if loading is None:
             return RunControl(memory_limit_nbytes=self._limit)
@@ -105,6 +109,8 @@ def _own(value: Value, inputs: Sequence[Value]) -> Value:
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, np.ndarray):
-        shared = any(isinstance(array, np.ndarray) and np.may_share_memory(value, array) for array in inputs)
+        shared = any(
+            isinstance(array, np.ndarray) and np.may_share_memory(value, array) for array in inputs
+        )
         return value.copy() if shared else value
     return value

@@ -1,13 +1,16 @@
 """Puts copy nodes where values cross between the CPU's memory and memory that it cannot read.
 
-ONNX Runtime's MemcpyTransformer: it runs last, on a partitioned graph, and changes nothing where the CPU reads all
-memories. Afterwards each node finds its inputs where its kernel reads them:
+ONNX Runtime's MemcpyTransformer: it runs last, on a partitioned graph, and changes nothing where
+the CPU reads all memories. Afterwards each node finds its inputs where its kernel reads them:
 
-- A value is copied once to each memory that reads it. From one device to another it goes by way of the CPU's memory.
-- A constant gets a twin in each memory that reads it, filled when the session is made; never in a run.
-- What a session takes and gives lies in the CPU's memory, and so does what goes into and comes out of sub-graphs.
-- A copy for the body of a Loop or Scan stands before the loop, where it is made once; one for a branch of an If stands
-  in the branch, where it is made only if that is taken.
+- A value is copied once to each memory that reads it. From one device to another it goes by way of
+  the CPU's memory.
+- A constant gets a twin in each memory that reads it, filled when the session is made; never in a
+  run.
+- What a session takes and gives lies in the CPU's memory, and so does what goes into and comes out
+  of sub-graphs.
+- A copy for the body of a Loop or Scan stands before the loop, where it is made once; one for a
+  branch of an If stands in the branch, where it is made only if that is taken.
 - What is no tensor of numbers (strings, sequences, maps) lies in the CPU's memory whoever makes it.
 """
 
@@ -33,7 +36,9 @@ Given = Mapping[Graph, Mapping[str, OrtDevice]]
 
 
 def insert_copies(
-    graph: Graph, devices: Mapping[str, OrtDevice], kernels_of: Callable[[Graph], Mapping[int, KernelDef]]
+    graph: Graph,
+    devices: Mapping[str, OrtDevice],
+    kernels_of: Callable[[Graph], Mapping[int, KernelDef]],
 ) -> Given:
     """Rewires ``graph`` and the graphs inside it so that no kernel is handed what it cannot read.
 
@@ -78,7 +83,9 @@ def copy_compute(node: Node, allocator: DeviceAllocator) -> Compute:
         if value is None:
             return None
         target = context.output(0, value.shape, value.dtype)
-        allocator.copy_from_host(value if value.flags.c_contiguous else value.copy(order="C"), cast(Any, target))
+        allocator.copy_from_host(
+            value if value.flags.c_contiguous else value.copy(order="C"), cast(Any, target)
+        )
         return target
 
     def to_host(context: OpKernelContext, value: Value) -> Value:
@@ -99,7 +106,9 @@ class _Inserter:
     """
 
     def __init__(
-        self, devices: Mapping[str, OrtDevice], kernels_of: Callable[[Graph], Mapping[int, KernelDef]]
+        self,
+        devices: Mapping[str, OrtDevice],
+        kernels_of: Callable[[Graph], Mapping[int, KernelDef]],
     ) -> None:
         self.given: dict[Graph, dict[str, OrtDevice]] = {}
         self._devices = devices
@@ -127,20 +136,31 @@ class _Inserter:
             if node.subgraphs:
                 graph.set_implicit_inputs(node, implicit_inputs_of(node))
             for slot, value in enumerate(node.outputs):
-                if value and slot not in host_outputs and device != CPU_DEVICE and may_cross(graph, value):
+                if (
+                    value
+                    and slot not in host_outputs
+                    and device != CPU_DEVICE
+                    and may_cross(graph, value)
+                ):
                     self._made_on(graph, node, slot, device)
         if graph.parent is not None:
             last = max(graph.nodes, key=lambda node: node.index, default=None)
-            graph.set_outputs([self._value_in(graph, value, CPU_DEVICE, last) for value in graph.outputs])
+            graph.set_outputs(
+                [self._value_in(graph, value, CPU_DEVICE, last) for value in graph.outputs]
+            )
             self._tell_outer_values(graph)
 
     def _memory_of(self, node: Node) -> OrtDevice:
-        """The memory that the kernel of ``node`` works in; CPU_DEVICE for all that the CPU reads."""
+        """The memory that the kernel of ``node`` works in; CPU_DEVICE for all that the CPU
+        reads.
+        """
         device = self._devices[node.execution_provider]
         return CPU_DEVICE if device.is_host_accessible or node.subgraphs else device
 
     def _made_on(self, graph: Graph, node: Node, slot: int, device: OrtDevice) -> None:
-        """Notes where an output lies; one that the graph hands out is copied to the CPU's memory, under its name."""
+        """Notes where an output lies; one that the graph hands out is copied to the CPU's memory,
+        under its name.
+        """
         value = node.outputs[slot]
         if not graph.is_output(value):
             self._home[graph, value] = device
@@ -152,7 +172,9 @@ class _Inserter:
         self._home[graph, far] = device
 
     def _value_in(self, graph: Graph, value: str, target: OrtDevice, reader: Node | None) -> str:
-        """The name under which a reader in ``graph`` finds ``value`` in ``target``; a copy where there is none yet."""
+        """The name under which a reader in ``graph`` finds ``value`` in ``target``; a copy where
+        there is none yet.
+        """
         owner = _owner_of(graph, value)
         home = CPU_DEVICE if owner is None else self._home.get((owner, value), CPU_DEVICE)
         if owner is None or home == target or not may_cross(graph, value):
@@ -169,10 +191,18 @@ class _Inserter:
             return self._copied(graph, value, staged, target, reader)
         return self._copied(graph, value, value, target, reader)
 
-    def _copied(self, graph: Graph, value: str, source: str, target: OrtDevice, reader: Node | None) -> str:
-        """A new copy of ``source``, which is ``value`` or its copy in the CPU's memory; as far out as it is needed."""
+    def _copied(
+        self, graph: Graph, value: str, source: str, target: OrtDevice, reader: Node | None
+    ) -> str:
+        """A new copy of ``source``, which is ``value`` or its copy in the CPU's memory; as far out
+        as it is needed.
+        """
         place, at, owner = graph, reader, _owner_of(graph, source)
-        while place is not owner and place.parent is not None and self._around[place].op_type in {"Loop", "Scan"}:
+        while (
+            place is not owner
+            and place.parent is not None
+            and self._around[place].op_type in {"Loop", "Scan"}
+        ):
             place, at = place.parent, self._around[place]
         copy = self._named(place, value, target)
         if target == CPU_DEVICE:
@@ -220,7 +250,13 @@ class _Inserter:
         return name
 
     def _add_copy(
-        self, graph: Graph, op_type: str, source: str, target: str, device: OrtDevice, at: Node | None
+        self,
+        graph: Graph,
+        op_type: str,
+        source: str,
+        target: str,
+        device: OrtDevice,
+        at: Node | None,
     ) -> None:
         graph.add_node(
             op_type,
@@ -234,7 +270,9 @@ class _Inserter:
 
 
 def _owner_of(graph: Graph, value: str) -> Graph | None:
-    """The graph that makes or is given ``value``: ``graph`` or one around it; None where nobody does."""
+    """The graph that makes or is given ``value``: ``graph`` or one around it; None where nobody
+    does.
+    """
     place: Graph | None = graph
     while place is not None and not place.defines(value):
         place = place.parent

@@ -1,7 +1,9 @@
-"""The context model: the partitioned model with an EPContext node in the place of each compiled partition.
+"""The context model: the partitioned model with an EPContext node in the place of each compiled
+partition.
 
-Execution providers make the nodes and the binaries, the framework makes the model. What stays on the CPU takes its
-weights along, in the model or in one file beside it, so that no file of the source model is needed.
+Execution providers make the nodes and the binaries, the framework makes the model. What stays on
+the CPU takes its weights along, in the model or in one file beside it, so that no file of the
+source model is needed.
 """
 
 from __future__ import annotations
@@ -12,13 +14,19 @@ from pathlib import Path
 
 from ortpkg.engine.fused_kernel import FusedKernel
 from ortpkg.engine.provider_answers import guard
-from ortpkg.errors import EpContextError, ExecutionProviderError, ModelFileError, SessionError, quoted
-from ortpkg.graph.ep_context import EP_CONTEXT, is_ep_context
+from ortpkg.ep_context.context_node import EP_CONTEXT, is_ep_context
+from ortpkg.ep_context.ep_context_options import CONTEXT_FILE_PATH, EpContextOptions
+from ortpkg.errors import (
+    EpContextError,
+    ExecutionProviderError,
+    ModelFileError,
+    SessionError,
+    quoted,
+)
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.node import MICROSOFT_DOMAIN
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, save_model
-from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, EpContextOptions
 from ortpkg.providers.execution_provider import ExecutionProvider
 
 _log = logging.getLogger(__name__)
@@ -40,25 +48,30 @@ def dump_ep_context_model(
     Args:
         model: after partitioning, before anything that only our own kernels understand.
         fused: the compiled partition behind each fused node.
-        providers: of the session; each is asked for its EPContext nodes, which bear the names of the fused nodes.
+        providers: of the session; each is asked for its EPContext nodes, which bear the names of
+            the fused nodes.
         options: where the model goes.
 
-    Returns None where no provider made an EPContext node: then there is nothing to keep, and the log says so.
+    Returns None where no provider made an EPContext node: then there is nothing to keep, and the
+        log says so.
 
     Raises:
-        EpContextError: a provider compiled a partition and made no node for it, while it made others.
+        EpContextError: a provider compiled a partition and made no node for it, while it made
+            others.
         SessionError: the file exists already, or cannot be written.
     """
     providers = list(providers)
     stand_ins = _stand_ins(fused, providers)
     if not stand_ins:
-        _log.warning("no context model is written: no execution provider compiled a partition into a context")
+        _log.warning(
+            "no context model is written: no execution provider compiled a partition into a context"
+        )
         return None
     path = options.output_path
     if path.exists():
         raise SessionError(
-            f"{CONTEXT_FILE_PATH}: {quoted(path)} exists already; delete it or name another file: a context model is "
-            f"never written over"
+            f"{CONTEXT_FILE_PATH}: {quoted(path)} exists already; delete it or name another file: a"
+            " context model is never written over"
         )
     #: A context that is carried over may take constants, which its fused node does not.
     carried_inputs = {name for node in stand_ins.values() for name in node.inputs}
@@ -81,21 +94,29 @@ def dump_ep_context_model(
             replaces=False,
         )
     except (OSError, ModelFileError) as error:
-        raise SessionError(f"the context model {quoted(path)} cannot be written: {error}") from error
-    files = [path, *([path.with_name(options.external_initializers)] if options.external_initializers else [])]
+        raise SessionError(
+            f"the context model {quoted(path)} cannot be written: {error}"
+        ) from error
+    files = [
+        path,
+        *([path.with_name(options.external_initializers)] if options.external_initializers else []),
+    ]
     for provider in providers:
         provider.add_ep_context_model(files)
     return path
 
 
-def _stand_ins(fused: Mapping[Node, FusedKernel], providers: Iterable[ExecutionProvider]) -> dict[Node, Node]:
+def _stand_ins(
+    fused: Mapping[Node, FusedKernel], providers: Iterable[ExecutionProvider]
+) -> dict[Node, Node]:
     """Fused node → the EPContext node that is written for it."""
     made: dict[tuple[str, str], Node] = {}
     for provider in providers:
         for node in provider.get_ep_context_nodes():
             if not is_ep_context(node):
                 raise EpContextError(
-                    f"{provider.name} gives {node} for a context; it must be {MICROSOFT_DOMAIN}:{EP_CONTEXT}",
+                    f"{provider.name} gives {node} for a context; it must be"
+                    f" {MICROSOFT_DOMAIN}:{EP_CONTEXT}",
                     ep_name=provider.name,
                 )
             made[(provider.name, node.name)] = node
@@ -107,14 +128,17 @@ def _stand_ins(fused: Mapping[Node, FusedKernel], providers: Iterable[ExecutionP
             found[node] = stand_in
         elif kernel.provider in makers:
             raise EpContextError(
-                f"{kernel.provider} compiled {quoted(node.name)} and made no EPContext node of that name",
+                f"{kernel.provider} compiled {quoted(node.name)} and made no EPContext node of that"
+                " name",
                 ep_name=kernel.provider,
                 partition_name=node.name,
             )
     return found
 
 
-def _add_compatibility_info(model: Model, makers: Collection[str], providers: Iterable[ExecutionProvider]) -> None:
+def _add_compatibility_info(
+    model: Model, makers: Collection[str], providers: Iterable[ExecutionProvider]
+) -> None:
     """What each EP says of what it compiled, where selection looks for it."""
     for provider in providers:
         if provider.name not in makers:
@@ -125,7 +149,8 @@ def _add_compatibility_info(model: Model, makers: Collection[str], providers: It
             continue
         if not isinstance(info, str):
             raise ExecutionProviderError(
-                f"{provider.name}: get_compiled_model_compatibility_info returned {type(info).__name__}, not str",
+                f"{provider.name}: get_compiled_model_compatibility_info returned"
+                f" {type(info).__name__}, not str",
                 ep_name=provider.name,
             )
         model.metadata_props[f"{COMPATIBILITY_PREFIX}{provider.name}"] = info

@@ -1,4 +1,6 @@
-"""A planned graph, ready to run: instructions, weights, sub-graphs, and the pool of memory that runs compute in."""
+"""A planned graph, ready to run: instructions, weights, sub-graphs, and the pool of memory that
+runs compute in.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ Execute = Callable[[Sequence[Instruction], ExecutionFrame], None]
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A planned sub-graph of a node, and which values of the graph around it each run takes along."""
+    """A planned sub-graph of a node, and which values of the graph around it each run takes
+    along.
+    """
 
     executable: ExecutableGraph
     captures: tuple[int, ...]
@@ -44,9 +48,11 @@ class ExecutableGraph:
         pool: memory patterns and workspaces; None where the graph runs on plain allocation.
         gate: entered by each run; None for sub-graphs, whose runs are parts of others.
         entry: the gate as a context manager, of no effect where there is none.
-        size_classes: what lays out patterns for the sizes that runs bring; None where one pattern serves every run.
+        size_classes: what lays out patterns for the sizes that runs bring; None where one pattern
+            serves every run.
         no_views: what a frame without a workspace has for views.
-        memories: those of the session; ``allocate_block`` and ``copy_within`` are of their allocators.
+        memories: those of the session; ``allocate_block`` and ``copy_within`` are of their
+            allocators.
     """
 
     def __init__(
@@ -95,8 +101,8 @@ class ExecutableGraph:
             outer: one value per outer value of the plan.
             control: limits of the run.
             outputs: value indices to return; all graph outputs where None.
-            targets: value index → memory in which the output is wanted; it is computed there where that is safe, and
-                then the same array is returned.
+            targets: value index → memory in which the output is wanted; it is computed there where
+                that is safe, and then the same array is returned.
 
         Raises:
             RunError, LimitExceededError, CancelledError: with the node's name where there is one.
@@ -104,7 +110,9 @@ class ExecutableGraph:
         """
         control.check()
         with self.entry:
-            return self._run(feeds, outer, control, self.plan.outputs if outputs is None else outputs, targets)
+            return self._run(
+                feeds, outer, control, self.plan.outputs if outputs is None else outputs, targets
+            )
 
     def _run(
         self,
@@ -148,8 +156,8 @@ class ExecutableGraph:
         return self._template.copy()
 
     def _find_patterns(self, sizes: Sequence[int] | None) -> PatternEntry | None:
-        """The patterns for a run of these sizes, made where they are not known; None where there are none, or a run
-        must be traced first.
+        """The patterns for a run of these sizes, made where they are not known; None where there
+        are none, or a run must be traced first.
         """
         if self.pool is None or sizes is None:
             return None
@@ -158,7 +166,9 @@ class ExecutableGraph:
             return self._plan_class(sizes)
         return entry
 
-    def _plan_class(self, sizes: Sequence[int], traced: Mapping[int, int] | None = None) -> PatternEntry:
+    def _plan_class(
+        self, sizes: Sequence[int], traced: Mapping[int, int] | None = None
+    ) -> PatternEntry:
         assert self.pool is not None
         assert self.size_classes is not None
         return self.pool.add(*self.size_classes.plan_class(sizes, self.pool.classes, traced))
@@ -166,8 +176,9 @@ class ExecutableGraph:
     def _take_workspace(self, entry: PatternEntry, control: RunControl) -> Workspace | None:
         """A workspace, its bytes counted before they are allocated.
 
-        Where they pass the memory limit, LimitExceededError for a pattern of static sizes. None for one of symbolic
-        sizes, which may have room to grow: the run goes on by allocating what each value needs.
+        Where they pass the memory limit, LimitExceededError for a pattern of static sizes. None for
+        one of symbolic sizes, which may have room to grow: the run goes on by allocating what each
+        value needs.
         """
         assert self.pool is not None
         try:
@@ -189,22 +200,34 @@ def make_instructions(
 ) -> tuple[Instruction, ...]:
     """The plans as one instruction per step."""
     outputs = frozenset(plan.outputs)
-    shared = {value.reused_buffer for value in allocation.values if value.alloc_kind is AllocKind.REUSE}
+    shared = {
+        value.reused_buffer for value in allocation.values if value.alloc_kind is AllocKind.REUSE
+    }
     instructions = []
     for number, (step, compute) in enumerate(zip(plan.steps, computes, strict=True)):
         aliased = {output for _input, output in step.kernel.alias}
         slots = []
         for position, index in enumerate(step.outputs):
             if index == ABSENT:
-                unseen = None if step.device.is_host_accessible or position in step.kernel.host_outputs else step.device
-                slots.append(OutputSlot(ABSENT, AllocKind.ALLOCATE_OUTPUT, ABSENT, False, False, unseen))
+                unseen = (
+                    None
+                    if step.device.is_host_accessible or position in step.kernel.host_outputs
+                    else step.device
+                )
+                slots.append(
+                    OutputSlot(ABSENT, AllocKind.ALLOCATE_OUTPUT, ABSENT, False, False, unseen)
+                )
                 continue
             value = allocation.values[index]
             buffer = value.reused_buffer
             takes_buffer = buffer in shared and buffer in allocation.buffers
             is_plain = value.location == CPU_DEVICE or index in outputs
             device = None if is_plain else value.location
-            slots.append(OutputSlot(index, value.alloc_kind, buffer, takes_buffer, position in aliased, device))
+            slots.append(
+                OutputSlot(
+                    index, value.alloc_kind, buffer, takes_buffer, position in aliased, device
+                )
+            )
         instructions.append(
             Instruction(
                 compute=compute,

@@ -1,9 +1,10 @@
-"""The values of one run of one graph, and the context through which kernels get memory and run sub-graphs.
+"""The values of one run of one graph, and the context through which kernels get memory and run
+sub-graphs.
 
 A frame belongs to one run: nothing in it is shared with another. Where an output lies is
-decided in this order: the place that the memory pattern keeps for it; the buffer of the input that the plan lets it
-overwrite, or of the dead value that it takes over; a new array. Graph outputs are always new arrays: they belong to
-the caller.
+decided in this order: the place that the memory pattern keeps for it; the buffer of the input that
+the plan lets it overwrite, or of the dead value that it takes over; a new array. Graph outputs are
+always new arrays: they belong to the caller.
 """
 
 from __future__ import annotations
@@ -121,8 +122,10 @@ class ExecutionFrame:
     """The values of one run.
 
     Attributes:
-        values: by value index, with one more at the end that stays None: what an absent input reads.
-        views: by value index (and one at the end): arrays cut from the workspace, None where there is none.
+        values: by value index, with one more at the end that stays None: what an absent input
+            reads.
+        views: by value index (and one at the end): arrays cut from the workspace, None where there
+            is none.
         control: limits of the run.
         is_bookkeeping: whether a node's end needs more than forgetting dead values.
     """
@@ -162,37 +165,52 @@ class ExecutionFrame:
                 if isinstance(value, np.ndarray | DeviceTensor):
                     tracer.trace_existing(index, value.nbytes)
 
-    # --- memory ------------------------------------------------------------------------------------------------------
+    # --- memory -----------------------------------------------------------------------------------
 
     def bind(self, targets: Mapping[int, Tensor]) -> None:
-        """Lets outputs be computed in ``targets`` (value index → memory), where their shapes and types turn out so."""
+        """Lets outputs be computed in ``targets`` (value index → memory), where their shapes and
+        types turn out so.
+        """
         self.views = list(self.views)
         for index, target in targets.items():
             self.views[index] = target
 
-    def allocate(self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int) -> Tensor:
-        """A C-contiguous array for an output: from the pattern first, else by its kind; a DeviceTensor in memory
-        that the CPU cannot read.
+    def allocate(
+        self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int
+    ) -> Tensor:
+        """A C-contiguous array for an output: from the pattern first, else by its kind; a
+        DeviceTensor in memory that the CPU cannot read.
 
-        Raises LimitExceededError before anything is allocated, PlanVerificationError (FAIL) for a kind that no output
-        can have.
+        Raises LimitExceededError before anything is allocated, PlanVerificationError (FAIL) for a
+        kind that no output can have.
         """
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < 0:
             raise ValueError(f"an output cannot have the shape {shape}")
-        is_viewed = slot.is_alias and slot.kind is AllocKind.REUSE  # its place is its input's own memory
-        if slot.kind is AllocKind.ALLOCATE_OUTPUT or slot.value_index == ABSENT or dtype.hasobject or is_viewed:
+        is_viewed = (
+            slot.is_alias and slot.kind is AllocKind.REUSE
+        )  # its place is its input's own memory
+        if (
+            slot.kind is AllocKind.ALLOCATE_OUTPUT
+            or slot.value_index == ABSENT
+            or dtype.hasobject
+            or is_viewed
+        ):
             if is_viewed and self._tracer is not None:
                 self._tracer.trace_reuse(slot.value_index, nbytes, step)
             return self._allocate_new(slot, nbytes, shape, dtype)
         if slot.kind not in _PLANNED_KINDS:
             kind = getattr(slot.kind, "value", slot.kind)
             raise PlanVerificationError(
-                f"node {quoted(self._graph.plan.steps[step].node_name)}: output {slot.value_index} is planned as "
-                f"{quoted(kind)}, which nothing that a node makes can be"
+                f"node {quoted(self._graph.plan.steps[step].node_name)}: output {slot.value_index}"
+                f" is planned as {quoted(kind)}, which nothing that a node makes can be"
             )
         if self._tracer is not None:
-            trace = self._tracer.trace_reuse if slot.kind is AllocKind.REUSE else self._tracer.trace_allocation
+            trace = (
+                self._tracer.trace_reuse
+                if slot.kind is AllocKind.REUSE
+                else self._tracer.trace_allocation
+            )
             trace(slot.value_index, nbytes, step)
         if self._workspace is not None and self._workspace.has_room(slot.value_index, nbytes):
             found: Tensor = self._workspace.cut(slot.value_index, shape, dtype)
@@ -208,7 +226,9 @@ class ExecutionFrame:
         self.is_bookkeeping = True
         return array
 
-    def _allocate_new(self, slot: OutputSlot, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    def _allocate_new(
+        self, slot: OutputSlot, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Tensor:
         if nbytes >= LEAST_COUNTED_NBYTES:
             self._charge(slot.value_index, nbytes)
         if slot.device is None or dtype.hasobject:
@@ -249,14 +269,16 @@ class ExecutionFrame:
             self.control.discharge(nbytes)
         self._charges.clear()
 
-    # --- results -----------------------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     def store(self, context: NodeContext, result: Value) -> None:
         """Takes over what a kernel returned. ValueError where the number of outputs is wrong."""
         outputs = context.instruction.outputs
         results = result if type(result) is tuple else (result,)
         if len(results) < len(outputs):
-            raise ValueError(f"the kernel returned {len(results)} values for {len(outputs)} outputs")
+            raise ValueError(
+                f"the kernel returned {len(results)} values for {len(outputs)} outputs"
+            )
         handed = context.handed
         for slot, value in zip(outputs, results, strict=False):
             if slot.value_index == ABSENT:
@@ -266,16 +288,26 @@ class ExecutionFrame:
             self.values[slot.value_index] = value
 
     def _adopt(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
-        """A result that may not be the array that the frame handed out: made safe to keep, and counted."""
-        if type(value) is DeviceTensor or (slot.device is not None and not slot.device.is_host_accessible):
+        """A result that may not be the array that the frame handed out: made safe to keep, and
+        counted.
+        """
+        if type(value) is DeviceTensor or (
+            slot.device is not None and not slot.device.is_host_accessible
+        ):
             return self._adopt_far(context, slot, value)
         if isinstance(value, np.generic):
             return np.asarray(value)
         if not isinstance(value, np.ndarray):
-            return _without_shared_elements(value, context.arguments) if isinstance(value, list) else value
+            return (
+                _without_shared_elements(value, context.arguments)
+                if isinstance(value, list)
+                else value
+            )
         if any(value is array for array in context.handed):
             return value
-        if type(value) is not np.ndarray:  # a matrix, a mask, a mapped file: their operators mean something else
+        if (
+            type(value) is not np.ndarray
+        ):  # a matrix, a mask, a mapped file: their operators mean something else
             value = np.asarray(value)
         if slot.is_alias and slot.kind is AllocKind.REUSE:
             return value
@@ -283,7 +315,11 @@ class ExecutionFrame:
             return value.astype(object)
         if any(np.may_share_memory(value, array) for array in context.handed):
             return value
-        if _may_share_memory(value, context.arguments) or not context.instruction.inputs or not value.flags.writeable:
+        if (
+            _may_share_memory(value, context.arguments)
+            or not context.instruction.inputs
+            or not value.flags.writeable
+        ):
             value = np.array(value, order="C", copy=True)
         if value.nbytes >= LEAST_COUNTED_NBYTES:
             self._charge(slot.value_index, value.nbytes)
@@ -293,16 +329,24 @@ class ExecutionFrame:
     def _adopt_far(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
         """As :meth:`_adopt`, where the value or its place lies in memory that the CPU cannot read.
 
-        TypeError or ValueError where it lies in another memory than the plan says, and all that reads it expects.
+        TypeError or ValueError where it lies in another memory than the plan says, and all that
+        reads it expects.
         """
         if value is None:
             return None
         expected = "of the CPU" if slot.device is None else repr(slot.device.name)
         if not isinstance(value, DeviceTensor):
-            raise TypeError(f"the kernel returned {type(value).__name__} where a tensor in memory {expected} belongs")
+            raise TypeError(
+                f"the kernel returned {type(value).__name__} where a tensor in memory {expected}"
+                " belongs"
+            )
         if slot.device is None or value.memory != slot.device.name:
-            raise ValueError(f"the kernel returned {value}, where the value lies in memory {expected}")
-        if any(value is tensor for tensor in context.handed) or (slot.is_alias and slot.kind is AllocKind.REUSE):
+            raise ValueError(
+                f"the kernel returned {value}, where the value lies in memory {expected}"
+            )
+        if any(value is tensor for tensor in context.handed) or (
+            slot.is_alias and slot.kind is AllocKind.REUSE
+        ):
             return value
         if any(value.shares_bytes_with(argument) for argument in context.arguments):
             return self._copied_far(slot, value)
@@ -335,9 +379,11 @@ class ExecutionFrame:
             return _copy(value)
         return value
 
-    # --- sub-graphs --------------------------------------------------------------------------------------------------
+    # --- sub-graphs -------------------------------------------------------------------------------
 
-    def run_subgraph(self, instruction: Instruction, attribute: str, feeds: Sequence[Value]) -> list[Value]:
+    def run_subgraph(
+        self, instruction: Instruction, attribute: str, feeds: Sequence[Value]
+    ) -> list[Value]:
         """Runs a sub-graph of a node on ``feeds``, with the outer values that it uses."""
         subgraph = self._graph.subgraphs[instruction.node_index, attribute]
         outer = [self.values[index] for index in subgraph.captures]
@@ -345,20 +391,28 @@ class ExecutionFrame:
 
 
 def run_error(error: BaseException, instruction: Instruction) -> OrtpkgError:
-    """What a failure inside a kernel becomes for the caller: the node's name, the operator, the kernel's own text."""
+    """What a failure inside a kernel becomes for the caller: the node's name, the operator, the
+    kernel's own text.
+    """
     where = f"node {quoted(instruction.node_name)} ({instruction.op_type})"
     if isinstance(error, LimitExceededError):
         if error.node_name is not None:
             return error
-        return LimitExceededError(f"{where}: {error}", limit=error.limit, node_name=instruction.node_name)
+        return LimitExceededError(
+            f"{where}: {error}", limit=error.limit, node_name=instruction.node_name
+        )
     if isinstance(error, CancelledError | OrtpkgError):
         return error
     if isinstance(error, MemoryError):
         return LimitExceededError(
-            f"{where} failed: out of memory: {printable(error)}", limit="memory", node_name=instruction.node_name
+            f"{where} failed: out of memory: {printable(error)}",
+            limit="memory",
+            node_name=instruction.node_name,
         )
     said = printable(error) or type(error).__name__
-    if not isinstance(error, Exception) or isinstance(error, KeyError):  # whose texts alone say nothing
+    if not isinstance(error, Exception) or isinstance(
+        error, KeyError
+    ):  # whose texts alone say nothing
         said = f"{type(error).__name__}: {said}"
     return RunError(f"{where} failed: {said}", node_name=instruction.node_name)
 
@@ -385,11 +439,16 @@ def _may_share_memory(array: Tensor, arguments: Sequence[Value]) -> bool:
 
 
 def _without_shared_elements(sequence: list[Value], arguments: Sequence[Value]) -> list[Value]:
-    """A sequence none of whose elements lies in the memory of a tensor that the kernel was given."""
+    """A sequence none of whose elements lies in the memory of a tensor that the kernel was
+    given.
+    """
     return [
-        element.copy()
-        if isinstance(element, np.ndarray) and _may_share_memory(element, list(_arrays_of(arguments)))
-        else element
+        (
+            element.copy()
+            if isinstance(element, np.ndarray)
+            and _may_share_memory(element, list(_arrays_of(arguments)))
+            else element
+        )
         for element in sequence
     ]
 

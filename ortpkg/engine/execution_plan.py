@@ -1,7 +1,8 @@
-"""The execution plan: in which order nodes run, on which device, with which kernel, and the index of every value.
+"""The execution plan: in which order nodes run, on which device, with which kernel, and the index
+of every value.
 
-First of the three planning layers: everything after it speaks in integers only. The plan is frozen; the same graph
-always gives the same plan.
+First of the three planning layers: everything after it speaks in integers only. The plan is frozen;
+the same graph always gives the same plan.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.execution_provider import GraphViewer
 
-#: The index of an input or output that is left out. Frames keep an always-empty slot at the end of their value list,
-#: so that indexing with it yields None.
+#: The index of an input or output that is left out. Frames keep an always-empty slot at the end of
+#: their value list, so that indexing with it yields None.
 ABSENT = -1
 
 
@@ -27,7 +28,8 @@ class OrtDevice:
     Attributes:
         name: of the memory.
         alignment: of blocks and of offsets in them, in bytes.
-        is_host_accessible: whether the CPU reads and writes it; else values get there and back in copy nodes.
+        is_host_accessible: whether the CPU reads and writes it; else values get there and back in
+            copy nodes.
     """
 
     name: str = "Cpu"
@@ -65,7 +67,9 @@ class OrtValueNameIdxMap:
     def name_of(self, index: int) -> str:
         """The name at ``index``. ModelError (FAIL) where there is none."""
         if not 0 <= index < len(self._names):
-            raise ModelError(f"Could not find OrtValue with index {index}; there are {len(self._names)}")
+            raise ModelError(
+                f"Could not find OrtValue with index {index}; there are {len(self._names)}"
+            )
         return self._names[index]
 
     def __contains__(self, name: str) -> bool:
@@ -84,8 +88,8 @@ class NodeStep:
         provider: the execution provider that runs it; ``device`` is its memory.
         kernel: its kernel's definition (with what the planner may do around it).
         inputs, outputs: value indices; :data:`ABSENT` for one left out.
-        implicit_inputs: outer values that its sub-graphs use, as value indices of this graph; and what asynchronous
-            nodes that end with this step read and made.
+        implicit_inputs: outer values that its sub-graphs use, as value indices of this graph; and
+            what asynchronous nodes that end with this step read and made.
         waits_for: steps of asynchronous nodes that must be done before it.
     """
 
@@ -109,9 +113,11 @@ class ExecutionPlan:
         steps: the nodes in the order in which they run.
         values: the value-name index.
         inputs, outputs, initializers: value indices of the graph's interface and weights.
-        outer_values: in a sub-graph, values of graphs around it that it (or a graph inside it) uses.
+        outer_values: in a sub-graph, values of graphs around it that it (or a graph inside it)
+            uses.
         locations: the device of each value, by value index.
-        may_cross: whether each value can lie in memory that the CPU cannot read: tensors of numbers, by value index.
+        may_cross: whether each value can lie in memory that the CPU cannot read: tensors of
+            numbers, by value index.
     """
 
     steps: tuple[NodeStep, ...]
@@ -130,7 +136,11 @@ class ExecutionPlan:
 
     def memory_of_input(self, step: NodeStep, slot: int) -> OrtDevice:
         """In which memory the kernel of ``step`` takes its input: its provider's, or the CPU's."""
-        if step.device.is_host_accessible or slot in step.kernel.host_inputs or not self.may_cross[step.inputs[slot]]:
+        if (
+            step.device.is_host_accessible
+            or slot in step.kernel.host_inputs
+            or not self.may_cross[step.inputs[slot]]
+        ):
             return CPU_DEVICE
         return step.device
 
@@ -147,9 +157,13 @@ def implicit_inputs_of(node: Node) -> tuple[str, ...]:
 
 
 def may_cross(graph: Graph, value: str) -> bool:
-    """Whether ``value`` can lie in memory that the CPU cannot read: a tensor of numbers, or of a type nobody knows."""
+    """Whether ``value`` can lie in memory that the CPU cannot read: a tensor of numbers, or of a
+    type nobody knows.
+    """
     found = graph.type_of(value)
-    return found is None or (isinstance(found, TensorType) and found.element_type is not ElementType.STRING)
+    return found is None or (
+        isinstance(found, TensorType) and found.element_type is not ElementType.STRING
+    )
 
 
 def create_execution_plan(
@@ -173,7 +187,9 @@ def create_execution_plan(
     graph = viewer.graph
     outer = graph.outer_values()
     _verify_made(viewer, outer)
-    values = OrtValueNameIdxMap(name for name in (*graph.inputs, *graph.initializers, *outer) if name)
+    values = OrtValueNameIdxMap(
+        name for name in (*graph.inputs, *graph.initializers, *outer) if name
+    )
     for node in viewer.nodes:
         for name in node.outputs:
             if name:
@@ -186,7 +202,9 @@ def create_execution_plan(
         values=values,
         inputs=_indices(values, graph.inputs),
         outputs=_indices(values, graph.outputs),
-        initializers=_indices(values, (name for name in graph.initializers if not graph.is_input(name))),
+        initializers=_indices(
+            values, (name for name in graph.initializers if not graph.is_input(name))
+        ),
         outer_values=_indices(values, outer),
         locations=tuple(_near_their_readers(steps, locations, graph, values)),
         may_cross=crossing,
@@ -194,19 +212,30 @@ def create_execution_plan(
 
 
 def _locations(
-    steps: Sequence[NodeStep], values: OrtValueNameIdxMap, given: Mapping[str, OrtDevice], crossing: Sequence[bool]
+    steps: Sequence[NodeStep],
+    values: OrtValueNameIdxMap,
+    given: Mapping[str, OrtDevice],
+    crossing: Sequence[bool],
 ) -> list[OrtDevice]:
-    """Each value in the memory of the provider that makes it; one that *is* an input, where that lies."""
+    """Each value in the memory of the provider that makes it; one that *is* an input, where that
+    lies.
+    """
     locations = [given.get(values.name_of(index), CPU_DEVICE) for index in range(len(values))]
     for step in steps:
-        aliases = {output: step.inputs[source] for source, output in step.kernel.alias if source < len(step.inputs)}
+        aliases = {
+            output: step.inputs[source]
+            for source, output in step.kernel.alias
+            if source < len(step.inputs)
+        }
         for slot, index in enumerate(step.outputs):
             if index == ABSENT:
                 continue
             source = aliases.get(slot, ABSENT)
             if source != ABSENT:
                 locations[index] = locations[source]
-            elif step.device.is_host_accessible or (slot not in step.kernel.host_outputs and crossing[index]):
+            elif step.device.is_host_accessible or (
+                slot not in step.kernel.host_outputs and crossing[index]
+            ):
                 locations[index] = step.device
     return locations
 
@@ -214,14 +243,20 @@ def _locations(
 def _near_their_readers(
     steps: Sequence[NodeStep], locations: list[OrtDevice], graph: Graph, values: OrtValueNameIdxMap
 ) -> list[OrtDevice]:
-    """Moves a value that all memories share to that of its only reader, so that its allocator gives the place."""
+    """Moves a value that all memories share to that of its only reader, so that its allocator gives
+    the place.
+    """
     if all(step.device == CPU_DEVICE for step in steps):
         return locations
     readers: dict[int, set[OrtDevice]] = {}
     movable: set[int] = set()
     for step in steps:
         aliased = {output for _, output in step.kernel.alias}
-        made = (index for slot, index in enumerate(step.outputs) if index != ABSENT and slot not in aliased)
+        made = (
+            index
+            for slot, index in enumerate(step.outputs)
+            if index != ABSENT and slot not in aliased
+        )
         if step.kernel.uses_output_buffer:
             movable.update(index for index in made if not graph.is_output(values.name_of(index)))
         taken = frozenset(step.inputs)
@@ -229,8 +264,13 @@ def _near_their_readers(
             if index != ABSENT:
                 readers.setdefault(index, set()).add(step.device if index in taken else CPU_DEVICE)
     for index in sorted(movable):
-        (reader, *others) = readers.get(index, {CPU_DEVICE})
-        if not others and reader != CPU_DEVICE and reader.is_host_accessible and locations[index].is_host_accessible:
+        reader, *others = readers.get(index, {CPU_DEVICE})
+        if (
+            not others
+            and reader != CPU_DEVICE
+            and reader.is_host_accessible
+            and locations[index].is_host_accessible
+        ):
             locations[index] = reader
     return locations
 
@@ -238,8 +278,9 @@ def _near_their_readers(
 def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
     """``steps`` with what asynchronous nodes need.
 
-    Each strict node waits for the asynchronous ones whose outputs it takes. What an asynchronous node reads and makes
-    is used once more by the first step that waits for it, or by the last one: until then nobody writes over it.
+    Each strict node waits for the asynchronous ones whose outputs it takes. What an asynchronous
+    node reads and makes is used once more by the first step that waits for it, or by the last one:
+    until then nobody writes over it.
     """
     found = list(steps)
     last = len(found) - 1
@@ -247,24 +288,34 @@ def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
         if not step.kernel.is_async:
             continue
         made = {index for index in step.outputs if index != ABSENT}
-        takers = [later for later in range(number + 1, len(found)) if made & _taken_strictly(steps[later])]
+        takers = [
+            later for later in range(number + 1, len(found)) if made & _taken_strictly(steps[later])
+        ]
         for later in takers:
             found[later] = replace(found[later], waits_for=(*found[later].waits_for, number))
         join = takers[0] if takers else last
         if join != number:
-            held = (index for index in (*step.inputs, *step.implicit_inputs, *step.outputs) if index != ABSENT)
+            held = (
+                index
+                for index in (*step.inputs, *step.implicit_inputs, *step.outputs)
+                if index != ABSENT
+            )
             kept = dict.fromkeys((*found[join].implicit_inputs, *held))
             found[join] = replace(found[join], implicit_inputs=tuple(kept))
     return tuple(found)
 
 
 def _taken_strictly(step: NodeStep) -> set[int]:
-    """Values that must be there before ``step``: what its sub-graphs take in any case, its inputs if it is strict."""
+    """Values that must be there before ``step``: what its sub-graphs take in any case, its inputs
+    if it is strict.
+    """
     return {*step.implicit_inputs, *(step.inputs if step.kernel.is_strict else ())}
 
 
 def _verify_made(viewer: GraphViewer, outer: Sequence[str]) -> None:
-    """Raises InvalidGraphError where a main graph takes a value that it neither is given nor makes."""
+    """Raises InvalidGraphError where a main graph takes a value that it neither is given nor
+    makes.
+    """
     if viewer.graph.parent is not None or not outer:
         return
     missing = frozenset(outer)
@@ -272,14 +323,20 @@ def _verify_made(viewer: GraphViewer, outer: Sequence[str]) -> None:
         for name in (*node.inputs, *implicit_inputs_of(node)):
             if name in missing:
                 raise InvalidGraphError(
-                    f"{node} takes {quoted(name)}, which is no input or initializer, and no node makes it",
+                    f"{node} takes {quoted(name)}, which is no input or initializer, and no node"
+                    " makes it",
                     node_name=node.name,
                 )
-    raise InvalidGraphError(f"the output {quoted(outer[0])} is no input or initializer, and no node makes it")
+    raise InvalidGraphError(
+        f"the output {quoted(outer[0])} is no input or initializer, and no node makes it"
+    )
 
 
 def _step(
-    node: Node, values: OrtValueNameIdxMap, devices: Mapping[str, OrtDevice], kernels: Mapping[int, KernelDef]
+    node: Node,
+    values: OrtValueNameIdxMap,
+    devices: Mapping[str, OrtDevice],
+    kernels: Mapping[int, KernelDef],
 ) -> NodeStep:
     kernel = kernels.get(node.index)
     if kernel is None:
@@ -287,7 +344,9 @@ def _step(
     device = devices.get(node.execution_provider)
     if device is None:
         given = quoted(node.execution_provider)
-        raise ModelError(f"{node} is assigned to {given}, which the session does not have", node_name=node.name)
+        raise ModelError(
+            f"{node} is assigned to {given}, which the session does not have", node_name=node.name
+        )
     if node.subgraphs and not device.is_host_accessible:
         device = CPU_DEVICE  # what control flow hands in and out of sub-graphs is the engine's
     return NodeStep(

@@ -1,7 +1,8 @@
 """What a plug-in's partition hands back, made safe to keep: each output an array of its own.
 
-A plug-in that returns its input, a constant, or one array for two outputs means no harm, and gets a copy made. One that
-returns memory which it returned before, and which somebody still holds, has overwritten a result: that is an error.
+A plug-in that returns its input, a constant, or one array for two outputs means no harm, and gets a
+copy made. One that returns memory which it returned before, and which somebody still holds, has
+overwritten a result: that is an error.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ class ForeignResults:
         self._lock = threading.Lock()
         self._earlier: list[ReferenceType[Array]] = []
 
-    def taken(self, outputs: Sequence[Value], inputs: Sequence[Value], handed: Sequence[Value]) -> tuple[Value, ...]:
-        """The outputs, arrays among them as plain ones, and copied where they share memory with anything that stays.
+    def taken(
+        self, outputs: Sequence[Value], inputs: Sequence[Value], handed: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """The outputs, arrays among them as plain ones, and copied where they share memory with
+        anything that stays.
 
         Args:
             outputs: what it returned.
@@ -46,7 +50,8 @@ class ForeignResults:
         for name, value in zip(self._names, outputs, strict=True):
             kept = value
             if isinstance(value, np.ndarray) and not _shares(value, handed):
-                # A view, so that who still holds the result is told from who still holds the array that it came in.
+                # A view, so that who still holds the result is told from who still holds the array
+                # that it came in.
                 kept = np.asarray(value).view()
                 if not kept.flags.writeable or _shares(kept, inputs) or _shares(kept, own):
                     kept = kept.copy()
@@ -63,8 +68,9 @@ class ForeignResults:
             earlier = [array for each in self._earlier if (array := each()) is not None]
         if _shares(value, earlier):
             raise ValueError(
-                f"{self._provider} returned {quoted(name)} in memory of a result that it returned before and that is "
-                f"still in use, which is overwritten now; it returns new arrays in each run"
+                f"{self._provider} returned {quoted(name)} in memory of a result that it returned"
+                " before and that is still in use, which is overwritten now; it returns new arrays"
+                " in each run"
             )
 
 
@@ -72,7 +78,9 @@ def apart(values: tuple[Value, ...]) -> tuple[Value, ...]:
     """Several outputs of a kernel, those copied that share memory with one before them."""
     found: list[Value] = []
     for value in values:
-        found.append(value.copy() if isinstance(value, np.ndarray) and _shares(value, found) else value)
+        found.append(
+            value.copy() if isinstance(value, np.ndarray) and _shares(value, found) else value
+        )
     return tuple(found)
 
 

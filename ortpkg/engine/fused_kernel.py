@@ -12,8 +12,8 @@ import numpy as np
 from ortpkg.engine.foreign_results import ForeignResults, apart
 from ortpkg.engine.output_checks import Fits, is_value, shown_type, shown_value, value_check
 from ortpkg.engine.pending import Pending, PendingValue, begun
+from ortpkg.ep_context.context_node import is_ep_context
 from ortpkg.errors import EpContextError, InvalidGraphError, quoted
-from ortpkg.graph.ep_context import is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.isolation.run_watch import run_watched
 from ortpkg.kernels.kernel_registry import KernelDef
@@ -23,11 +23,12 @@ from ortpkg.providers.execution_provider import NodeComputeInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedKernel:
-    """A compiled partition: how it computes, and the body that it computes (for checks and inspection).
+    """A compiled partition: how it computes, and the body that it computes (for checks and
+    inspection).
 
     Attributes:
-        is_foreign: whether a plug-in computes it, so that what it returns is checked against all that the body says;
-            of what our own providers return, types are.
+        is_foreign: whether a plug-in computes it, so that what it returns is checked against all
+            that the body says; of what our own providers return, types are.
     """
 
     provider: str
@@ -40,7 +41,9 @@ def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
     """The kernel definition of a fused node: its provider's memory, nothing in place."""
 
     def factory(_info: OpKernelInfo) -> Compute:
-        raise InvalidGraphError(f"{node} is a fused node: its compute function comes from its provider")
+        raise InvalidGraphError(
+            f"{node} is a fused node: its compute function comes from its provider"
+        )
 
     return KernelDef(
         op_type=node.op_type,
@@ -54,22 +57,26 @@ def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
 
 
 def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -> Compute:
-    """Calls a partition's compute function with the state that was made for its node, and checks what it returns.
+    """Calls a partition's compute function with the state that was made for its node, and checks
+    what it returns.
 
-    That is held against the partition's body at every run: kinds and element types always; ranks and known sizes of a
-    plug-in, and of what comes out of a context, since that the model says of it what its compiler knew is nobody's
-    promise. Our own providers may give another shape than a model declares and inference cannot know, as kernels may.
+    That is held against the partition's body at every run: kinds and element types always; ranks
+    and known sizes of a plug-in, and of what comes out of a context, since that the model says of
+    it what its compiler knew is nobody's promise. Our own providers may give another shape than a
+    model declares and inference cannot know, as kernels may.
 
     Args:
         kernel: the partition.
         state: what its ``create_state`` returned.
-        is_strict: whether ranks and sizes of what any provider returns, and of what goes in, are checked too (strict
-            invocation).
+        is_strict: whether ranks and sizes of what any provider returns, and of what goes in, are
+            checked too (strict invocation).
     """
     body = kernel.body
     context_node = _context_node(body)
     with_shape = is_strict or kernel.is_foreign or context_node is not None
-    checks = [value_check(body.type_of(name), with_shape=with_shape) or is_value for name in body.outputs]
+    checks = [
+        value_check(body.type_of(name), with_shape=with_shape) or is_value for name in body.outputs
+    ]
     foreign = ForeignResults(kernel.provider, body.outputs) if kernel.is_foreign else None
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
@@ -84,7 +91,11 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
         def taken(results: Sequence[Any]) -> Value:
             return foreign.taken(checked(results), inputs, handed)
 
-        returned = begun(run_watched(_TimeOf(context), call, _cannot_be_stopped) if context.is_watched else call())
+        returned = begun(
+            run_watched(_TimeOf(context), call, _cannot_be_stopped)
+            if context.is_watched
+            else call()
+        )
         return returned.then(taken) if isinstance(returned, Pending) else taken(returned)
 
     def checked(returned: Sequence[Any]) -> tuple[Value, ...]:
@@ -103,7 +114,9 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
 
 
 class _TimeOf:
-    """The time limit of a run, and its caller's wish to end it; memory is counted where the engine hands it out."""
+    """The time limit of a run, and its caller's wish to end it; memory is counted where the engine
+    hands it out.
+    """
 
     def __init__(self, context: OpKernelContext) -> None:
         self.check_cancelled = context.check_cancelled
@@ -112,11 +125,15 @@ class _TimeOf:
 
 
 def _cannot_be_stopped() -> None:
-    """A plug-in ends when it wants to; what the program does then is its own affair (``run_watch.last_resort``)."""
+    """A plug-in ends when it wants to; what the program does then is its own affair
+    (``run_watch.last_resort``).
+    """
 
 
 def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) -> Compute:
-    """The compute function of a plug-in's kernel; what it returns is held against the graph, as a partition's is."""
+    """The compute function of a plug-in's kernel; what it returns is held against the graph, as a
+    partition's is.
+    """
     checks: list[tuple[str, Fits]] = [
         (name, (value_check(graph.type_of(name), with_shape=True) if name else None) or is_value)
         for name in node.outputs
@@ -139,14 +156,20 @@ def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) ->
 
 
 def _as_outputs(kernel: FusedKernel, returned: Any) -> tuple[Value, ...]:
-    """What ``compute`` returned, one value for each output. TypeError or ValueError where it is something else."""
+    """What ``compute`` returned, one value for each output.
+
+    TypeError or ValueError where it is something else.
+    """
     expected = len(kernel.body.outputs)
     if not isinstance(returned, list | tuple):
         raise TypeError(
-            f"{kernel.provider} returned {shown_value(returned)} where a list of its {expected} outputs belongs"
+            f"{kernel.provider} returned {shown_value(returned)} where a list of its {expected}"
+            " outputs belongs"
         )
     if len(returned) != expected:
-        raise ValueError(f"{kernel.provider} returned {len(returned)} outputs where the node has {expected}")
+        raise ValueError(
+            f"{kernel.provider} returned {len(returned)} outputs where the node has {expected}"
+        )
     return tuple(returned)
 
 
@@ -161,13 +184,15 @@ def _context_node(body: Graph) -> Node | None:
     return first if len(body) == 1 and first is not None and is_ep_context(first) else None
 
 
-def _another_output(kernel: FusedKernel, context_node: Node | None, name: str, value: Value) -> Exception:
+def _another_output(
+    kernel: FusedKernel, context_node: Node | None, name: str, value: Value
+) -> Exception:
     if context_node is None:
         return TypeError(_told(kernel.provider, kernel.body, name, value))
     return EpContextError(
-        f"the context of EPContext node {quoted(context_node.name)} gives output {quoted(name)} as "
-        f"{shown_value(value)}, its node declares {shown_type(kernel.body.type_of(name))}; the model was changed, or "
-        f"the context is another one's: compile it anew",
+        f"the context of EPContext node {quoted(context_node.name)} gives output {quoted(name)} as"
+        f" {shown_value(value)}, its node declares {shown_type(kernel.body.type_of(name))}; the"
+        " model was changed, or the context is another one's: compile it anew",
         ep_name=kernel.provider,
         partition_name=context_node.name,
     )
@@ -175,7 +200,8 @@ def _another_output(kernel: FusedKernel, context_node: Node | None, name: str, v
 
 def _told(provider: str, graph: Graph, name: str, value: Value) -> str:
     return (
-        f"it gets from {provider} {quoted(name)} as {shown_value(value)}, declared is {shown_type(graph.type_of(name))}"
+        f"it gets from {provider} {quoted(name)} as {shown_value(value)}, declared is"
+        f" {shown_type(graph.type_of(name))}"
     )
 
 
@@ -187,4 +213,7 @@ def _check_inputs(body: Graph, values: Sequence[Value]) -> None:
             continue  # one that is under way comes from a node that was checked itself
         if not fits(value):
             declared = shown_type(body.type_of(name))
-            raise TypeError(f"the fused node takes {quoted(name)} as {shown_value(value)}, declared is {declared}")
+            raise TypeError(
+                f"the fused node takes {quoted(name)} as {shown_value(value)}, declared is"
+                f" {declared}"
+            )

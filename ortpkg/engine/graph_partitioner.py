@@ -1,11 +1,13 @@
-"""Partitions a graph among execution providers: first come, first served, or by cost where a session asks for that.
+"""Partitions a graph among execution providers: first come, first served, or by cost where a
+session asks for that.
 
-Source: the partitioning article. Each provider is asked in order what it can run of the nodes. A capability without a
-meta definition assigns one node; with one it is a sub-graph that becomes a single fused node, which the provider then
-compiles. A claim on a node that is already taken falls, as a whole. A provider is asked a second time about the float16
-nodes that it left, as if they were float32: those it then wants get casts around them first (ADR 15). What nobody wants
-goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan bodies) of the nodes that were not fused are
-partitioned in the same way.
+Source: the partitioning article. Each provider is asked in order what it can run of the nodes. A
+capability without a meta definition assigns one node; with one it is a sub-graph that becomes a
+single fused node, which the provider then compiles. A claim on a node that is already taken falls,
+as a whole. A provider is asked a second time about the float16
+nodes that it left, as if they were float32: those it then wants get casts around them first (ADR
+15). What nobody wants goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan
+bodies) of the nodes that were not fused are partitioned in the same way.
 """
 
 from __future__ import annotations
@@ -19,11 +21,17 @@ from ortpkg.engine.fused_kernel import FusedKernel
 from ortpkg.engine.kernel_lookup import no_kernel
 from ortpkg.engine.partition import Partition, PartitionResult, constants_of
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
-from ortpkg.engine.provider_answers import answers_of, capabilities_of, guard, is_foreign, verify_callable
+from ortpkg.engine.provider_answers import (
+    answers_of,
+    capabilities_of,
+    guard,
+    is_foreign,
+    verify_callable,
+)
 from ortpkg.engine.transformers.insert_cast import widen_nodes, widenable_nodes, widened_types
 from ortpkg.errors import CompileError, ExecutionProviderError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.schemas import constraint_types
+from ortpkg.graph.operator_schemas import constraint_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.execution_provider import (
@@ -41,9 +49,14 @@ _log = logging.getLogger(__name__)
 
 
 def partition_graph(
-    graph: Graph, providers: Sequence[ExecutionProvider], *, graph_path: str = "", policy: CostPolicy | None = None
+    graph: Graph,
+    providers: Sequence[ExecutionProvider],
+    *,
+    graph_path: str = "",
+    policy: CostPolicy | None = None,
 ) -> PartitionResult:
-    """Assigns every node of ``graph`` (which it changes) and of its sub-graphs to one of ``providers``.
+    """Assigns every node of ``graph`` (which it changes) and of its sub-graphs to one of
+    ``providers``.
 
     Args:
         graph: the graph, shapes and types inferred.
@@ -66,7 +79,9 @@ def _partition_with_subgraphs(
     counted: dict[str, set[int]],
     policy: CostPolicy | None,
 ) -> PartitionResult:
-    """``counted``: provider → identities of the constants that it reads, as far as they were seen."""
+    """``counted``: provider → identities of the constants that it reads, as far as they were
+    seen.
+    """
     own = _Partitioner(graph, providers, graph_path, counted, policy).partition()
     partitions, fused, choices = list(own.partitions), dict(own.fused), list(own.choices)
     for node in graph.nodes:
@@ -75,7 +90,11 @@ def _partition_with_subgraphs(
         if is_copy(node):  # the model's own: ours come later, and nothing else computes such a node
             raise no_kernel(graph, node, constraint_types(graph, node), providers)
         for attribute, subgraph in node.subgraphs.items():
-            path = f"{graph_path}/{node.name}.{attribute}" if graph_path else f"{node.name}.{attribute}"
+            path = (
+                f"{graph_path}/{node.name}.{attribute}"
+                if graph_path
+                else f"{node.name}.{attribute}"
+            )
             inner = _partition_with_subgraphs(subgraph, providers, path, counted, policy)
             partitions += inner.partitions
             fused.update(inner.fused)
@@ -85,7 +104,9 @@ def _partition_with_subgraphs(
 
 @dataclass(slots=True)
 class _Claims:
-    """What one provider got of one graph: single nodes, and fused ones with the nodes that each stands for."""
+    """What one provider got of one graph: single nodes, and fused ones with the nodes that each
+    stands for.
+    """
 
     single: list[Node] = field(default_factory=list)
     fused: list[FusedNode] = field(default_factory=list)
@@ -112,21 +133,31 @@ class _Partitioner:
     def partition(self) -> PartitionResult:
         chosen, choice = ({}, None) if self._policy is None else self._choose(self._policy)
         for provider in self._providers:
-            own = [index for index, name in chosen.items() if name == provider.name and self._graph.has_node(index)]
+            own = [
+                index
+                for index, name in chosen.items()
+                if name == provider.name and self._graph.has_node(index)
+            ]
             for index in own:
                 self._graph.assign(self._graph.node(index), "")
                 del chosen[index]
             self._place(provider)
         self._place_left_over()
         choices = () if choice is None else (choice,)
-        return PartitionResult(partitions=tuple(self._partitions), fused=self._fused, choices=choices)
+        return PartitionResult(
+            partitions=tuple(self._partitions), fused=self._fused, choices=choices
+        )
 
     def _choose(self, policy: CostPolicy) -> tuple[dict[int, str], PartitionChoice | None]:
-        """Gives all nodes to those whom cost gives them: each provider is then asked about its own alone."""
+        """Gives all nodes to those whom cost gives them: each provider is then asked about its own
+        alone.
+        """
         viewer = GraphViewer(self._graph, topological_order(self._graph))
 
         def ask(provider: ExecutionProvider) -> list[tuple[int, ...]]:
-            claims = [claim.node_indices for claim in capabilities_of(provider, viewer, self._types_of)]
+            claims = [
+                claim.node_indices for claim in capabilities_of(provider, viewer, self._types_of)
+            ]
             return [*claims, *((index,) for index in sorted(self._wanted_in_float32(provider)))]
 
         chosen, choice = policy.choose(self._graph, self._path, ask)
@@ -154,7 +185,9 @@ class _Partitioner:
         self._compile(provider, claims.fused, claims.replaced)
 
     def _insert_casts(self, provider: ExecutionProvider) -> bool:
-        """Puts nodes into float32 that ``provider`` left, and would take so; whether there are any."""
+        """Puts nodes into float32 that ``provider`` left, and would take so; whether there are
+        any.
+        """
         wanted = self._wanted_in_float32(provider)
         return bool(wanted and widen_nodes(self._graph, wanted))
 
@@ -164,14 +197,20 @@ class _Partitioner:
             return set()
         viewer = GraphViewer(self._graph, topological_order(self._graph))
         with guard(provider, "say which nodes it runs"):
-            wanted = provider.nodes_for_float32(viewer, lambda node: widened_types(self._types_of(node)))
-            return candidates.intersection(verified_indices(provider.name, "nodes_for_float32", wanted, self._graph))
+            wanted = provider.nodes_for_float32(
+                viewer, lambda node: widened_types(self._types_of(node))
+            )
+            return candidates.intersection(
+                verified_indices(provider.name, "nodes_for_float32", wanted, self._graph)
+            )
 
     def _types_of(self, node: Node) -> Mapping[str, ElementType]:
         return constraint_types(self._graph, node)
 
     def _ask(self, provider: ExecutionProvider, claims: _Claims) -> None:
-        """Adds what ``provider`` claims of the free nodes to ``claims``, each sub-graph replaced by one node."""
+        """Adds what ``provider`` claims of the free nodes to ``claims``, each sub-graph replaced by
+        one node.
+        """
         order = topological_order(self._graph)
         viewer = GraphViewer(self._graph, order)
         names = {node.index: node.name for node in self._graph.nodes}
@@ -179,7 +218,8 @@ class _Partitioner:
         for capability in capabilities_of(provider, viewer, self._types_of):
             if twice := claimed.intersection(capability.node_indices):
                 _log.warning(
-                    "%s claims node %s twice in one answer; only the first claim counts, and the other is ignored",
+                    "%s claims node %s twice in one answer; only the first claim counts, and the"
+                    " other is ignored",
                     provider.name,
                     ", ".join(quoted(names[index]) for index in sorted(twice)[:5]),
                 )
@@ -198,19 +238,26 @@ class _Partitioner:
                     claims.replaced.append(nodes)
                     order = topological_order(self._graph)
 
-    def _single_node(self, provider: ExecutionProvider, capability: ComputeCapability) -> Node | None:
-        """The claimed node, None where it is taken. A claim without a meta definition is one node."""
+    def _single_node(
+        self, provider: ExecutionProvider, capability: ComputeCapability
+    ) -> Node | None:
+        """The claimed node, None where it is taken.
+
+        A claim without a meta definition is one node.
+        """
         if len(capability.node_indices) != 1:
             raise ExecutionProviderError(
-                f"{provider.name} claims {len(capability.node_indices)} nodes without a meta definition; "
-                "such a capability holds exactly one",
+                f"{provider.name} claims {len(capability.node_indices)} nodes without a meta"
+                " definition; such a capability holds exactly one",
                 ep_name=provider.name,
             )
         nodes = self._free_nodes(capability)
         return None if nodes is None else nodes[0]
 
     def _free_nodes(self, capability: ComputeCapability) -> list[Node] | None:
-        """The claimed nodes in the order of their indices, or None where one of them is taken or gone."""
+        """The claimed nodes in the order of their indices, or None where one of them is taken or
+        gone.
+        """
         nodes = []
         for index in sorted(set(capability.node_indices)):
             if not self._graph.has_node(index) or self._graph.node(index).execution_provider:
@@ -218,12 +265,20 @@ class _Partitioner:
             nodes.append(self._graph.node(index))
         return nodes or None
 
-    def _may_fuse(self, provider: ExecutionProvider, nodes: Sequence[Node], order: Sequence[int]) -> bool:
-        """Whether making one node of ``nodes`` leaves the graph without a cycle; a claim that does not falls."""
+    def _may_fuse(
+        self, provider: ExecutionProvider, nodes: Sequence[Node], order: Sequence[int]
+    ) -> bool:
+        """Whether making one node of ``nodes`` leaves the graph without a cycle; a claim that does
+        not falls.
+        """
         if not _leaves_and_returns(self._graph, nodes, order):
             return True
         names = ", ".join(quoted(node.name) for node in nodes[:5])
-        _log.warning("%s claims a sub-graph (%s, ...) that would depend on itself; ignored", provider.name, names)
+        _log.warning(
+            "%s claims a sub-graph (%s, ...) that would depend on itself; ignored",
+            provider.name,
+            names,
+        )
         return False
 
     def _fuse(self, provider: ExecutionProvider, nodes: Sequence[Node], meta: MetaDef) -> FusedNode:
@@ -246,7 +301,10 @@ class _Partitioner:
         return FusedNode(node=node, body=body)
 
     def _compile(
-        self, provider: ExecutionProvider, fused: Sequence[FusedNode], replaced: Sequence[Sequence[Node]]
+        self,
+        provider: ExecutionProvider,
+        fused: Sequence[FusedNode],
+        replaced: Sequence[Sequence[Node]],
     ) -> None:
         if not fused:
             return
@@ -258,10 +316,13 @@ class _Partitioner:
         except OrtpkgError:
             raise
         except Exception as error:
-            raise CompileError(f"{provider.name} failed to compile: {error}", ep_name=provider.name) from error
+            raise CompileError(
+                f"{provider.name} failed to compile: {error}", ep_name=provider.name
+            ) from error
         if len(compute_infos) != len(fused):
             raise CompileError(
-                f"{provider.name} returned {len(compute_infos)} compute functions for {len(fused)} fused nodes",
+                f"{provider.name} returned {len(compute_infos)} compute functions for {len(fused)}"
+                " fused nodes",
                 ep_name=provider.name,
             )
         for fused_node, nodes, compute_info in zip(fused, replaced, compute_infos, strict=True):
@@ -274,9 +335,16 @@ class _Partitioner:
             self._add_partition(provider, nodes, fused_node.body, fused_node=fused_node.node.name)
 
     def _add_partition(
-        self, provider: ExecutionProvider, nodes: Sequence[Node], graph: Graph, *, fused_node: str = ""
+        self,
+        provider: ExecutionProvider,
+        nodes: Sequence[Node],
+        graph: Graph,
+        *,
+        fused_node: str = "",
     ) -> None:
-        """``graph``: the one that has the nodes: a fused node's body, else the partitioner's own."""
+        """``graph``: the one that has the nodes: a fused node's body, else the partitioner's
+        own.
+        """
         counted = self._counted.setdefault(provider.name, set())
         partition = Partition(
             provider=provider.name,
@@ -286,7 +354,10 @@ class _Partitioner:
             fused_node=fused_node,
             graph_path=self._path,
             weights_of={
-                node.name: sum(constant.nbytes for constant in constants_of(graph, node, bool(fused_node), counted))
+                node.name: sum(
+                    constant.nbytes
+                    for constant in constants_of(graph, node, bool(fused_node), counted)
+                )
                 for node in nodes
             },
         )
@@ -294,7 +365,10 @@ class _Partitioner:
 
 
 def _leaves_and_returns(graph: Graph, nodes: Sequence[Node], order: Sequence[int]) -> bool:
-    """Whether a path leads out of ``nodes`` and back into them. Linear in the part of the graph between them."""
+    """Whether a path leads out of ``nodes`` and back into them.
+
+    Linear in the part of the graph between them.
+    """
     inside = {node.index for node in nodes}
     positions = {index: position for position, index in enumerate(order)}
     last = max(positions[index] for index in inside)

@@ -6,23 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from ortpkg.engine.device_copies import copy_kernel_def, is_copy
 from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
+from ortpkg.ep_context.context_node import ep_context_attributes, is_ep_context
 from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import KernelNotFoundError, quoted
-from ortpkg.graph.ep_context import ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.schemas import constraint_types
+from ortpkg.graph.operator_schemas import constraint_types
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.execution_provider import ExecutionProvider
 
-#: The engine's own backend, which compiles nothing, and the one that has compiling providers of the same names.
+#: The engine's own backend, which compiles nothing, and the one that has compiling providers of the
+#: same names.
 _EMBEDDED, _BRIDGE = "embedded", "onnxruntime"
 
 
 def find_kernels(
     graph: Graph, providers: Sequence[ExecutionProvider], fused: Mapping[Node, FusedKernel]
 ) -> dict[int, KernelDef]:
-    """The kernel definition of every node of a partitioned (and then transformed) graph, by node index.
+    """The kernel definition of every node of a partitioned (and then transformed) graph, by node
+    index.
 
     A node that came in after the partition goes to the first provider that has a kernel for it.
 
@@ -51,9 +53,14 @@ def find_kernels(
 
 
 def no_kernel(
-    graph: Graph, node: Node, known: Mapping[str, ElementType], providers: Sequence[ExecutionProvider]
+    graph: Graph,
+    node: Node,
+    known: Mapping[str, ElementType],
+    providers: Sequence[ExecutionProvider],
 ) -> KernelNotFoundError:
-    """The error for a node that none of ``providers`` has a kernel for; ``known``: the types that bind it."""
+    """The error for a node that none of ``providers`` has a kernel for; ``known``: the types that
+    bind it.
+    """
     opset = graph.opset_imports.get(node.domain, node.since_version)
     types = tuple(f"{name}={found.name.lower()}" for name, found in known.items())
     asked = ", ".join(_shown(provider, providers) for provider in dict.fromkeys(providers))
@@ -67,8 +74,9 @@ def no_kernel(
             node_name=node.name,
         )
     return KernelNotFoundError(
-        f"no kernel for operator {quoted(node.op_type)} of domain {quoted(node.domain or 'ai.onnx')}, opset {opset}, "
-        f"types ({', '.join(types) or 'unknown'}), at node {quoted(node.name)}; asked: {asked}",
+        f"no kernel for operator {quoted(node.op_type)} of domain"
+        f" {quoted(node.domain or 'ai.onnx')}, opset {opset}, types"
+        f" ({', '.join(types) or 'unknown'}), at node {quoted(node.name)}; asked: {asked}",
         op_type=node.op_type,
         opset=opset,
         types=types,
@@ -87,12 +95,16 @@ def _backend_of(provider: ExecutionProvider) -> str:
 
 
 def _missing(node: Node, providers: Sequence[ExecutionProvider]) -> str:
-    """What the session lacks to take an EPContext node: its execution provider, or another backend's of that name."""
+    """What the session lacks to take an EPContext node: its execution provider, or another
+    backend's of that name.
+    """
     source = ep_context_attributes(node).source
     own = next((each for each in providers if is_context_source_of(each.name, source)), None)
     if own is None:
         return "no execution provider of this session takes it"
-    other = f": its maker is that of backend {quoted(_BRIDGE)}" if _backend_of(own) == _EMBEDDED else ""
+    other = (
+        f": its maker is that of backend {quoted(_BRIDGE)}" if _backend_of(own) == _EMBEDDED else ""
+    )
     return f"that of this session, of backend {quoted(_backend_of(own))}, takes no contexts{other}"
 
 

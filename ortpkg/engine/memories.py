@@ -7,7 +7,13 @@ from typing import Any
 
 from ortpkg.engine.execution_plan import CPU_DEVICE, OrtDevice
 from ortpkg.engine.provider_answers import allocator_of
-from ortpkg.errors import ExecutionProviderError, OrtpkgError, PlanVerificationError, printable, quoted
+from ortpkg.errors import (
+    ExecutionProviderError,
+    OrtpkgError,
+    PlanVerificationError,
+    printable,
+    quoted,
+)
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
@@ -24,7 +30,8 @@ class Memories:
     def __init__(self, allocators: Mapping[str, Allocator]) -> None:
         """``allocators``: by execution provider; of several for one memory the first is used."""
         self.devices = {
-            name: OrtDevice(each.name, each.alignment, each.is_host_accessible) for name, each in allocators.items()
+            name: OrtDevice(each.name, each.alignment, each.is_host_accessible)
+            for name, each in allocators.items()
         }
         self._allocators: dict[OrtDevice, Allocator] = {CPU_DEVICE: CPUAllocator()}
         self._providers: dict[OrtDevice, str] = {}
@@ -45,7 +52,8 @@ class Memories:
                 raise
             name = self._providers[device]
             raise ExecutionProviderError(
-                f"{name}: its memory {quoted(device.name)} gave no block of {nbytes} bytes: {printable(error)}",
+                f"{name}: its memory {quoted(device.name)} gave no block of {nbytes} bytes:"
+                f" {printable(error)}",
                 ep_name=name,
             ) from error
 
@@ -61,19 +69,24 @@ class Memories:
         self.device_allocator(device).copy(source, target)
 
     def copy_s(self, device: OrtDevice, nbytes: int) -> float:
-        """Seconds that one copy between the CPU's memory and ``device`` takes, as its allocator says."""
+        """Seconds that one copy between the CPU's memory and ``device`` takes, as its allocator
+        says.
+        """
         allocator = self.device_allocator(device)
         return allocator.seconds_per_copy + nbytes * allocator.seconds_per_byte
 
     def placed(self, device: OrtDevice, constant: Tensor, name: str) -> Tensor | DeviceTensor:
-        """A constant as its readers take it: itself, or a tensor in memory that the CPU cannot read, filled with it.
+        """A constant as its readers take it: itself, or a tensor in memory that the CPU cannot
+        read, filled with it.
 
         ExecutionProviderError where that memory does not take it.
         """
         if device.is_host_accessible:
             return constant
         block = self.allocate(device, max(constant.nbytes, 1))
-        target = DeviceTensor(memory=device.name, block=block, offset=0, shape=constant.shape, dtype=constant.dtype)
+        target = DeviceTensor(
+            memory=device.name, block=block, offset=0, shape=constant.shape, dtype=constant.dtype
+        )
         try:
             source = constant if constant.flags.c_contiguous else constant.copy(order="C")
             self.device_allocator(device).copy_from_host(source, target)
@@ -82,7 +95,8 @@ class Memories:
         except Exception as error:
             ep_name = self._providers[device]
             raise ExecutionProviderError(
-                f"{ep_name}: constant {quoted(name)} ({target}) could not be copied there: {printable(error)}",
+                f"{ep_name}: constant {quoted(name)} ({target}) could not be copied there:"
+                f" {printable(error)}",
                 ep_name=ep_name,
             ) from error
         return target
@@ -91,8 +105,8 @@ class Memories:
 def memories_of(providers: Sequence[ExecutionProvider]) -> Memories:
     """The memories of a session's providers.
 
-    ExecutionProviderError where an allocator says that the CPU cannot read its memory, and cannot copy, or where two
-    differ in what they say of one memory.
+    ExecutionProviderError where an allocator says that the CPU cannot read its memory, and cannot
+    copy, or where two differ in what they say of one memory.
     """
     allocators: dict[str, Allocator] = {}
     said: dict[str, tuple[object, str]] = {CPU_DEVICE.name: (True, "the CPU")}
@@ -102,16 +116,17 @@ def memories_of(providers: Sequence[ExecutionProvider]) -> Memories:
         allocator = allocators[provider.name] = allocator_of(provider)
         if not allocator.is_host_accessible and not isinstance(allocator, DeviceAllocator):
             raise ExecutionProviderError(
-                f"{provider.name}: the CPU cannot read memory {quoted(allocator.name)}, and its allocator cannot copy; "
-                "derive it from DeviceAllocator",
+                f"{provider.name}: the CPU cannot read memory {quoted(allocator.name)}, and its"
+                " allocator cannot copy; derive it from DeviceAllocator",
                 ep_name=provider.name,
             )
         traits = True if allocator.is_host_accessible else ("device", allocator.alignment)
         known, by = said.setdefault(allocator.name, (traits, provider.name))
         if known != traits:
             raise ExecutionProviderError(
-                f"{provider.name} and {by} mean different things by memory {quoted(allocator.name)}: alignment or "
-                "whether the CPU reads it differ; give each memory a name of its own",
+                f"{provider.name} and {by} mean different things by memory"
+                f" {quoted(allocator.name)}: alignment or whether the CPU reads it differ; give"
+                " each memory a name of its own",
                 ep_name=provider.name,
             )
     return Memories(allocators)

@@ -1,8 +1,9 @@
 """The memory pattern: one block per device, and the offset of each buffer in it. Pure integers.
 
-Third of the three planning layers. Sizes come from the shapes that are known at initialization, from expressions and
-the sizes that a run brings (``size_classes.py``), or from the *trace* of a run. Lifetimes always come from the
-allocation plan, so that a pattern stays right even for a value that the traced run happened not to ask memory for.
+Third of the three planning layers. Sizes come from the shapes that are known at initialization,
+from expressions and the sizes that a run brings (``size_classes.py``), or from the *trace* of a
+run. Lifetimes always come from the allocation plan, so that a pattern stays right even for a value
+that the traced run happened not to ask memory for.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ _MOST_BUFFERS_FOR_BEST_LAYOUT = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTraceRecord:
-    """One allocation as it happened: steps are inclusive, ``free_step`` is the last step of its use.
+    """One allocation as it happened: steps are inclusive, ``free_step`` is the last step of its
+    use.
 
-    What was there when the frame was made (inputs, weights, outer values) is there from step 0 to the end.
-    ``reused_buffer`` is the value whose buffer it lies in, itself where it got one of its own.
+    What was there when the frame was made (inputs, weights, outer values) is there from step 0 to
+    the end. ``reused_buffer`` is the value whose buffer it lies in, itself where it got one of its
+    own.
     """
 
     value_index: int
@@ -114,8 +117,8 @@ class _LocationTrace:
 class OrtValuePatternPlanner:
     """Collects the trace of one run, one planner per location, and lays it out.
 
-    It is told at four moments: when the frame is made, when an output gets memory, when one takes the buffer of another
-    value, and when a value dies.
+    It is told at four moments: when the frame is made, when an output gets memory, when one takes
+    the buffer of another value, and when a value dies.
     """
 
     def __init__(self, plan: ExecutionPlan, allocation: AllocationPlan) -> None:
@@ -124,20 +127,30 @@ class OrtValuePatternPlanner:
         self._traces = {device: _LocationTrace() for device in plan.devices}
 
     def trace_existing(self, value_index: int, nbytes: int) -> None:
-        """Records that ``value_index`` was there when the frame was made. UsageError for an unknown location."""
+        """Records that ``value_index`` was there when the frame was made.
+
+        UsageError for an unknown location.
+        """
         self._trace_of(value_index).open[value_index] = (0, nbytes, value_index)
 
     def trace_allocation(self, value_index: int, nbytes: int, step: int) -> None:
-        """Records that ``value_index`` got ``nbytes`` bytes at ``step``. UsageError for an unknown location."""
+        """Records that ``value_index`` got ``nbytes`` bytes at ``step``.
+
+        UsageError for an unknown location.
+        """
         self._trace_of(value_index).open[value_index] = (step, nbytes, value_index)
 
     def trace_reuse(self, value_index: int, nbytes: int, step: int) -> None:
-        """Records that ``value_index`` lies in the buffer that the plan shares with it, from ``step`` on."""
+        """Records that ``value_index`` lies in the buffer that the plan shares with it, from
+        ``step`` on.
+        """
         owner = self._allocation.values[value_index].reused_buffer
         self._trace_of(value_index).open[value_index] = (step, nbytes, owner)
 
     def trace_free(self, value_index: int, step: int) -> None:
-        """Records that ``value_index`` died after ``step``; a value that was never allocated is ignored."""
+        """Records that ``value_index`` died after ``step``; a value that was never allocated is
+        ignored.
+        """
         trace = self._trace_of(value_index)
         opened = trace.open.pop(value_index, None)
         if opened is not None:
@@ -147,7 +160,10 @@ class OrtValuePatternPlanner:
         """All records by allocation step; what is still allocated lives to the end."""
         found = [record for trace in self._traces.values() for record in trace.records]
         for trace in self._traces.values():
-            found += [self._record(index, *opened, self._last_step) for index, opened in trace.open.items()]
+            found += [
+                self._record(index, *opened, self._last_step)
+                for index, opened in trace.open.items()
+            ]
         return tuple(sorted(found, key=lambda record: (record.allocation_step, record.value_index)))
 
     def sizes(self) -> dict[int, int]:
@@ -166,7 +182,10 @@ class OrtValuePatternPlanner:
         location = self._allocation.values[value_index].location
         trace = self._traces.get(location)
         if trace is None:
-            raise UsageError(f"value {value_index} lies on {location.name}, for which there is no pattern planner")
+            raise UsageError(
+                f"value {value_index} lies on {location.name}, for which there is no pattern"
+                " planner"
+            )
         return trace
 
     def _record(
@@ -185,7 +204,9 @@ class OrtValuePatternPlanner:
 
 
 def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtValuePatternPlanner:
-    """The trace that a run would leave, for every planned value whose size is known without running."""
+    """The trace that a run would leave, for every planned value whose size is known without
+    running.
+    """
     planner = OrtValuePatternPlanner(plan, allocation)
     for index in dict.fromkeys((*plan.inputs, *plan.initializers, *plan.outer_values)):
         size = allocation.values[index].size
@@ -197,7 +218,11 @@ def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtV
                 continue
             value = allocation.values[index]
             if value.reused_buffer in allocation.buffers and isinstance(value.size, int):
-                trace = planner.trace_reuse if value.alloc_kind is AllocKind.REUSE else planner.trace_allocation
+                trace = (
+                    planner.trace_reuse
+                    if value.alloc_kind is AllocKind.REUSE
+                    else planner.trace_allocation
+                )
                 trace(index, value.size, number)
         for index in allocation.releases[number]:
             planner.trace_free(index, number)
@@ -207,7 +232,9 @@ def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtV
 def has_symbolic_sizes(allocation: AllocationPlan) -> bool:
     """Whether some planned buffer has a size that only the inputs, or a run, can tell."""
     return any(
-        isinstance(value.size, Expression) for value in allocation.values if value.reused_buffer in allocation.buffers
+        isinstance(value.size, Expression)
+        for value in allocation.values
+        if value.reused_buffer in allocation.buffers
     )
 
 
@@ -227,11 +254,13 @@ def plan_memory_pattern(
 
 
 def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
-    """Offsets for ``buffers``, multiples of ``alignment``, no two sharing a byte while both are in use.
+    """Offsets for ``buffers``, multiples of ``alignment``, no two sharing a byte while both are in
+    use.
 
-    Best fit in the order in which the buffers begin comes first. Where it needs more than the least possible, best fit
-    in other orders is tried (quadratic, so not with very many buffers), and the smallest is taken. Of equal candidates
-    the earlier one wins, so that equal input gives an equal layout.
+    Best fit in the order in which the buffers begin comes first. Where it needs more than the least
+    possible, best fit in other orders is tried (quadratic, so not with very many buffers), and the
+    smallest is taken. Of equal candidates the earlier one wins, so that equal input gives an equal
+    layout.
     """
     offsets = _lay_out_by_step(buffers, alignment)
     peak = _peak(buffers, offsets, alignment)
@@ -244,7 +273,9 @@ def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
             if _peak(buffers, candidate, alignment) < peak:
                 offsets, peak = candidate, _peak(buffers, candidate, alignment)
     sizes = {buffer.owner: buffer.nbytes for buffer in buffers}
-    return MemoryPattern(peak_size=peak, offsets=MappingProxyType(offsets), sizes=MappingProxyType(sizes))
+    return MemoryPattern(
+        peak_size=peak, offsets=MappingProxyType(offsets), sizes=MappingProxyType(sizes)
+    )
 
 
 def least_possible_peak(buffers: Sequence[Buffer]) -> int:
@@ -262,7 +293,10 @@ def least_possible_peak(buffers: Sequence[Buffer]) -> int:
 
 
 def _peak(buffers: Sequence[Buffer], offsets: Mapping[int, int], alignment: int) -> int:
-    return max((offsets[buffer.owner] + _aligned(buffer.nbytes, alignment) for buffer in buffers), default=0)
+    return max(
+        (offsets[buffer.owner] + _aligned(buffer.nbytes, alignment) for buffer in buffers),
+        default=0,
+    )
 
 
 #: Which buffers are placed first: large ones, long-lived ones, those that take much for long.
@@ -278,7 +312,10 @@ def _lay_out_by_importance(
 ) -> dict[int, int]:
     placed: list[tuple[int, int, int, int, Buffer]] = []
     offsets: dict[int, int] = {}
-    for buffer in sorted(buffers, key=lambda buffer: (-importance(buffer), -buffer.nbytes, buffer.first, buffer.owner)):
+    for buffer in sorted(
+        buffers,
+        key=lambda buffer: (-importance(buffer), -buffer.nbytes, buffer.first, buffer.owner),
+    ):
         begin, last = buffer.first, buffer.last
         taken = [
             (offset, end)
@@ -293,7 +330,9 @@ def _lay_out_by_importance(
 
 
 def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
-    """The start of the smallest gap between the ``taken`` ranges (sorted by start) that holds ``need`` bytes."""
+    """The start of the smallest gap between the ``taken`` ranges (sorted by start) that holds
+    ``need`` bytes.
+    """
     best: int | None = None
     best_size = 0
     reached = 0
@@ -306,7 +345,9 @@ def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
 
 
 def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
-    """Allocates and frees in the order of the steps; a buffer keeps its place from its first step to its last."""
+    """Allocates and frees in the order of the steps; a buffer keeps its place from its first step
+    to its last.
+    """
     free = _FreeRanges()
     ending: list[tuple[int, int, int]] = []
     offsets: dict[int, int] = {}
@@ -321,20 +362,26 @@ def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int
 
 
 class _FreeRanges:
-    """Free ranges below the highest byte handed out so far, sorted by start, none touching another."""
+    """Free ranges below the highest byte handed out so far, sorted by start, none touching
+    another.
+    """
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
         self._top = 0
 
     def take(self, need: int) -> int:
-        """The start of the smallest free range that holds ``need`` bytes, else the end of all that is in use."""
+        """The start of the smallest free range that holds ``need`` bytes, else the end of all that
+        is in use.
+        """
         fitting = [(end - start, start) for start, end in self._ranges if end - start >= need]
         if fitting:
             _, start = min(fitting)
             position = bisect_left(self._ranges, (start, 0))
             _, end = self._ranges[position]
-            self._ranges[position : position + 1] = [(start + need, end)] if end - start > need else []
+            self._ranges[position : position + 1] = (
+                [(start + need, end)] if end - start > need else []
+            )
             return start
         if self._ranges and self._ranges[-1][1] == self._top:
             start, _ = self._ranges.pop()

@@ -1,8 +1,9 @@
 """Chooses between two allocation plans by what their memory pattern takes.
 
-Reuse by size gives a buffer to later values of its size, and so ties all their lifetimes to one place. Where runs
-allocate one by one that saves memory. Where a pattern lays everything out, the layout shares the bytes anyway, of
-whatever size, and the ties can only be in its way. Neither always wins, so both are planned and measured.
+Reuse by size gives a buffer to later values of its size, and so ties all their lifetimes to one
+place. Where runs allocate one by one that saves memory. Where a pattern lays everything out, the
+layout shares the bytes anyway, of whatever size, and the ties can only be in its way. Neither
+always wins, so both are planned and measured.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def plan_memory(
 
     Args:
         plan, sizes, enable_reuse, parallel: as there.
-        has_pattern: whether runs compute in blocks that a memory pattern lays out (``enable_mem_pattern``).
+        has_pattern: whether runs compute in blocks that a memory pattern lays out
+            (``enable_mem_pattern``).
     """
     shared = plan_allocations(plan, sizes, enable_reuse=enable_reuse, parallel=parallel)
     if not enable_reuse or parallel or not has_pattern:

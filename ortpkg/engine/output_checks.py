@@ -1,6 +1,8 @@
-"""What code of others hands back, held against what the graph says of it: kinds, element types, ranks, known sizes.
+"""What code of others hands back, held against what the graph says of it: kinds, element types,
+ranks, known sizes.
 
-Made once per node, asked at every run: nothing is copied or looked through, but for the members of sequences.
+Made once per node, asked at every run: nothing is copied or looked through, but for the members of
+    sequences.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ Fits = Callable[[Value], bool]
 
 
 def value_check(declared: ValueType | None, *, with_shape: bool) -> Fits | None:
-    """What tells whether a value is of the type; None where nothing is known of it. ``with_shape``: sizes, too."""
+    """What tells whether a value is of the type; None where nothing is known of it.
+
+    ``with_shape``: sizes, too.
+    """
     if isinstance(declared, TensorType):
         return _tensor_check(declared, with_shape=with_shape)
     if isinstance(declared, SequenceType):
@@ -43,7 +48,9 @@ def value_check(declared: ValueType | None, *, with_shape: bool) -> Fits | None:
 
 
 def is_value(value: Value) -> bool:
-    """Whether it can be a value at all, whatever its type: numbers and texts of Python's own cannot."""
+    """Whether it can be a value at all, whatever its type: numbers and texts of Python's own
+    cannot.
+    """
     return not isinstance(value, int | float | complex | str | bytes)
 
 
@@ -78,7 +85,9 @@ def _tensor_check(declared: TensorType, *, with_shape: bool) -> Fits | None:
 
 
 def _text_check(declared: TensorType) -> Fits:
-    """Of who is not trusted with shapes, texts are looked through, too: any object can lie in such an array."""
+    """Of who is not trusted with shapes, texts are looked through, too: any object can lie in such
+    an array.
+    """
     shape = declared.shape
 
     def fits(value: Value) -> bool:
@@ -88,7 +97,9 @@ def _text_check(declared: TensorType) -> Fits:
             return False
         known = shape if shape is not None else value.shape
         pairs = zip(known, value.shape, strict=False)
-        return len(known) == value.ndim and all(not isinstance(size, int) or size == found for size, found in pairs)
+        return len(known) == value.ndim and all(
+            not isinstance(size, int) or size == found for size, found in pairs
+        )
 
     return fits
 

@@ -1,7 +1,7 @@
 """Runs nodes on several threads as soon as their inputs are there (``ORT_PARALLEL``).
 
-The thread that calls ``run`` works too, so that a run makes progress even when other runs keep the pool busy. Which
-values die when is counted at run time here, for the order is not the plan's.
+The thread that calls ``run`` works too, so that a run makes progress even when other runs keep the
+pool busy. Which values die when is counted at run time here, for the order is not the plan's.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from ortpkg.kernels.polling import polled
 
 
 class ParallelExecutor:
-    """Executes the instructions of one plan on up to ``thread_count`` threads, those of ``pool`` and the caller's.
+    """Executes the instructions of one plan on up to ``thread_count`` threads, those of ``pool``
+    and the caller's.
 
     The plan's allocation must have been made for parallel execution.
     """
 
     def __init__(self, plan: ExecutionPlan, pool: ThreadPoolExecutor, thread_count: int) -> None:
-        producers = {index: number for number, step in enumerate(plan.steps) for index in step.outputs}
+        producers = {
+            index: number for number, step in enumerate(plan.steps) for index in step.outputs
+        }
         self._pool = pool
         self._thread_count = thread_count
         self._successors: list[list[int]] = [[] for _ in plan.steps]
@@ -33,7 +36,9 @@ class ParallelExecutor:
         self._uses = [0] * len(plan.values)
         self._used: list[tuple[int, ...]] = []
         for number, step in enumerate(plan.steps):
-            used = tuple(dict.fromkeys(i for i in (*step.inputs, *step.implicit_inputs) if i != ABSENT))
+            used = tuple(
+                dict.fromkeys(i for i in (*step.inputs, *step.implicit_inputs) if i != ABSENT)
+            )
             before = dict.fromkeys(producers[index] for index in used if index in producers)
             for producer in before:
                 self._successors[producer].append(number)
@@ -46,8 +51,13 @@ class ParallelExecutor:
 
     def __call__(self, instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
         """Runs all ``instructions``; raises the first error once no other node is running."""
-        run = _ParallelRun(instructions, frame, self._successors, list(self._waits), list(self._uses), self._used)
-        helpers = [self._pool.submit(run.work) for _ in range(min(self._thread_count, len(instructions)) - 1)]
+        run = _ParallelRun(
+            instructions, frame, self._successors, list(self._waits), list(self._uses), self._used
+        )
+        helpers = [
+            self._pool.submit(run.work)
+            for _ in range(min(self._thread_count, len(instructions)) - 1)
+        ]
         run.work()
         for helper in helpers:
             if not helper.cancel():
@@ -57,7 +67,9 @@ class ParallelExecutor:
 
 
 class _ParallelRun:
-    """The state that the threads of one run share; everything mutable is guarded by ``_changed``."""
+    """The state that the threads of one run share; everything mutable is guarded by
+    ``_changed``.
+    """
 
     def __init__(
         self,
@@ -109,7 +121,11 @@ class _ParallelRun:
             raise run_error(error, instruction) from error
 
     def _finish(self, number: int) -> None:
-        made = (slot.value_index for slot in self._instructions[number].outputs if slot.value_index != ABSENT)
+        made = (
+            slot.value_index
+            for slot in self._instructions[number].outputs
+            if slot.value_index != ABSENT
+        )
         with self._changed:
             for index in (*made, *self._used[number]):
                 self._uses[index] -= 1

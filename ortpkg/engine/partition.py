@@ -16,9 +16,11 @@ class Partition:
 
     Attributes:
         provider: its name.
-        graph_path: "" for the main graph, else the way to the sub-graph, e.g. ``"if_0.then_branch"``.
-        weights_of: node name → bytes of the constants that it is the first of the nodes to read, in a fused node with
-            those of graphs inside it. What an earlier partition of the same provider reads counts there.
+        graph_path: "" for the main graph, else the way to the sub-graph, e.g.
+            ``"if_0.then_branch"``.
+        weights_of: node name → bytes of the constants that it is the first of the nodes to read, in
+            a fused node with those of graphs inside it. What an earlier partition of the same
+            provider reads counts there.
         node_names, op_types, domains: the nodes, as they were before fusing.
         fused_node: name of the node that stands for them; "" where the nodes run one by one.
     """
@@ -52,8 +54,12 @@ class PartitionResult:
     choices: tuple[PartitionChoice, ...] = ()
 
 
-def constants_of(graph: Graph, node: Node, with_subgraphs: bool, seen: set[int]) -> Iterator[Initializer]:
-    """Constants that ``node`` reads and whose identity is not in ``seen``, which they are added to."""
+def constants_of(
+    graph: Graph, node: Node, with_subgraphs: bool, seen: set[int]
+) -> Iterator[Initializer]:
+    """Constants that ``node`` reads and whose identity is not in ``seen``, which they are added
+    to.
+    """
     for value in node.inputs:
         constant = graph.constant(value) if value else None
         if constant is not None and id(constant) not in seen:

@@ -1,9 +1,10 @@
-"""What it costs to run a node on a provider and to bring a value there: stated, measured, or assumed.
+"""What it costs to run a node on a provider and to bring a value there: stated, measured, or
+assumed.
 
-Of the sources for a provider the first that there is counts: a time per operation of the node's operator; one for all
-operators; the measured time of the whole model on that provider, divided among the nodes by their work; what the
-provider itself says; an assumption that is the same for all. Operations are counted from shapes, symbolic dimensions
-as :data:`NOMINAL_DIMENSION`.
+Of the sources for a provider the first that there is counts: a time per operation of the node's
+operator; one for all operators; the measured time of the whole model on that provider, divided
+among the nodes by their work; what the provider itself says; an assumption that is the same for
+all. Operations are counted from shapes, symbolic dimensions as :data:`NOMINAL_DIMENSION`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class ProviderCosts:
         operators: operator → seconds per operation.
         seconds_per_operation: of all other operators.
         seconds_per_node: of calling a node, whatever it computes.
-        seconds_per_crossing: for each value that it takes from another provider, and for each that others take from it.
+        seconds_per_crossing: for each value that it takes from another provider, and for each that
+            others take from it.
         model_s: what a run of the whole model takes on it, as measured.
         memory_nbytes: most bytes of constants that it can hold.
     """
@@ -77,13 +79,19 @@ class NodeCosts:
         self._work = sum(_work(graph, node) for graph in all_graphs(model) for node in graph.nodes)
 
     def source(self, nodes: Sequence[Node], provider: ExecutionProvider) -> str:
-        """Where the costs of a provider are from: "stated", "measured", "its own" (estimates), or "assumed"."""
+        """Where the costs of a provider are from: "stated", "measured", "its own" (estimates), or
+        "assumed".
+        """
         stated = self._costs.providers.get(provider.name, ProviderCosts())
         if stated.operators or stated.seconds_per_operation is not None:
             return "stated"
         if stated.model_s is not None:
             return "measured"
-        return "its own" if any(provider.estimate_node_s(node, 1) is not None for node in nodes) else "assumed"
+        return (
+            "its own"
+            if any(provider.estimate_node_s(node, 1) is not None for node in nodes)
+            else "assumed"
+        )
 
     def seconds(self, graph: Graph, node: Node, provider: ExecutionProvider) -> float:
         """Of one node of ``graph``, the model's or one inside it, in one run."""
@@ -97,12 +105,16 @@ class NodeCosts:
             if said is not None:
                 return said
             per_operation = ASSUMED_SECONDS_PER_OPERATION
-        per_node = ASSUMED_SECONDS_PER_NODE if stated.seconds_per_node is None else stated.seconds_per_node
+        per_node = (
+            ASSUMED_SECONDS_PER_NODE if stated.seconds_per_node is None else stated.seconds_per_node
+        )
         return per_node + operations * per_operation
 
 
 def operation_count(graph: Graph, node: Node) -> int:
-    """How many multiplications and additions a node takes, roughly: two per step of a sum, one per element else."""
+    """How many multiplications and additions a node takes, roughly: two per step of a sum, one per
+    element else.
+    """
     made = sum(_size(graph, value) for value in node.outputs if value)
     taken = [_size(graph, value) if value else 0 for value in node.inputs]
     kind = node.op_type

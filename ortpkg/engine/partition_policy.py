@@ -1,8 +1,9 @@
 """Partitioning by cost: which provider gets each node, weighed by operator, limits and transfers.
 
-First come, first served stays the default. Under this policy all providers are asked what they would run of a graph of
-which nothing is taken; of these claims the cheapest placement is found (:mod:`ortpkg.engine.placement_search`), held
-against what first come would give, and the cheaper of the two is used.
+First come, first served stays the default. Under this policy all providers are asked what they
+would run of a graph of which nothing is taken; of these claims the cheapest placement is found
+(:mod:`ortpkg.engine.placement_search`), held against what first come would give, and the cheaper of
+the two is used.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ortpkg.engine.memories import memories_of
-from ortpkg.engine.partition_costs import NodeCosts, PartitionCosts, ProviderCosts, TransferCosts, value_nbytes
+from ortpkg.engine.partition_costs import (
+    NodeCosts,
+    PartitionCosts,
+    ProviderCosts,
+    TransferCosts,
+    value_nbytes,
+)
 from ortpkg.engine.placement_search import Placement, PlacementProblem, find_cheapest, weigh
-from ortpkg.graph.ep_context import is_ep_context
+from ortpkg.ep_context.context_node import is_ep_context
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.schemas import constraint_types
+from ortpkg.graph.operator_schemas import constraint_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.allocator import DeviceAllocator
 from ortpkg.providers.execution_provider import ExecutionProvider
@@ -56,7 +63,8 @@ class PartitionChoice:
 
     Attributes:
         graph_path: "" for the main graph, else the way to the sub-graph.
-        first_come, cost: what each gives; ``cost`` is never dearer, but where only it keeps to the limits.
+        first_come, cost: what each gives; ``cost`` is never dearer, but where only it keeps to the
+            limits.
         is_exact: whether no placement is cheaper than ``cost``, for certain.
         differs: whether they give nodes to different providers.
         sources: provider → where its costs are from, see :meth:`NodeCosts.source`.
@@ -73,17 +81,25 @@ class PartitionChoice:
 class CostPolicy:
     """Chooses providers for the graphs of one model."""
 
-    def __init__(self, model: Graph, providers: Sequence[ExecutionProvider], costs: PartitionCosts) -> None:
-        """``providers``: in order of priority; the last takes what is left, as in first come, first served."""
+    def __init__(
+        self, model: Graph, providers: Sequence[ExecutionProvider], costs: PartitionCosts
+    ) -> None:
+        """``providers``: in order of priority; the last takes what is left, as in first come, first
+        served.
+        """
         by_name = {provider.name: provider for provider in providers}
-        self._providers = [by_name[name] for name in dict.fromkeys(provider.name for provider in providers)]
+        self._providers = [
+            by_name[name] for name in dict.fromkeys(provider.name for provider in providers)
+        ]
         self._last = self._providers.index(by_name[providers[-1].name])
         self._costs = costs
         self._node_costs = NodeCosts(model, costs)
         memories = memories_of(self._providers)
         devices = [memories.devices[provider.name] for provider in self._providers]
         far = list(dict.fromkeys(device for device in devices if not device.is_host_accessible))
-        self._memory_of = [0 if device.is_host_accessible else far.index(device) + 1 for device in devices]
+        self._memory_of = [
+            0 if device.is_host_accessible else far.index(device) + 1 for device in devices
+        ]
         said = [memories.device_allocator(device) for device in far]
         self._transfers = [costs.transfers.get(each.name, _transfers_of(each)) for each in said]
 
@@ -92,7 +108,8 @@ class CostPolicy:
     ) -> tuple[Mapping[int, str], PartitionChoice | None]:
         """The provider of each node of ``graph`` by its index, and how it was chosen.
 
-        None is chosen, and nothing assigned, for a graph with compiled contexts: these are for one provider each.
+        None is chosen, and nothing assigned, for a graph with compiled contexts: these are for one
+        provider each.
 
         Args:
             graph: nothing of it is assigned yet.
@@ -116,18 +133,25 @@ class CostPolicy:
             cost=self._weighed(best),
             is_exact=is_exact,
             differs=first_come.providers != best.providers,
-            sources={provider.name: self._node_costs.source(nodes, provider) for provider in self._providers},
+            sources={
+                provider.name: self._node_costs.source(nodes, provider)
+                for provider in self._providers
+            },
         )
         return {node.index: name for node, name in zip(nodes, names, strict=True)}, choice
 
-    def _first_come(self, nodes: Sequence[Node], problem: PlacementProblem, claims: Sequence[Claims]) -> list[int]:
+    def _first_come(
+        self, nodes: Sequence[Node], problem: PlacementProblem, claims: Sequence[Claims]
+    ) -> list[int]:
         """Who gets each node where each claim holds for which all nodes are still free."""
         taken: dict[int, int] = {}
         for provider, groups in enumerate(claims):
             for group in groups:
                 if not any(index in taken for index in group):
                     taken.update(dict.fromkeys(group, provider))
-        left_over = [min(costs) if self._last not in costs else self._last for costs in problem.costs]
+        left_over = [
+            min(costs) if self._last not in costs else self._last for costs in problem.costs
+        ]
         return [taken.get(node.index, spare) for node, spare in zip(nodes, left_over, strict=True)]
 
     def _weighed(self, placement: Placement) -> WeighedPlacement:
@@ -136,18 +160,28 @@ class CostPolicy:
             compute_s=placement.compute_cost / _PICOSECONDS,
             transfer_s=placement.transfer_cost / _PICOSECONDS,
             node_counts={
-                provider.name: counts[number] for number, provider in enumerate(self._providers) if counts[number]
+                provider.name: counts[number]
+                for number, provider in enumerate(self._providers)
+                if counts[number]
             },
             is_within_limits=placement.is_within_limits,
         )
 
-    # --- the problem in integers -------------------------------------------------------------------------------------
+    # --- the problem in integers ------------------------------------------------------------------
 
-    def _problem(self, graph: Graph, nodes: Sequence[Node], claims: Sequence[Claims]) -> PlacementProblem:
+    def _problem(
+        self, graph: Graph, nodes: Sequence[Node], claims: Sequence[Claims]
+    ) -> PlacementProblem:
         made = {value for node in nodes for value in node.outputs if value}
         reads = [_variables(graph, node) for node in nodes]
-        given = [value for value in dict.fromkeys(value for values in reads for value in values) if value not in made]
-        numbers = {value: number for number, value in enumerate((*given, *dict.fromkeys(_made(nodes))))}
+        given = [
+            value
+            for value in dict.fromkeys(value for values in reads for value in values)
+            if value not in made
+        ]
+        numbers = {
+            value: number for number, value in enumerate((*given, *dict.fromkeys(_made(nodes))))
+        }
         return PlacementProblem(
             costs=self._costs_of(graph, nodes, claims),
             reads=[[numbers[value] for value in values] for values in reads],
@@ -156,12 +190,16 @@ class CostPolicy:
             handed_out=[numbers[value] for value in dict.fromkeys(graph.outputs) if value in made],
             memory_of=self._memory_of,
             copy_costs=[self._copy_costs(value_nbytes(graph, value)) for value in numbers],
-            crossing_costs=[_picoseconds(self._crossing_s(provider)) for provider in self._providers],
+            crossing_costs=[
+                _picoseconds(self._crossing_s(provider)) for provider in self._providers
+            ],
             constants=_constants(graph, nodes),
             limits=[self._limit(number) for number in range(len(self._providers))],
         )
 
-    def _costs_of(self, graph: Graph, nodes: Sequence[Node], claims: Sequence[Claims]) -> list[dict[int, int]]:
+    def _costs_of(
+        self, graph: Graph, nodes: Sequence[Node], claims: Sequence[Claims]
+    ) -> list[dict[int, int]]:
         claimed = [{index for group in groups for index in group} for groups in claims]
         found = []
         for node in nodes:
@@ -170,17 +208,23 @@ class CostPolicy:
                 able.append(self._last)
             found.append(
                 {
-                    number: _picoseconds(self._node_costs.seconds(graph, node, self._providers[number]))
+                    number: _picoseconds(
+                        self._node_costs.seconds(graph, node, self._providers[number])
+                    )
                     for number in sorted(able)
                 }
             )
         return found
 
     def _has_kernel(self, graph: Graph, node: Node) -> bool:
-        return self._providers[self._last].find_kernel(node, constraint_types(graph, node)) is not None
+        return (
+            self._providers[self._last].find_kernel(node, constraint_types(graph, node)) is not None
+        )
 
     def _copy_costs(self, nbytes: int) -> tuple[int, ...]:
-        copies = (each.seconds_per_copy + nbytes * each.seconds_per_byte for each in self._transfers)
+        copies = (
+            each.seconds_per_copy + nbytes * each.seconds_per_byte for each in self._transfers
+        )
         return (0, *map(_picoseconds, copies))
 
     def _stated(self, provider: ExecutionProvider) -> ProviderCosts:
@@ -198,13 +242,19 @@ class CostPolicy:
         stated = self._stated(provider).memory_nbytes
         if stated is not None or not self._memory_of[number]:
             return stated
-        offered = [each.device.memory_nbytes for each in provider.get_ep_devices() if each.device is not None]
+        offered = [
+            each.device.memory_nbytes
+            for each in provider.get_ep_devices()
+            if each.device is not None
+        ]
         known = [nbytes for nbytes in offered if nbytes is not None]
         return min(known) if known else None
 
 
 def _transfers_of(allocator: DeviceAllocator) -> TransferCosts:
-    return TransferCosts(seconds_per_copy=allocator.seconds_per_copy, seconds_per_byte=allocator.seconds_per_byte)
+    return TransferCosts(
+        seconds_per_copy=allocator.seconds_per_copy, seconds_per_byte=allocator.seconds_per_byte
+    )
 
 
 def _made(nodes: Sequence[Node]) -> Iterable[str]:

@@ -1,7 +1,8 @@
 """Values that an asynchronous kernel is still computing.
 
-An asynchronous compute function returns a ``concurrent.futures.Future`` of what a synchronous one returns. Whoever
-starts it gets a :class:`Pending`; a non-strict node that takes an output of it gets a :class:`PendingValue`.
+An asynchronous compute function returns a ``concurrent.futures.Future`` of what a synchronous one
+returns. Whoever starts it gets a :class:`Pending`; a non-strict node that takes an output of it
+gets a :class:`PendingValue`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _LOOK_S = 0.02
 
 
 class Pending:
-    """What an asynchronous kernel will return, and what is to be done with it before anybody sees it."""
+    """What an asynchronous kernel will return, and what is to be done with it before anybody sees
+    it.
+    """
 
     def __init__(self, future: Future[Any], finish: Callable[[Any], Value] | None = None) -> None:
         self.future = future
@@ -27,12 +30,17 @@ class Pending:
         self._results: list[Value] = []
 
     def then(self, finish: Callable[[Any], Value]) -> Pending:
-        """The same, with ``finish`` applied to the result at last; called before the result is asked for."""
+        """The same, with ``finish`` applied to the result at last; called before the result is
+        asked for.
+        """
         self._finish.append(finish)
         return self
 
     def result(self, timeout_s: float | None = None) -> Value:
-        """Waits. TimeoutError where it takes longer than ``timeout_s``; what the kernel raised is raised."""
+        """Waits.
+
+        TimeoutError where it takes longer than ``timeout_s``; what the kernel raised is raised.
+        """
         found = self.future.result(timeout_s)
         with self._lock:
             if not self._results:
@@ -43,7 +51,9 @@ class Pending:
 
 
 class PendingValue:
-    """One output of a node that is under way, as a non-strict node takes it: ``result()`` waits for it."""
+    """One output of a node that is under way, as a non-strict node takes it: ``result()`` waits for
+    it.
+    """
 
     def __init__(self, pending: Pending, position: int) -> None:
         self._pending = pending
@@ -54,7 +64,10 @@ class PendingValue:
         return self._pending.future.done()
 
     def result(self, timeout_s: float | None = None) -> Value:
-        """The value. TimeoutError where it takes longer than ``timeout_s``; what its node raised is raised."""
+        """The value.
+
+        TimeoutError where it takes longer than ``timeout_s``; what its node raised is raised.
+        """
         found = self._pending.result(timeout_s)
         return found[self._position] if isinstance(found, tuple) else found
 
@@ -65,7 +78,8 @@ def begun(result: Any) -> Value | Pending:
 
 
 def finished(pending: Pending, context: OpKernelContext) -> Value:
-    """Waits for ``pending``; a run that should end looks for that meanwhile, and then cancels what can be cancelled.
+    """Waits for ``pending``; a run that should end looks for that meanwhile, and then cancels what
+    can be cancelled.
 
     Raises what the kernel raised, LimitExceededError (time), CancelledError.
     """
@@ -76,7 +90,9 @@ def finished(pending: Pending, context: OpKernelContext) -> Value:
 
 
 def settle(futures: Iterable[Future[Any]]) -> None:
-    """Cancels what can be cancelled and waits for the rest: it reads memory that another run gets next."""
+    """Cancels what can be cancelled and waits for the rest: it reads memory that another run gets
+    next.
+    """
     wait([future for future in futures if not future.cancel()])
 
 

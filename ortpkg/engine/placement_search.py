@@ -1,10 +1,13 @@
-"""Which provider should run each node so that nodes and transfers together cost least. Pure integers.
+"""Which provider should run each node so that nodes and transfers together cost least.
 
-A dynamic programme over the topological order. All that the rest of a graph needs to know of a choice so far is, for
-each value that somebody will still read, who made it and who has read it: choices that agree in that are one state, of
-which the cheapest stays (with limits on memory, those that no other beats in cost and bytes). So the result is exact,
-for any number of providers, as long as there are at most :data:`MOST_CHOICES` of these after each node; beyond that the
-cheapest are kept, and the result says that it may not be the best (docs/adr/0014-partition-by-cost.md).
+Pure integers.
+
+A dynamic programme over the topological order. All that the rest of a graph needs to know of a
+choice so far is, for each value that somebody will still read, who made it and who has read it:
+choices that agree in that are one state, of which the cheapest stays (with limits on memory, those
+that no other beats in cost and bytes). So the result is exact, for any number of providers, as long
+as there are at most :data:`MOST_CHOICES` of these after each node; beyond that the cheapest are
+kept, and the result says that it may not be the best (docs/adr/0014-partition-by-cost.md).
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: So many choices are followed from node to node. The live values of most models, two or three, need far fewer.
+#: So many choices are followed from node to node. The live values of most models, two or three,
+#: need far fewer.
 MOST_CHOICES = 1024
 #: Of choices that differ in nothing but cost and bytes, where a limit on memory binds.
 _MOST_OF_A_STATE = 32
@@ -29,10 +33,12 @@ class PlacementProblem:
         costs: per node: provider → cost; a provider that is not there cannot run it.
         reads: per node: values that it reads.
         made: per node: values that it makes.
-        given, handed_out: values that the graph is given (no constants), and those that it hands out.
+        given, handed_out: values that the graph is given (no constants), and those that it hands
+            out.
         memory_of: per provider: its memory; 0 is the one that the CPU reads.
         copy_costs: per value: per memory: a copy of it between that memory and memory 0.
-        crossing_costs: per provider: for each value that it takes from another provider, or that others take from it.
+        crossing_costs: per provider: for each value that it takes from another provider, or that
+            others take from it.
         constants: per node: (constant, bytes) that it reads.
         limits: per provider: most bytes of constants; None for any number.
     """
@@ -53,7 +59,8 @@ class PlacementProblem:
         return 0 if provider == HOST else self.memory_of[provider]
 
     def transfer_cost(self, value: int, home: int, readers: frozenset[int]) -> int:
-        """What it costs that ``value``, made by ``home``, is read by ``readers``: each copy and each crossing once.
+        """What it costs that ``value``, made by ``home``, is read by ``readers``: each copy and
+        each crossing once.
 
         From one memory that the CPU cannot read to another it goes by way of memory 0.
         """
@@ -61,7 +68,11 @@ class PlacementProblem:
         own = self.memory(home)
         needed = {self.memory(reader) for reader in others} - {own}
         ways = needed - {0} | ({own} if needed and own else set())
-        crossing = sum(self.crossing_costs[each] for each in (*others, home) if each != HOST) if others else 0
+        crossing = (
+            sum(self.crossing_costs[each] for each in (*others, home) if each != HOST)
+            if others
+            else 0
+        )
         return crossing + sum(self.copy_costs[value][memory] for memory in ways)
 
 
@@ -88,7 +99,9 @@ class Placement:
         return self.compute_cost + self.transfer_cost
 
 
-def weigh(problem: PlacementProblem, providers: Sequence[int], *, is_exact: bool = False) -> Placement:
+def weigh(
+    problem: PlacementProblem, providers: Sequence[int], *, is_exact: bool = False
+) -> Placement:
     """What a placement costs."""
     homes = dict.fromkeys(problem.given, HOST)
     readers: dict[int, set[int]] = {value: set() for value in problem.given}
@@ -106,22 +119,33 @@ def weigh(problem: PlacementProblem, providers: Sequence[int], *, is_exact: bool
     return Placement(
         providers=tuple(providers),
         compute_cost=sum(problem.costs[node][provider] for node, provider in enumerate(providers)),
-        transfer_cost=sum(problem.transfer_cost(value, homes[value], frozenset(by)) for value, by in readers.items()),
+        transfer_cost=sum(
+            problem.transfer_cost(value, homes[value], frozenset(by))
+            for value, by in readers.items()
+        ),
         is_within_limits=all(
-            limit is None or sum(held[provider].values()) <= limit for provider, limit in limits.items()
+            limit is None or sum(held[provider].values()) <= limit
+            for provider, limit in limits.items()
         ),
         is_exact=is_exact,
     )
 
 
-def find_cheapest(problem: PlacementProblem, *, most_choices: int = MOST_CHOICES) -> Placement | None:
-    """The cheapest placement within the limits; None where there is none. Of equal ones always the same."""
+def find_cheapest(
+    problem: PlacementProblem, *, most_choices: int = MOST_CHOICES
+) -> Placement | None:
+    """The cheapest placement within the limits; None where there is none.
+
+    Of equal ones always the same.
+    """
     return _Search(problem, most_choices).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The way to a state: its cost, bytes of constants per limited provider, and the choice for each node so far."""
+    """The way to a state: its cost, bytes of constants per limited provider, and the choice for
+    each node so far.
+    """
 
     cost: int
     used: tuple[int, ...]
@@ -130,12 +154,15 @@ class _Choice:
 
     def beats(self, other: _Choice) -> bool:
         """Whether nothing speaks for ``other``."""
-        return self.cost <= other.cost and all(a <= b for a, b in zip(self.used, other.used, strict=True))
+        return self.cost <= other.cost and all(
+            a <= b for a, b in zip(self.used, other.used, strict=True)
+        )
 
 
 #: What is still to be known of a value that somebody will read: who made it, and who has read it.
 _Known = tuple[int, frozenset[int]]
-#: The same of all such values; constants with several readers are among them where there are limits.
+#: The same of all such values; constants with several readers are among them where there are
+#: limits.
 _State = tuple[_Known, ...]
 
 
@@ -144,12 +171,20 @@ class _Search:
         self._problem = problem
         self._most_choices = most_choices
         # Where all constants together keep to a limit, it is none.
-        total = sum({each: nbytes for constants in problem.constants for each, nbytes in constants}.values())
-        self._limited = [number for number, limit in enumerate(problem.limits) if limit is not None and limit < total]
+        total = sum(
+            {each: nbytes for constants in problem.constants for each, nbytes in constants}.values()
+        )
+        self._limited = [
+            number
+            for number, limit in enumerate(problem.limits)
+            if limit is not None and limit < total
+        ]
         self._nothing = frozenset[int]()
         self._is_exact = True
         last_use: dict[tuple[str, int], int] = {}
-        for node, (values, constants) in enumerate(zip(problem.reads, problem.constants, strict=True)):
+        for node, (values, constants) in enumerate(
+            zip(problem.reads, problem.constants, strict=True)
+        ):
             last_use.update({("value", value): node for value in values})
             if self._limited:
                 last_use.update({("constant", constant): node for constant, _ in constants})
@@ -172,7 +207,11 @@ class _Search:
         ends = [choice for choices in states.values() for choice in choices]
         if not ends:
             return None
-        return weigh(problem, self._providers(min(ends, key=lambda choice: choice.cost)), is_exact=self._is_exact)
+        return weigh(
+            problem,
+            self._providers(min(ends, key=lambda choice: choice.cost)),
+            is_exact=self._is_exact,
+        )
 
     def _step(
         self,
@@ -183,9 +222,17 @@ class _Search:
     ) -> tuple[dict[_State, list[_Choice]], list[tuple[str, int]]]:
         """All states after ``node``, and what they know of."""
         problem = self._problem
-        constants = [("constant", constant) for constant, _ in problem.constants[node]] if self._limited else []
+        constants = (
+            [("constant", constant) for constant, _ in problem.constants[node]]
+            if self._limited
+            else []
+        )
         made = [("value", value) for value in problem.made[node]]
-        after = [key for key in dict.fromkeys((*live, *constants, *made)) if self._last_use.get(key, -1) > node]
+        after = [
+            key
+            for key in dict.fromkeys((*live, *constants, *made))
+            if self._last_use.get(key, -1) > node
+        ]
         found: dict[_State, list[_Choice]] = {}
         for state, choices in states.items():
             before = dict(zip(live, state, strict=True))
@@ -196,17 +243,23 @@ class _Search:
                 target = found.setdefault(tuple(known[key] for key in after), [])
                 for choice in choices:
                     self._add(target, choice, added, used, provider)
-        return {state: self._unbeaten(choices) for state, choices in found.items() if choices}, after
+        return {
+            state: self._unbeaten(choices) for state, choices in found.items() if choices
+        }, after
 
     def _read_and_make(
         self, node: int, provider: int, known: dict[tuple[str, int], _Known], out: frozenset[int]
     ) -> int:
-        """Brings ``known`` up to date for the node's values; returns what that costs in transfers."""
+        """Brings ``known`` up to date for the node's values; returns what that costs in
+        transfers.
+        """
         problem, added = self._problem, 0
         for value in dict.fromkeys(problem.reads[node]):
             home, readers = known["value", value]
             more = readers | {provider}
-            added += problem.transfer_cost(value, home, more) - problem.transfer_cost(value, home, readers)
+            added += problem.transfer_cost(value, home, more) - problem.transfer_cost(
+                value, home, readers
+            )
             known["value", value] = (home, more)
         for value in problem.made[node]:
             readers = frozenset({HOST}) if value in out else self._nothing
@@ -214,8 +267,12 @@ class _Search:
             known["value", value] = (provider, readers)
         return added
 
-    def _used(self, node: int, provider: int, known: dict[tuple[str, int], _Known]) -> tuple[int, ...]:
-        """Bytes of constants that ``provider`` needs for the node and has not got, per limited provider."""
+    def _used(
+        self, node: int, provider: int, known: dict[tuple[str, int], _Known]
+    ) -> tuple[int, ...]:
+        """Bytes of constants that ``provider`` needs for the node and has not got, per limited
+        provider.
+        """
         if not self._limited:
             return ()
         nbytes = 0
@@ -225,10 +282,20 @@ class _Search:
             known["constant", constant] = (HOST, holders | {provider})
         return tuple(nbytes if each == provider else 0 for each in self._limited)
 
-    def _add(self, target: list[_Choice], before: _Choice, cost: int, used: tuple[int, ...], provider: int) -> None:
+    def _add(
+        self,
+        target: list[_Choice],
+        before: _Choice,
+        cost: int,
+        used: tuple[int, ...],
+        provider: int,
+    ) -> None:
         total = tuple(a + b for a, b in zip(before.used, used, strict=True))
         limits = (self._problem.limits[each] for each in self._limited)
-        if any(limit is not None and nbytes > limit for nbytes, limit in zip(total, limits, strict=True)):
+        if any(
+            limit is not None and nbytes > limit
+            for nbytes, limit in zip(total, limits, strict=True)
+        ):
             return
         target.append(_Choice(before.cost + cost, total, provider, before))
 

@@ -1,9 +1,10 @@
-"""Proves that a plan is safe: no two live values share bytes, every use lies within the value's lifetime, and no kernel
-is handed a value in memory that it does not read.
+"""Proves that a plan is safe: no two live values share bytes, every use lies within the value's
+lifetime, and no kernel is handed a value in memory that it does not read.
 
-It shares no code with the planner: lifetimes are computed anew, backwards from the uses, and sharing is judged by byte
-ranges only. What it allows are the two ways in which sharing is meant: an output that *is* its input under another
-shape (``alias`` of the kernel), and an output written over an input that dies at that very node (``in_place``).
+It shares no code with the planner: lifetimes are computed anew, backwards from the uses, and
+sharing is judged by byte ranges only. What it allows are the two ways in which sharing is meant: an
+output that *is* its input under another shape (``alias`` of the kernel), and an output written over
+an input that dies at that very node (``in_place``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from ortpkg.errors import PlanVerificationError, quoted
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Bytes of a value: a memory (a device's block, or one buffer of its own) and a half-open range in it."""
+    """Bytes of a value: a memory (a device's block, or one buffer of its own) and a half-open range
+    in it.
+    """
 
     memory: object
     start: int
@@ -32,9 +35,11 @@ class _Range:
 
 @dataclass(slots=True)
 class _Extents:
-    """The ranges of one memory in which live values lie: those apart from each other in order, others beside them.
+    """The ranges of one memory in which live values lie: those apart from each other in order,
+    others beside them.
 
-    What a planner makes lies apart or in the same place, so that a search looks at what it finds only.
+    What a planner makes lies apart or in the same place, so that a search looks at what it finds
+    only.
     """
 
     starts: list[int] = field(default_factory=list)
@@ -45,7 +50,10 @@ class _Extents:
         """All that share bytes with the range from ``start`` to ``stop``."""
         first, last = bisect_right(self.stops, start), bisect_left(self.starts, stop)
         found = list(zip(self.starts[first:last], self.stops[first:last], strict=True))
-        return [*found, *(extent for extent in self.beside if extent[0] < stop and start < extent[1])]
+        return [
+            *found,
+            *(extent for extent in self.beside if extent[0] < stop and start < extent[1]),
+        ]
 
     def add(self, start: int, stop: int) -> None:
         position = bisect_right(self.stops, start)
@@ -91,13 +99,19 @@ class _LiveValues:
             yield from self._values[_Range(born.memory, start, stop)]
 
 
-def verify_plan(plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None = None) -> None:
-    """Raises PlanVerificationError where ``allocation``, laid out by ``patterns`` if given, is unsafe for ``plan``."""
+def verify_plan(
+    plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None = None
+) -> None:
+    """Raises PlanVerificationError where ``allocation``, laid out by ``patterns`` if given, is
+    unsafe for ``plan``.
+    """
     _Verifier(plan, allocation, patterns).verify()
 
 
 class _Verifier:
-    def __init__(self, plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None
+    ) -> None:
         self._plan = plan
         self._allocation = allocation
         self._patterns = patterns
@@ -105,8 +119,15 @@ class _Verifier:
         self._same_bytes: dict[int, int] = {}
 
     def _find_last_uses(self) -> dict[int, float]:
-        """Value → last step that needs it, scanning backwards; infinity for what the graph hands out or was given."""
-        forever = (*self._plan.outputs, *self._plan.inputs, *self._plan.initializers, *self._plan.outer_values)
+        """Value → last step that needs it, scanning backwards; infinity for what the graph hands
+        out or was given.
+        """
+        forever = (
+            *self._plan.outputs,
+            *self._plan.inputs,
+            *self._plan.initializers,
+            *self._plan.outer_values,
+        )
         last: dict[int, float] = dict.fromkeys(forever, float("inf"))
         for number in range(len(self._plan.steps) - 1, -1, -1):
             step = self._plan.steps[number]
@@ -149,38 +170,57 @@ class _Verifier:
                 raise self._error(index, f"is used at step {number} before anything produces it")
             counter = self._allocation.values[index].program_counter
             ends = [*counter.ends, float("inf")]
-            if not any(start <= number <= end for start, end in zip(counter.starts, ends, strict=False)):
-                raise self._error(index, f"is used at step {number}, outside its planned lifetime ({counter})")
+            if not any(
+                start <= number <= end for start, end in zip(counter.starts, ends, strict=False)
+            ):
+                raise self._error(
+                    index, f"is used at step {number}, outside its planned lifetime ({counter})"
+                )
 
     def _verify_interface(self) -> None:
         """What a graph is given and hands out lies in memory that the CPU reads."""
         for index in (*self._plan.inputs, *self._plan.outputs):
             if not self._plan.locations[index].is_host_accessible:
-                raise self._error(index, f"is given or handed out in memory {quoted(self._plan.locations[index].name)}")
+                raise self._error(
+                    index,
+                    f"is given or handed out in memory {quoted(self._plan.locations[index].name)}",
+                )
 
     def _verify_memories(self, number: int, step: NodeStep) -> None:
-        """Each input lies where the kernel reads it: in its provider's memory, or the CPU's where it says so."""
+        """Each input lies where the kernel reads it: in its provider's memory, or the CPU's where
+        it says so.
+        """
         for slot, index in enumerate(step.inputs):
             if index == ABSENT:
                 continue
             lies, reads = self._plan.locations[index], self._plan.memory_of_input(step, slot)
             if lies != reads and not (lies.is_host_accessible and reads.is_host_accessible):
                 raise self._error(
-                    index, f"lies in memory {quoted(lies.name)}, but is read at step {number} in {quoted(reads.name)}"
+                    index,
+                    f"lies in memory {quoted(lies.name)}, but is read at step {number} in"
+                    f" {quoted(reads.name)}",
                 )
 
-    def _verify_birth(self, number: int, step: NodeStep, slot: int, index: int, live: _LiveValues) -> None:
+    def _verify_birth(
+        self, number: int, step: NodeStep, slot: int, index: int, live: _LiveValues
+    ) -> None:
         """Nothing that is still needed may share bytes with a value that is written now."""
         born = self._range_of(index)
-        aliased = {step.inputs[i] for i, o in step.kernel.alias if o == slot and i < len(step.inputs)} - {ABSENT}
+        aliased = {
+            step.inputs[i] for i, o in step.kernel.alias if o == slot and i < len(step.inputs)
+        } - {ABSENT}
         for other in live.sharing_bytes_with(born):
             if any(self._bytes_of(other) == self._bytes_of(source) for source in aliased):
                 self._same_bytes[index] = self._bytes_of(other)
             elif not self._is_overwritten_in_place(number, step, slot, other, born):
-                message = f"is written at step {number} over {self._name(other)}, which is still needed"
+                message = (
+                    f"is written at step {number} over {self._name(other)}, which is still needed"
+                )
                 raise self._error(index, message)
 
-    def _is_overwritten_in_place(self, number: int, step: NodeStep, slot: int, other: int, born: _Range) -> bool:
+    def _is_overwritten_in_place(
+        self, number: int, step: NodeStep, slot: int, other: int, born: _Range
+    ) -> bool:
         if self._last_use[other] > number or other in step.outputs:
             return False
         sources = [i for i, o in step.kernel.in_place if o == slot and i < len(step.inputs)]
@@ -189,7 +229,9 @@ class _Verifier:
             if source == ABSENT or self._bytes_of(source) != self._bytes_of(other):
                 continue
             readers = [number for number, i in enumerate(step.inputs) if self._overlap(i, born)]
-            return readers == [source_slot] and not any(self._overlap(i, born) for i in step.implicit_inputs)
+            return readers == [source_slot] and not any(
+                self._overlap(i, born) for i in step.implicit_inputs
+            )
         return False
 
     def _verify_releases(self, number: int) -> None:
@@ -198,7 +240,11 @@ class _Verifier:
                 raise self._error(index, f"is released after step {number}, before its last use")
 
     def _verify_buffer_releases(self) -> None:
-        released = {owner: step for step, owners in enumerate(self._allocation.buffer_releases) for owner in owners}
+        released = {
+            owner: step
+            for step, owners in enumerate(self._allocation.buffer_releases)
+            for owner in owners
+        }
         for index, value in enumerate(self._allocation.values):
             step = released.get(value.reused_buffer)
             if step is not None and self._last_use.get(index, -1) > step:
@@ -207,24 +253,41 @@ class _Verifier:
     def _verify_pattern_bounds(self) -> None:
         if self._patterns is None:
             return
-        for location, pattern in zip(self._patterns.locations, self._patterns.patterns, strict=True):
+        for location, pattern in zip(
+            self._patterns.locations, self._patterns.patterns, strict=True
+        ):
             for owner, offset in pattern.offsets.items():
                 if offset % location.alignment:
-                    raise self._error(owner, f"has the offset {offset}, which is not aligned to {location.alignment}")
+                    raise self._error(
+                        owner,
+                        f"has the offset {offset}, which is not aligned to {location.alignment}",
+                    )
                 if offset < 0 or offset + pattern.sizes[owner] > pattern.peak_size:
-                    raise self._error(owner, f"does not lie within the block of {pattern.peak_size} bytes")
+                    raise self._error(
+                        owner, f"does not lie within the block of {pattern.peak_size} bytes"
+                    )
 
     def _range_of(self, index: int) -> _Range:
-        """The bytes of a value: its place in the pattern, or else the whole of the buffer that it lies in."""
+        """The bytes of a value: its place in the pattern, or else the whole of the buffer that it
+        lies in.
+        """
         value = self._allocation.values[index]
         owner = value.reused_buffer
         if self._allocation.values[owner].reused_buffer != owner:
-            raise self._error(index, f"lies in the buffer of {self._name(owner)}, which has none of its own")
+            raise self._error(
+                index, f"lies in the buffer of {self._name(owner)}, which has none of its own"
+            )
         home = self._allocation.values[owner].location
-        if value.location != home and not (value.location.is_host_accessible and home.is_host_accessible):
-            raise self._error(index, f"lies in the buffer of {self._name(owner)}, which is in another memory")
+        if value.location != home and not (
+            value.location.is_host_accessible and home.is_host_accessible
+        ):
+            raise self._error(
+                index, f"lies in the buffer of {self._name(owner)}, which is in another memory"
+            )
         if value.alloc_kind is not AllocKind.REUSE and owner != index:
-            raise self._error(index, f"is {value.alloc_kind.value}, but lies in the buffer of {self._name(owner)}")
+            raise self._error(
+                index, f"is {value.alloc_kind.value}, but lies in the buffer of {self._name(owner)}"
+            )
         pattern = self._patterns.pattern_of(home) if self._patterns is not None else None
         offset = pattern.offset_of(owner) if pattern is not None else None
         if pattern is None or offset is None:

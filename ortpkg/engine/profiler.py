@@ -1,4 +1,6 @@
-"""Times nodes and phases, and writes them as a Chrome trace (open it in ``chrome://tracing`` or Perfetto)."""
+"""Times nodes and phases, and writes them as a Chrome trace (open it in ``chrome://tracing`` or
+Perfetto).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Profiler:
         """When the profile began, on ``time.perf_counter_ns``'s clock."""
         return self._origin_ns
 
-    def record(self, name: str, category: str, start_ns: int, arguments: Mapping[str, Any] | None = None) -> None:
+    def record(
+        self, name: str, category: str, start_ns: int, arguments: Mapping[str, Any] | None = None
+    ) -> None:
         """Adds an event that began at ``start_ns`` (``time.perf_counter_ns``) and ends now."""
         end_ns = time.perf_counter_ns()
         event = {
@@ -82,7 +86,9 @@ class Profiler:
         return timed
 
     def node_durations_s(self) -> dict[tuple[str, str], float]:
-        """(provider, node name) → seconds in all runs so far, without what nodes of graphs inside the node took."""
+        """(provider, node name) → seconds in all runs so far, without what nodes of graphs inside
+        the node took.
+        """
         with self._lock:
             nodes = [event for event in self._events if event["cat"] == "Node"]
         durations: dict[tuple[str, str], float] = defaultdict(float)
@@ -104,8 +110,9 @@ class Profiler:
     def end(self, prefix: str) -> str:
         """Writes the trace and returns the file's path; "" where that was done.
 
-        The trace is a JSON array of events by start time, one a line, as onnxruntime writes it. So is the name: prefix,
-        time of day and milliseconds of the beginning; of two that began together the second has a later one.
+        The trace is a JSON array of events by start time, one a line, as onnxruntime writes it. So
+        is the name: prefix, time of day and milliseconds of the beginning; of two that began
+        together the second has a later one.
 
         Raises SessionError where the file cannot be written.
         """
@@ -121,7 +128,9 @@ class Profiler:
         try:
             Path(path).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise SessionError(f"the profile cannot be written to {quoted(path)}: {quoted(error)}") from error
+            raise SessionError(
+                f"the profile cannot be written to {quoted(path)}: {quoted(error)}"
+            ) from error
         return path
 
 

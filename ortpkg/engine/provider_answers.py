@@ -1,4 +1,6 @@
-"""What execution providers answer while a graph is partitioned, checked: a plug-in may answer anything."""
+"""What execution providers answer while a graph is partitioned, checked: a plug-in may answer
+anything.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,19 @@ _T = TypeVar("_T")
 
 
 def capabilities_of(
-    provider: ExecutionProvider, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+    provider: ExecutionProvider,
+    viewer: GraphViewer,
+    types_of: Callable[[Node], Mapping[str, ElementType]],
 ) -> list[ComputeCapability]:
-    """What ``provider`` claims of the graph; ExecutionProviderError where that is no list of capabilities of it."""
+    """What ``provider`` claims of the graph; ExecutionProviderError where that is no list of
+    capabilities of it.
+    """
     with guard(provider, "say which nodes it runs"):
         found = answers_of(
-            ComputeCapability, list(provider.get_capability(viewer, types_of)), provider, "get_capability"
+            ComputeCapability,
+            list(provider.get_capability(viewer, types_of)),
+            provider,
+            "get_capability",
         )
         for capability in found:
             verified_indices(provider.name, "get_capability", capability.node_indices, viewer.graph)
@@ -49,15 +58,21 @@ def _verify_meta(provider: ExecutionProvider, meta: object) -> None:
     name: object = getattr(meta, "name", "")
     borders: list[Any] = [getattr(meta, "inputs", None), getattr(meta, "outputs", None)]
     are_names = all(
-        isinstance(each, list | tuple) and all(isinstance(value, str) for value in each) for each in borders
+        isinstance(each, list | tuple) and all(isinstance(value, str) for value in each)
+        for each in borders
     )
     if not isinstance(meta, MetaDef) or not isinstance(name, str) or not name or not are_names:
-        wrong = f"{quoted(meta)} where a MetaDef with a name, and tuples of names as inputs and outputs, belongs"
+        wrong = (
+            f"{quoted(meta)} where a MetaDef with a name, and tuples of names as inputs and"
+            " outputs, belongs"
+        )
     elif any(len(set(each)) < len(each) for each in borders):
         wrong = f"a MetaDef {quoted(meta.name)} that has the same input or output twice"
     else:
         return
-    raise ExecutionProviderError(f"{provider.name}: get_capability returned {wrong}", ep_name=provider.name)
+    raise ExecutionProviderError(
+        f"{provider.name}: get_capability returned {wrong}", ep_name=provider.name
+    )
 
 
 def allocator_of(provider: ExecutionProvider) -> Allocator:
@@ -65,7 +80,9 @@ def allocator_of(provider: ExecutionProvider) -> Allocator:
     with guard(provider, "say which memory it works in"):
         allocator = provider.create_allocator()
         if not isinstance(allocator, Allocator):
-            raise TypeError(f"create_allocator returned {type(allocator).__name__} where Allocator belongs")
+            raise TypeError(
+                f"create_allocator returned {type(allocator).__name__} where Allocator belongs"
+            )
     return allocator
 
 
@@ -80,7 +97,9 @@ def guarded_kernel(kernel: KernelDef, provider: ExecutionProvider) -> KernelDef:
 
 
 def end_quietly(provider: ExecutionProvider, end: Callable[[], None]) -> None:
-    """Calls ``end``, with which something of ``provider`` ends; a plug-in that fails there is logged, and no more."""
+    """Calls ``end``, with which something of ``provider`` ends; a plug-in that fails there is
+    logged, and no more.
+    """
     try:
         with guard(provider, "end"):
             end()
@@ -88,12 +107,15 @@ def end_quietly(provider: ExecutionProvider, end: Callable[[], None]) -> None:
         _log.warning("%s", error)
 
 
-def answers_of(kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, asked: str) -> list[_T]:
+def answers_of(
+    kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, asked: str
+) -> list[_T]:
     """``answers``; ExecutionProviderError for the first that is something else than ``kind``."""
     for each in answers:
         if not isinstance(each, kind):
             raise ExecutionProviderError(
-                f"{provider.name}: {asked} returned {type(each).__name__} where {kind.__name__} belongs",
+                f"{provider.name}: {asked} returned {type(each).__name__} where {kind.__name__}"
+                " belongs",
                 ep_name=provider.name,
             )
     return list(answers)
@@ -105,7 +127,8 @@ def verify_callable(provider: ExecutionProvider, compute_infos: Sequence[NodeCom
         for name in ("compute", "create_state", "release_state"):
             if not callable(getattr(info, name)):
                 raise ExecutionProviderError(
-                    f"{provider.name}: compile returned a NodeComputeInfo whose {name} is no function",
+                    f"{provider.name}: compile returned a NodeComputeInfo whose {name} is no"
+                    " function",
                     ep_name=provider.name,
                 )
 

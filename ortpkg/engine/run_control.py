@@ -1,6 +1,7 @@
 """What bounds one run: a memory limit, a deadline, and the caller's wish to end it.
 
-One object per ``InferenceSession.run``, shared by the frames of its sub-graphs and, in parallel execution, by threads.
+One object per ``InferenceSession.run``, shared by the frames of its sub-graphs and, in parallel
+execution, by threads.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from pathlib import Path
 from ortpkg.errors import CancelledError, LimitExceededError
 from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
-_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_CGROUP_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 
 
 class RunControl:
     """Limits of one run, and what it uses of them.
 
     Attributes:
-        is_watched: whether :meth:`check` can ever raise, or the caller has set a limit; a run that is not watched skips
-            the call.
+        is_watched: whether :meth:`check` can ever raise, or the caller has set a limit; a run that
+            is not watched skips the call.
     """
 
     __slots__ = (
@@ -47,11 +51,14 @@ class RunControl:
         is_terminated: Callable[[], bool] | None = None,
         weight_nbytes: int = 0,
     ) -> None:
-        """``weight_nbytes``: what the model's weights take, which counts towards a limit that the caller has set.
+        """``weight_nbytes``: what the model's weights take, which counts towards a limit that the
+        caller has set.
 
         LimitExceededError where they alone pass it.
         """
-        self._limit = machine_memory_nbytes() if memory_limit_nbytes is None else memory_limit_nbytes
+        self._limit = (
+            machine_memory_nbytes() if memory_limit_nbytes is None else memory_limit_nbytes
+        )
         self._stated_limit = memory_limit_nbytes
         self._timeout_s = timeout_s
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -59,13 +66,15 @@ class RunControl:
         self._charged = 0 if memory_limit_nbytes is None else weight_nbytes
         if self._charged > self._limit:
             raise LimitExceededError(
-                f"the model's weights take {amount_text(weight_nbytes)}, which passes the run's memory limit of "
-                f"{limit_text(self._limit)}",
+                f"the model's weights take {amount_text(weight_nbytes)}, which passes the run's"
+                f" memory limit of {limit_text(self._limit)}",
                 limit="memory",
             )
         self._lock = threading.Lock()
         # A limit of memory is watched too: a native kernel takes memory without asking.
-        self.is_watched = timeout_s is not None or is_terminated is not None or memory_limit_nbytes is not None
+        self.is_watched = (
+            timeout_s is not None or is_terminated is not None or memory_limit_nbytes is not None
+        )
 
     @property
     def stated_limit_nbytes(self) -> int | None:
@@ -83,7 +92,10 @@ class RunControl:
         return self._charged
 
     def charge(self, nbytes: int) -> None:
-        """Counts ``nbytes`` more. LimitExceededError, and nothing counted, where that passes the limit."""
+        """Counts ``nbytes`` more.
+
+        LimitExceededError, and nothing counted, where that passes the limit.
+        """
         with self._lock:
             self._check_room(nbytes)
             self._charged += nbytes
@@ -100,13 +112,15 @@ class RunControl:
     def _check_room(self, nbytes: int) -> None:
         if self._charged + nbytes > self._limit:
             raise LimitExceededError(
-                f"the run asks for {amount_text(nbytes)} beside the {amount_text(self._charged)} that it holds, "
-                f"which passes its memory limit of {limit_text(self._limit)}",
+                f"the run asks for {amount_text(nbytes)} beside the {amount_text(self._charged)}"
+                f" that it holds, which passes its memory limit of {limit_text(self._limit)}",
                 limit="memory",
             )
 
     def check(self) -> None:
-        """Raises CancelledError where the caller ended the run, LimitExceededError where its time is up."""
+        """Raises CancelledError where the caller ended the run, LimitExceededError where its time
+        is up.
+        """
         if self._is_terminated is not None and self._is_terminated():
             raise CancelledError("the run was ended by its caller (RunOptions.terminate)")
         if self._deadline is not None and time.monotonic() > self._deadline:

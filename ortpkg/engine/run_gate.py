@@ -1,4 +1,6 @@
-"""Lets runs into a session while it is open and its mapped files are whole; closing waits for those that are in."""
+"""Lets runs into a session while it is open and its mapped files are whole; closing waits for those
+that are in.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,13 @@ class RunGate:
     """A context manager around each run; one per session, for any number of threads."""
 
     def __init__(self, sources: Sequence[MappedSource] = ()) -> None:
-        """``sources``: checked before each run. Touching a mapped page behind a file's end kills the process."""
+        """``sources``: checked before each run.
+
+        Touching a mapped page behind a file's end kills the process.
+        """
         self._sources = tuple(sources)
-        # Taken by itself on the way in and out: a condition's own entry and exit are calls of Python functions.
+        # Taken by itself on the way in and out: a condition's own entry and exit are calls of
+        # Python functions.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._running = 0

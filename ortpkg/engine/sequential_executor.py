@@ -41,8 +41,14 @@ def _execute(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None
         context.handed = handed
         try:
             result = compute(context, *arguments)
-            if len(handed) == 1 == len(outputs) and result is handed[0] and outputs[0].value_index != ABSENT:
-                values[outputs[0].value_index] = result  # what store does, for what nearly all kernels return
+            if (
+                len(handed) == 1 == len(outputs)
+                and result is handed[0]
+                and outputs[0].value_index != ABSENT
+            ):
+                values[outputs[0].value_index] = (
+                    result  # what store does, for what nearly all kernels return
+                )
             else:
                 frame.store(context, result)
         except KeyboardInterrupt:

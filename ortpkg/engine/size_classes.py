@@ -1,9 +1,10 @@
 """Memory patterns for graphs with symbolic sizes: one serves a whole range of sizes.
 
-The sizes of all buffers are expressions of the symbols of the graph's inputs, so a pattern needs no run that is traced:
-it is laid out for the sizes that a run brings. Symbols that turn out to change from run to run, as the length of a
-cache does with each token, get room to grow, as far as that costs little memory: then the next lengths find their
-pattern ready. Where some sizes only a run can tell, the first run of a class is traced.
+The sizes of all buffers are expressions of the symbols of the graph's inputs, so a pattern needs no
+run that is traced: it is laid out for the sizes that a run brings. Symbols that turn out to change
+from run to run, as the length of a cache does with each token, get room to grow, as far as that
+costs little memory: then the next lengths find their pattern ready. Where some sizes only a run can
+tell, the first run of a class is traced.
 
 A pattern is never wrong: a value that finds less room than it needs gets an array of its own.
 """
@@ -17,16 +18,22 @@ from operator import ge, le
 
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.execution_plan import ExecutionPlan
-from ortpkg.engine.memory_pattern import Buffer, MemoryPatternGroup, least_possible_peak, plan_memory_pattern
+from ortpkg.engine.memory_pattern import (
+    Buffer,
+    MemoryPatternGroup,
+    least_possible_peak,
+    plan_memory_pattern,
+)
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 
-#: How much more a symbol that changes may become without a new pattern: so many, or this part of what it is.
+#: How much more a symbol that changes may become without a new pattern: so many, or this part of
+#: what it is.
 _STEPS_TO_GROW = 64
 _PART_TO_GROW = 8
-#: So many symbols at most get room to grow, each tried with what all buffers then take. Those of the same value, such
-#: as the lengths of a model's caches where these have no names, count as one.
+#: So many symbols at most get room to grow, each tried with what all buffers then take. Those of
+#: the same value, such as the lengths of a model's caches where these have no names, count as one.
 _MOST_GROWING = 8
 #: A pattern with room to grow takes at most this part more than one without, or so many bytes more.
 _MOST_PART_MORE = 8
@@ -89,7 +96,9 @@ class SizeClassPlanner:
                 number = numbers.setdefault(value.size, len(numbers))
                 self._sizes_of.setdefault(value.reused_buffer, []).append(number)
         self._sizes = tuple(numbers)
-        self._is_open = [any(each.name not in sources for each in symbols_of(size)) for size in self._sizes]
+        self._is_open = [
+            any(each.name not in sources for each in symbols_of(size)) for size in self._sizes
+        ]
         self.is_complete = not any(self._is_open)
 
     def sizes_of(self, feeds: Sequence[Value]) -> tuple[int, ...] | None:
@@ -100,21 +109,27 @@ class SizeClassPlanner:
             return None
 
     def plan_class(
-        self, values: Sequence[int], before: Sequence[SizeClass], traced: Mapping[int, int] | None = None
+        self,
+        values: Sequence[int],
+        before: Sequence[SizeClass],
+        traced: Mapping[int, int] | None = None,
     ) -> tuple[SizeClass, MemoryPatternGroup]:
         """A class for ``values``, and the patterns that serve it.
 
         Args:
             values: of the symbols.
             before: classes that there are: symbols that were others in them may grow.
-            traced: buffer → bytes that a run with these values took in it, where sizes do not follow from the symbols.
+            traced: buffer → bytes that a run with these values took in it, where sizes do not
+                follow from the symbols.
         """
         size_class = SizeClass(tuple(values), self._grown(values, before))
         sizes = self._nbytes_in(size_class)
         if traced is not None:
             for owner, nbytes in traced.items():
                 if any(self._is_open[number] for number in self._sizes_of.get(owner, ())):
-                    sizes[owner] = nbytes if size_class.is_exact else nbytes + nbytes // _PART_TO_GROW
+                    sizes[owner] = (
+                        nbytes if size_class.is_exact else nbytes + nbytes // _PART_TO_GROW
+                    )
         patterns = plan_memory_pattern(self._allocation, sizes, self._plan.devices)
         if self._verifies:
             verify_plan(self._plan, self._allocation, patterns)
@@ -132,13 +147,19 @@ class SizeClassPlanner:
         buffers = self._allocation.buffers
         return least_possible_peak(
             [
-                Buffer(owner, nbytes, tuple(zip(buffers[owner].starts, buffers[owner].ends, strict=True)))
+                Buffer(
+                    owner,
+                    nbytes,
+                    tuple(zip(buffers[owner].starts, buffers[owner].ends, strict=True)),
+                )
                 for owner, nbytes in self._nbytes_in(size_class).items()
             ]
         )
 
     def _grown(self, values: Sequence[int], before: Sequence[SizeClass]) -> tuple[int, ...]:
-        """How far the class goes: symbols that were others before, as far as that costs little memory."""
+        """How far the class goes: symbols that were others before, as far as that costs little
+        memory.
+        """
         changing: dict[int, list[int]] = {}
         for number, value in enumerate(values):
             if any(known.low[number] != value or known.high[number] != value for known in before):
@@ -158,11 +179,16 @@ class SizeClassPlanner:
         return tuple(high)
 
     def _nbytes_in(self, size_class: SizeClass) -> dict[int, int]:
-        """Buffer → bytes, at either end of the class the more; what cannot be said of these sizes is left out."""
+        """Buffer → bytes, at either end of the class the more; what cannot be said of these sizes
+        is left out.
+        """
         nbytes = self._nbytes_at(size_class.high)
         if not size_class.is_exact:
             nbytes = list(map(max, nbytes, self._nbytes_at(size_class.low)))
-        found = {owner: max(nbytes[number] for number in numbers) for owner, numbers in self._sizes_of.items()}
+        found = {
+            owner: max(nbytes[number] for number in numbers)
+            for owner, numbers in self._sizes_of.items()
+        }
         return {owner: size for owner, size in found.items() if size > 0}
 
     def _nbytes_at(self, values: Sequence[int]) -> list[int]:

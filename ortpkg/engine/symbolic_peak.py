@@ -13,16 +13,19 @@ _MOST_FORMULAS = 6
 _MOST_COMPARED = 64
 
 
-def peak_formulas(allocation: AllocationPlan, symbols: Collection[str] | None = None) -> tuple[Size, ...]:
-    """Sizes of which the largest is the least possible peak of the planned buffers, in bytes, without alignment.
+def peak_formulas(
+    allocation: AllocationPlan, symbols: Collection[str] | None = None
+) -> tuple[Size, ...]:
+    """Sizes of which the largest is the least possible peak of the planned buffers, in bytes,
+    without alignment.
 
-    Each is the sum of the buffers in use at some step; those that another is never below are left out. Empty where
-    there are no planned buffers, or too many such sums.
+    Each is the sum of the buffers in use at some step; those that another is never below are left
+    out. Empty where there are no planned buffers, or too many such sums.
 
     Args:
         allocation: the plan.
-        symbols: names that may stand in the formulas; buffers of other sizes, which only a run can tell, are left out.
-            None: all.
+        symbols: names that may stand in the formulas; buffers of other sizes, which only a run can
+            tell, are left out. None: all.
     """
     try:
         found = _largest(_sums(allocation, _buffer_sizes(allocation, symbols)))

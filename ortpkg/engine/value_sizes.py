@@ -1,4 +1,6 @@
-"""How many bytes each value takes, as far as its type tells: what the allocation planner plans with."""
+"""How many bytes each value takes, as far as its type tells: what the allocation planner plans
+with.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from ortpkg.shapes.expressions import Size, TooLargeError, product, symbol
 
 
 def value_sizes(graph: Graph, plan: ExecutionPlan) -> list[Size | None]:
-    """The size in bytes of each value of ``plan``, an expression where it has symbols; None for what is not a tensor of
-    numbers.
+    """The size in bytes of each value of ``plan``, an expression where it has symbols; None for
+    what is not a tensor of numbers.
 
-    A dimension without a name is a symbol of its own: such a value can be laid out after a traced run, but nothing is
-    known to be of the same size.
+    A dimension without a name is a symbol of its own: such a value can be laid out after a traced
+    run, but nothing is known to be of the same size.
     """
     names = declared_dimensions(graph)
     read = cache(lambda text: size_of_text(text, names))
@@ -30,15 +32,21 @@ def declared_dimensions(graph: Graph) -> frozenset[str]:
     current: Graph | None = graph
     while current is not None:
         for name in current.inputs:
-            found |= {dimension for dimension in _dimensions(current.types.get(name)) if isinstance(dimension, str)}
+            found |= {
+                dimension
+                for dimension in _dimensions(current.types.get(name))
+                if isinstance(dimension, str)
+            }
         current = current.parent
     return frozenset(found)
 
 
 def symbol_sources(graph: Graph, plan: ExecutionPlan) -> Mapping[str, tuple[int, int]]:
-    """Symbol → (position of the feed, axis) that says what it is in a run; unnamed dimensions are symbols too.
+    """Symbol → (position of the feed, axis) that says what it is in a run; unnamed dimensions are
+    symbols too.
 
-    Feeds are the graph's inputs, in order. An input with a default of its own may be left out, and says nothing.
+    Feeds are the graph's inputs, in order. An input with a default of its own may be left out, and
+    says nothing.
     """
     found: dict[str, tuple[int, int]] = {}
     for position, index in enumerate(plan.inputs):
@@ -61,13 +69,20 @@ def _unnamed(axis: int, name: str) -> str:
 
 def _size_of(graph: Graph, name: str, read: Callable[[str], Size]) -> Size | None:
     found = graph.type_of(name)
-    if not isinstance(found, TensorType) or found.element_type in {ElementType.STRING, ElementType.UNDEFINED}:
+    if not isinstance(found, TensorType) or found.element_type in {
+        ElementType.STRING,
+        ElementType.UNDEFINED,
+    }:
         return None
     itemsize = numpy_dtype(found.element_type).itemsize
     if found.shape is None:
         return itemsize * symbol(f"size of {name}")
-    sizes = [read(dimension) if isinstance(dimension, str) else dimension for dimension in found.shape]
-    known = [symbol(_unnamed(axis, name)) if size is None else size for axis, size in enumerate(sizes)]
+    sizes = [
+        read(dimension) if isinstance(dimension, str) else dimension for dimension in found.shape
+    ]
+    known = [
+        symbol(_unnamed(axis, name)) if size is None else size for axis, size in enumerate(sizes)
+    ]
     try:
         return product([itemsize, *known])
     except TooLargeError:

@@ -1,8 +1,9 @@
-"""The memory that a run computes in: blocks laid out by a memory pattern, kept between runs, never shared by two.
+"""The memory that a run computes in: blocks laid out by a memory pattern, kept between runs, never
+shared by two.
 
-A *workspace* is one set of blocks with the arrays cut out of them. A run takes one, and gives it back when it is done;
-two runs at the same time have two. The arrays are made once, so that in the steady state a kernel's output costs a
-list access.
+A *workspace* is one set of blocks with the arrays cut out of them. A run takes one, and gives it
+back when it is done; two runs at the same time have two. The arrays are made once, so that in the
+steady state a kernel's output costs a list access.
 """
 
 from __future__ import annotations
@@ -21,17 +22,25 @@ from ortpkg.engine.size_classes import SizeClass
 from ortpkg.errors import PlanVerificationError
 from ortpkg.kernels.device_tensor import DeviceTensor
 
-#: So many classes of sizes keep their pattern and their blocks; the one not used for longest goes first.
+#: So many classes of sizes keep their pattern and their blocks; the one not used for longest goes
+#: first.
 MOST_CLASSES = 8
 
-#: A block of a device's memory: an array of bytes where the CPU reads it, else what its allocator understands.
+#: A block of a device's memory: an array of bytes where the CPU reads it, else what its allocator
+#: understands.
 AllocateBlock = Callable[[OrtDevice, int], Any]
 
 
-def tensor_at(location: OrtDevice, block: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """The tensor at ``offset`` of a block: an array, or a DeviceTensor where the CPU cannot read the memory."""
+def tensor_at(
+    location: OrtDevice, block: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
+    """The tensor at ``offset`` of a block: an array, or a DeviceTensor where the CPU cannot read
+    the memory.
+    """
     if not location.is_host_accessible:
-        return DeviceTensor(memory=location.name, block=block, offset=offset, shape=shape, dtype=dtype)
+        return DeviceTensor(
+            memory=location.name, block=block, offset=offset, shape=shape, dtype=dtype
+        )
     return np.ndarray(shape, dtype, buffer=block, offset=offset)
 
 
@@ -55,7 +64,9 @@ class Workspace:
 
     __slots__ = ("_allocation", "_blocks", "_places", "nbytes", "patterns", "views")
 
-    def __init__(self, allocation: AllocationPlan, patterns: MemoryPatternGroup, allocate: AllocateBlock) -> None:
+    def __init__(
+        self, allocation: AllocationPlan, patterns: MemoryPatternGroup, allocate: AllocateBlock
+    ) -> None:
         self._allocation = allocation
         self.patterns = patterns
         self._blocks = {
@@ -68,7 +79,9 @@ class Workspace:
         self.nbytes = patterns.peak_size
 
     def has_room(self, value_index: int, nbytes: int) -> bool:
-        """Whether the pattern keeps at least ``nbytes`` bytes for the buffer that the value lies in."""
+        """Whether the pattern keeps at least ``nbytes`` bytes for the buffer that the value lies
+        in.
+        """
         place = self._place_of(value_index)
         return place is not None and 0 < nbytes <= place.nbytes
 
@@ -81,7 +94,9 @@ class Workspace:
         if place is None:
             location = self._allocation.values[value_index].location
             if location not in self._blocks:
-                raise PlanVerificationError(f"there is no memory pattern for device {location.name}")
+                raise PlanVerificationError(
+                    f"there is no memory pattern for device {location.name}"
+                )
             raise PlanVerificationError(f"the memory pattern has no offset for value {value_index}")
         tensor = tensor_at(place.location, place.block, place.offset, shape, dtype)
         self.views[value_index] = tensor
@@ -121,7 +136,9 @@ class PatternEntry:
 class WorkspacePool:
     """Patterns by class of sizes, with their idle workspaces. Safe for threads."""
 
-    def __init__(self, allocation: AllocationPlan, allocate: AllocateBlock, *, keeps_blocks: bool = True) -> None:
+    def __init__(
+        self, allocation: AllocationPlan, allocate: AllocateBlock, *, keeps_blocks: bool = True
+    ) -> None:
         """``keeps_blocks``: whether blocks outlive the run (``enable_cpu_mem_arena``)."""
         self._allocation = allocation
         self._allocate = allocate
@@ -130,7 +147,9 @@ class WorkspacePool:
         self._lock = threading.Lock()
 
     def find(self, sizes: Sequence[int]) -> PatternEntry | None:
-        """The patterns for a run of these values of the symbols; None where none of them serves it."""
+        """The patterns for a run of these values of the symbols; None where none of them serves
+        it.
+        """
         with self._lock:
             for place, entry in enumerate(self._entries):
                 if entry.size_class.covers(sizes):

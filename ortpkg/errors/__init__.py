@@ -1,12 +1,13 @@
 """The whole exception tree of ortpkg; what its members carry is re-exported here.
 
-One class per thing a caller can do about it. Every error has a ``code`` (ONNX Runtime's status name, so that code
-written for onnxruntime can branch the same way) and an ``exit_code`` (what the command line returns). It is also an
-instance of onnxruntime's exception for that status (``onnxruntime_exceptions.py``), and of the built-in exceptions and
-further statuses that onnxruntime raises in the same situation, where these differ.
+One class per thing a caller can do about it. Every error has a ``code`` (ONNX Runtime's status
+name, so that code written for onnxruntime can branch the same way) and an ``exit_code`` (what the
+command line returns). It is also an instance of onnxruntime's exception for that status
+(``onnxruntime_exceptions.py``), and of the built-in exceptions and further statuses that
+onnxruntime raises in the same situation, where these differ.
 
-Texts that come from a package are untrusted: put them into a message through :func:`quoted`, which escapes control
-characters, so that neither a terminal nor a log can be steered by them.
+Texts that come from a package are untrusted: put them into a message through :func:`quoted`, which
+escapes control characters, so that neither a terminal nor a log can be steered by them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from ortpkg.errors.codes import ExitCode as ExitCode
 from ortpkg.errors.codes import StatusCode as StatusCode
 from ortpkg.errors.codes import VerifyExitCode as VerifyExitCode
-from ortpkg.errors.findings import Finding as Finding
-from ortpkg.errors.findings import Severity as Severity
-from ortpkg.errors.findings import printable as printable
-from ortpkg.errors.findings import quoted as quoted
-from ortpkg.errors.findings import unquoted as unquoted
-from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidArgument, InvalidGraph
+from ortpkg.errors.finding import Finding as Finding
+from ortpkg.errors.finding import Severity as Severity
+from ortpkg.errors.finding import printable as printable
+from ortpkg.errors.finding import quoted as quoted
+from ortpkg.errors.finding import unquoted as unquoted
+from ortpkg.errors.onnxruntime_exceptions import (
+    EXCEPTION_OF_STATUS,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+)
 from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
 
 if TYPE_CHECKING:
@@ -33,9 +39,9 @@ if TYPE_CHECKING:
 class OrtpkgError(Exception):
     """Everything that ortpkg raises on purpose.
 
-    An instance's class is a subclass, of the same name, of the one that was called: that one with onnxruntime's
-    exception for its ``code`` beside it, and the ``further`` ones. The exceptions of two statuses are no relatives, our
-    classes often are.
+    An instance's class is a subclass, of the same name, of the one that was called: that one with
+    onnxruntime's exception for its ``code`` beside it, and the ``further`` ones. The exceptions of
+    two statuses are no relatives, our classes often are.
     """
 
     code: ClassVar[StatusCode] = StatusCode.FAIL
@@ -59,7 +65,11 @@ def _with_exception_of_status(kind: type[Any]) -> Any:
     """The class of instances of ``kind``."""
     found = _classes_of_instances.get(kind)
     if found is None:
-        names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+        names = {
+            "__module__": kind.__module__,
+            "__qualname__": kind.__qualname__,
+            "__doc__": kind.__doc__,
+        }
         found = _classes_of_instances[kind] = type(
             kind.__name__, (kind, EXCEPTION_OF_STATUS[kind.code], *kind.further), names
         )
@@ -120,7 +130,7 @@ class LoadCancelledError(CancelledError):
     code = StatusCode.MODEL_LOAD_CANCELED
 
 
-# --- package ---------------------------------------------------------------------------------------------------------
+# --- package --------------------------------------------------------------------------------------
 
 
 class PackageError(OrtpkgError):
@@ -151,27 +161,40 @@ class PackageFormatError(PackageError):
         document, pointer: of the first error.
     """
 
-    def __init__(self, message: str, *, findings: Sequence[Finding] = (), path: Path | str | None = None) -> None:
+    def __init__(
+        self, message: str, *, findings: Sequence[Finding] = (), path: Path | str | None = None
+    ) -> None:
         super().__init__(message, path=path)
         self.findings: tuple[Finding, ...] = tuple(findings)
 
     @property
     def document(self) -> str:
         """File of the first error, relative to the package root; "" where no finding is known."""
-        return next((finding.document for finding in self.findings if finding.severity is Severity.ERROR), "")
+        return next(
+            (finding.document for finding in self.findings if finding.severity is Severity.ERROR),
+            "",
+        )
 
     @property
     def pointer(self) -> str:
         """JSON pointer (RFC 6901) of the first error; "" is the whole document."""
-        return next((finding.pointer for finding in self.findings if finding.severity is Severity.ERROR), "")
+        return next(
+            (finding.pointer for finding in self.findings if finding.severity is Severity.ERROR), ""
+        )
 
     @classmethod
     def from_findings(cls, findings: Sequence[Finding], *, path: Path | str) -> PackageFormatError:
-        """One error whose message has each error of ``findings`` (at least one) on a line, and no warnings."""
+        """One error whose message has each error of ``findings`` (at least one) on a line, and no
+        warnings.
+        """
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         lines = "\n".join(f"  {finding}" for finding in errors)
         count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-        return cls(f"{quoted(path)} is not a valid model package: {count}\n{lines}", findings=findings, path=path)
+        return cls(
+            f"{quoted(path)} is not a valid model package: {count}\n{lines}",
+            findings=findings,
+            path=path,
+        )
 
 
 class UnsupportedSchemaVersionError(PackageFormatError):
@@ -181,7 +204,9 @@ class UnsupportedSchemaVersionError(PackageFormatError):
 
 
 class ResultUnreadableError(PackageError):
-    """A command has done its work, and the package at ``path`` is what it made; only reading it afterwards failed."""
+    """A command has done its work, and the package at ``path`` is what it made; only reading it
+    afterwards failed.
+    """
 
     exit_code = ExitCode.DONE
 
@@ -208,14 +233,16 @@ class DigestMismatchError(PackageError):
         expected, actual: SHA-256 of its bytes, as recorded and as they are.
     """
 
-    def __init__(self, message: str, *, file: str, expected: str, actual: str, path: Path | str | None = None) -> None:
+    def __init__(
+        self, message: str, *, file: str, expected: str, actual: str, path: Path | str | None = None
+    ) -> None:
         super().__init__(message, path=path)
         self.file = file
         self.expected = expected
         self.actual = actual
 
 
-# --- selection -------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 class SelectionError(OrtpkgError):
@@ -247,7 +274,7 @@ class NoSuitableVariantError(SelectionError):
         self.selection = selection
 
 
-# --- model -----------------------------------------------------------------------------------------------------------
+# --- model ----------------------------------------------------------------------------------------
 
 
 class ModelError(OrtpkgError):
@@ -266,7 +293,9 @@ class ModelError(OrtpkgError):
 
 
 class ModelFileError(ModelError):
-    """The model file, or a file with its external data, is missing, empty, truncated or not ONNX."""
+    """The model file, or a file with its external data, is missing, empty, truncated or not
+    ONNX.
+    """
 
     code = StatusCode.INVALID_PROTOBUF
     further: ClassVar[tuple[type[Exception], ...]] = (InvalidArgument, Fail)
@@ -298,8 +327,8 @@ class InvalidGraphError(ModelError, InvalidArgument, Fail):
 class KernelNotFoundError(ModelError, OrtNotImplemented, InvalidGraph, Fail):
     """No execution provider of the session has a kernel for a node.
 
-    Its status is FAIL, as ONNX Runtime's design documents have it (ADR 15). onnxruntime says NOT_IMPLEMENTED, and
-    ``except NotImplemented`` catches it all the same.
+    Its status is FAIL, as ONNX Runtime's design documents have it (ADR 15). onnxruntime says
+    NOT_IMPLEMENTED, and ``except NotImplemented`` catches it all the same.
 
     Attributes:
         op_type, opset: the operator, and the opset of its domain that the model imports.
@@ -307,7 +336,13 @@ class KernelNotFoundError(ModelError, OrtNotImplemented, InvalidGraph, Fail):
     """
 
     def __init__(
-        self, message: str, *, op_type: str, opset: int, types: Sequence[str] = (), node_name: str | None = None
+        self,
+        message: str,
+        *,
+        op_type: str,
+        opset: int,
+        types: Sequence[str] = (),
+        node_name: str | None = None,
     ) -> None:
         super().__init__(message, node_name=node_name)
         self.op_type = op_type
@@ -315,7 +350,7 @@ class KernelNotFoundError(ModelError, OrtNotImplemented, InvalidGraph, Fail):
         self.types = tuple(types)
 
 
-# --- execution providers ---------------------------------------------------------------------------------------------
+# --- execution providers --------------------------------------------------------------------------
 
 
 class ExecutionProviderError(OrtpkgError):
@@ -344,7 +379,8 @@ class CompileError(ExecutionProviderError):
 
 
 class EpContextError(ExecutionProviderError):
-    """An EPContext node's context is missing, stale, damaged or foreign (EPContext design: INVALID_GRAPH).
+    """An EPContext node's context is missing, stale, damaged or foreign (EPContext design:
+    INVALID_GRAPH).
 
     Attributes:
         source: key of the execution provider that made the context; None where that is not known.
@@ -353,17 +389,21 @@ class EpContextError(ExecutionProviderError):
 
     code = StatusCode.INVALID_GRAPH
 
-    def __init__(self, message: str, *, ep_name: str, source: str | None = None, partition_name: str = "") -> None:
+    def __init__(
+        self, message: str, *, ep_name: str, source: str | None = None, partition_name: str = ""
+    ) -> None:
         super().__init__(message, ep_name=ep_name)
         self.source = source
         self.partition_name = partition_name
 
 
 class EpContextWriteError(ExecutionProviderError):
-    """What was compiled cannot be written: the disk is full, the folder is not to be written, the name is taken."""
+    """What was compiled cannot be written: the disk is full, the folder is not to be written, the
+    name is taken.
+    """
 
 
-# --- session ---------------------------------------------------------------------------------------------------------
+# --- session --------------------------------------------------------------------------------------
 
 
 class SessionError(OrtpkgError):
@@ -389,7 +429,8 @@ class InvalidFeedError(SessionError, RuntimeError, ValueError):
 
     Attributes:
         name: the input's.
-        expected, actual: type and shape as the model declares them and as they were fed; "" where the name is wrong.
+        expected, actual: type and shape as the model declares them and as they were fed; "" where
+            the name is wrong.
     """
 
     code = StatusCode.INVALID_ARGUMENT
@@ -433,11 +474,13 @@ class LimitExceededError(SessionError):
         self.node_name = node_name
 
 
-# --- the rest --------------------------------------------------------------------------------------------------------
+# --- the rest -------------------------------------------------------------------------------------
 
 
 class AuthoringError(OrtpkgError):
-    """A change to a package was refused: a name is taken, or inputs and outputs do not fit; nothing was changed."""
+    """A change to a package was refused: a name is taken, or inputs and outputs do not fit; nothing
+    was changed.
+    """
 
     exit_code = ExitCode.PACKAGE
 
@@ -475,6 +518,8 @@ class TrustRequiredError(OrtpkgError):
 
 
 class PlanVerificationError(OrtpkgError):
-    """Two live values share bytes, or a plan breaks another invariant: a bug of ours, never of the model."""
+    """Two live values share bytes, or a plan breaks another invariant: a bug of ours, never of the
+    model.
+    """
 
     exit_code = ExitCode.MODEL

@@ -28,7 +28,8 @@ class StatusCode(StrEnum):
 class ExitCode(IntEnum):
     """What the command line returns; the table in ``ortpkg --help`` is made from these.
 
-    ``ortpkg verify`` returns a sum of :class:`VerifyExitCode` instead where files are not as recorded.
+    ``ortpkg verify`` returns a sum of :class:`VerifyExitCode` instead where files are not as
+    recorded.
     """
 
     DONE = 0
@@ -43,7 +44,9 @@ class ExitCode(IntEnum):
 
 
 class VerifyExitCode(IntFlag):
-    """The bits whose sum ``ortpkg verify`` returns; 0 where every file is as digests.json records it."""
+    """The bits whose sum ``ortpkg verify`` returns; 0 where every file is as digests.json records
+    it.
+    """
 
     CHANGED = 16
     MISSING_OR_EXTRA = 32

@@ -1,8 +1,9 @@
 """The exceptions that programs written for onnxruntime catch, one per status of its C API.
 
-Every error of ortpkg is also an instance of the one that its ``code`` names, so that ``except InvalidArgument`` written
-for onnxruntime catches here what it catches there. ``ortpkg.capi.onnxruntime_pybind11_state`` has them under the names
-that programs import. Source of the names: that module of onnxruntime 1.31.
+Every error of ortpkg is also an instance of the one that its ``code`` names, so that ``except
+InvalidArgument`` written for onnxruntime catches here what it catches there.
+``ortpkg.capi.onnxruntime_pybind11_state`` has them under the names that programs import. Source of
+the names: that module of onnxruntime 1.31.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""Files of LoRA adapters (``.onnx_adapter``): tensors by name, as onnxruntime reads and writes them.
+"""Files of LoRA adapters (``.onnx_adapter``): tensors by name, as onnxruntime reads and writes
+them.
 
-Source: ``adapter_schema.fbs`` of onnxruntime: a FlatBuffers file, identifier "TORT", root table (format version,
-adapter version, model version, parameters), each parameter a table (name, dims, data type, raw data). FlatBuffers' own
-layout: offsets are forward and relative to where they stand; a table begins with the distance back to its vtable.
+Source: ``adapter_schema.fbs`` of onnxruntime: a FlatBuffers file, identifier "TORT", root table
+(format version, adapter version, model version, parameters), each parameter a table (name, dims,
+data type, raw data). FlatBuffers' own
+layout: offsets are forward and relative to where they stand; a table begins with the distance back
+    to its vtable.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.errors import AdapterFileError, quoted
-from ortpkg.graph.file_replacement import replace_file
 from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.storage.file_replacement import replace_file
 
 Tensor = npt.NDArray[Any]
 
@@ -47,11 +50,14 @@ class AdapterFile:
     model_version: int = 0
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def write_adapter(adapter: AdapterFile, path: Path) -> None:
-    """Writes the file, replacing one that is there in one step. ModelFileError where that is not possible."""
+    """Writes the file, replacing one that is there in one step.
+
+    ModelFileError where that is not possible.
+    """
     content = _serialized(adapter)
     replace_file(path, lambda file: file.write(content))
 
@@ -63,7 +69,9 @@ def _serialized(adapter: AdapterFile) -> bytes:
     versions = (adapter.format_version, adapter.adapter_version, adapter.model_version)
     struct.pack_into("<3i", made, root + 4, *versions)
     _point(made, root + 16)
-    start = _append(made, struct.pack("<I", len(adapter.parameters)) + bytes(4 * len(adapter.parameters)))
+    start = _append(
+        made, struct.pack("<I", len(adapter.parameters)) + bytes(4 * len(adapter.parameters))
+    )
     for number, (name, array) in enumerate(adapter.parameters.items()):
         table = _begin_table(made)
         slot = start + 4 + 4 * number
@@ -102,7 +110,7 @@ def _point(made: bytearray, slot: int) -> None:
     struct.pack_into("<I", made, slot, len(made) - slot)
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def read_adapter(path: Path) -> AdapterFile:
@@ -116,15 +124,22 @@ def read_adapter(path: Path) -> AdapterFile:
     except FileNotFoundError as error:
         raise AdapterFileError(f"there is no adapter {quoted(path)}") from error
     except (OSError, ValueError) as error:
-        raise AdapterFileError(f"the adapter {quoted(path)} cannot be read: {quoted(error)}") from error
+        raise AdapterFileError(
+            f"the adapter {quoted(path)} cannot be read: {quoted(error)}"
+        ) from error
     try:
         return _Reader(content).read()
     except (struct.error, UnicodeDecodeError, ValueError, KeyError) as error:
-        raise AdapterFileError(f"{quoted(path)} is no adapter, or is damaged: {quoted(error)}") from error
+        raise AdapterFileError(
+            f"{quoted(path)} is no adapter, or is damaged: {quoted(error)}"
+        ) from error
 
 
 class _Reader:
-    """One file. Positions are checked where they are followed: struct and numpy refuse what lies outside."""
+    """One file.
+
+    Positions are checked where they are followed: struct and numpy refuse what lies outside.
+    """
 
     def __init__(self, content: mmap.mmap) -> None:
         self._content = content

@@ -1,6 +1,9 @@
-"""Bytes that a tensor's data lies in: a file, mapped on first use, or memory. Read-only, without copies where possible.
+"""Bytes that a tensor's data lies in: a file, mapped on first use, or memory.
 
-A mapped file must not be overwritten while it is mapped: ortpkg itself replaces files by renaming new ones over them.
+Read-only, without copies where possible.
+
+A mapped file must not be overwritten while it is mapped: ortpkg itself replaces files by renaming
+    new ones over them.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ class ByteSource(Protocol):
         """The length, in bytes."""
 
     def array(self, offset: int, nbytes: int, alignment: int = 1) -> ByteArray:
-        """Bytes [offset, offset + nbytes) at an address that is a multiple of ``alignment``; read-only.
+        """Bytes [offset, offset + nbytes) at an address that is a multiple of ``alignment``;
+        read-only.
 
         The caller has checked the range against :attr:`nbytes`.
         """
@@ -54,7 +58,8 @@ class MemoryBytes:
 class MappedFile:
     """A file, memory-mapped on first use and for as long as an array of it lives.
 
-    Unaligned ranges are read instead of mapped: a library that needs alignment would copy them on each use.
+    Unaligned ranges are read instead of mapped: a library that needs alignment would copy them on
+        each use.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,11 +91,14 @@ class MappedFile:
         return memoryview(self._mapped()) if self._nbytes else memoryview(b"")
 
     def verify_length(self) -> None:
-        """Raises ModelFileError where the file has become shorter since it was mapped: what is gone cannot be read."""
+        """Raises ModelFileError where the file has become shorter since it was mapped: what is gone
+        cannot be read.
+        """
         if self._mapping is not None and self._mapping.size() < len(self._mapping):
             raise ModelFileError(
-                f"{quoted(self.path)} became shorter while the session was open; it had {len(self._mapping)} bytes. "
-                "Replace a model's files by renaming new ones over them"
+                f"{quoted(self.path)} became shorter while the session was open; it had"
+                f" {len(self._mapping)} bytes. Replace a model's files by renaming new ones over"
+                " them"
             )
 
     def _mapped(self) -> mmap.mmap:
@@ -100,9 +108,13 @@ class MappedFile:
                     with self.path.open("rb") as file:
                         self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 except (OSError, ValueError) as error:
-                    raise ModelFileError(f"cannot map {quoted(self.path)}: {quoted(error)}") from error
+                    raise ModelFileError(
+                        f"cannot map {quoted(self.path)}: {quoted(error)}"
+                    ) from error
                 if len(self._mapping) < self._nbytes:
-                    raise ModelFileError(f"{quoted(self.path)} became shorter while it was being read")
+                    raise ModelFileError(
+                        f"{quoted(self.path)} became shorter while it was being read"
+                    )
             return self._mapping
 
     def _read(self, offset: int, nbytes: int) -> ByteArray:

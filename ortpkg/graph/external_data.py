@@ -21,9 +21,11 @@ _LARGEST_OFFSET = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalDataInfo:
-    """The entries of a tensor's ``external_data``: a relative path, and the range in that file in bytes.
+    """The entries of a tensor's ``external_data``: a relative path, and the range in that file in
+    bytes.
 
-    ``length`` is None where the tensor does not state one: the data then reaches to the end of what it needs.
+    ``length`` is None where the tensor does not state one: the data then reaches to the end of what
+        it needs.
     """
 
     location: str
@@ -37,7 +39,10 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def external_data_info(tensor: onnx.TensorProto) -> ExternalDataInfo:
-    """Reads a tensor's external entries. ModelFileError where they are incomplete or leave the folder."""
+    """Reads a tensor's external entries.
+
+    ModelFileError where they are incomplete or leave the folder.
+    """
     where = f"tensor {quoted(tensor.name)}"
     entries = entries_of(tensor.external_data, f"the external data of {where}")
     location = entries.get("location", "")
@@ -51,7 +56,10 @@ def external_data_info(tensor: onnx.TensorProto) -> ExternalDataInfo:
 
 def _whole_number(text: str, key: str, where: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) < _LARGEST_OFFSET):
-        raise ModelFileError(f"the external data of {where} has the {key} {quoted(text)}; a whole number was expected")
+        raise ModelFileError(
+            f"the external data of {where} has the {key} {quoted(text)}; a whole number was"
+            " expected"
+        )
     return int(text)
 
 
@@ -75,16 +83,21 @@ def check_location(location: str, where: str) -> None:
 
 
 class ExternalDataFolder:
-    """The folder that external data is read from. Each file is opened once, and mapped on first use.
+    """The folder that external data is read from.
+
+    Each file is opened once, and mapped on first use.
 
     Args:
         folder: where locations begin.
         model: the model's file; None for a model from memory.
-        with_own_links: whether links out of the folder are followed that belong to the current user, beside those
-            that :func:`~ortpkg.graph.linked_files.why_not_followed` always follows.
+        with_own_links: whether links out of the folder are followed that belong to the current
+            user, beside those that :func:`~ortpkg.graph.linked_files.why_not_followed` always
+            follows.
     """
 
-    def __init__(self, folder: Path, *, model: Path | None = None, with_own_links: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, model: Path | None = None, with_own_links: bool = False
+    ) -> None:
         self.folder = folder
         self._model = model
         self._with_own_links = with_own_links
@@ -92,7 +105,10 @@ class ExternalDataFolder:
         self._lock = threading.Lock()
 
     def file(self, location: str, where: str) -> MappedFile:
-        """The file at a checked location. ModelFileError naming ``where``: missing, or outside by a symbolic link."""
+        """The file at a checked location.
+
+        ModelFileError naming ``where``: missing, or outside by a symbolic link.
+        """
         with self._lock:
             if location not in self._files:
                 self._files[location] = self._open(location, where)
@@ -102,7 +118,9 @@ class ExternalDataFolder:
         check_location(location, where)
         path = self.folder / location
         try:
-            reason = why_not_followed(path, self.folder, self._model, with_own_links=self._with_own_links)
+            reason = why_not_followed(
+                path, self.folder, self._model, with_own_links=self._with_own_links
+            )
         except (OSError, RuntimeError, ValueError) as error:
             raise ExternalDataNotFoundError(
                 f"{where} has its data in {quoted(location)}, which is not in {quoted(self.folder)}"

@@ -1,4 +1,6 @@
-"""Tensors that a session's caller gives instead of those of the model file, or of the files that it names."""
+"""Tensors that a session's caller gives instead of those of the model file, or of the files that it
+names.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ class GivenTensors:
 
     Attributes:
         shared: name → tensor, in place of the initializer of that name, where the model has one.
-        external: name → tensor, in place of an initializer whose data lies in another file; each must exist.
-        files: location → bytes of a file with external data. Where there are any, no file is read from a disk.
+        external: name → tensor, in place of an initializer whose data lies in another file; each
+            must exist.
+        files: location → bytes of a file with external data. Where there are any, no file is read
+            from a disk.
     """
 
     shared: Mapping[str, Array] = field(default_factory=dict)
@@ -36,11 +40,15 @@ class GivenTensors:
     def initializer(self, tensor: onnx.TensorProto, name: str) -> ArrayInitializer | None:
         """What stands for ``tensor`` of the main graph; None where nothing was given for it.
 
-        Raises ModelError where type or shape differ, or an external tensor was given for one that is not.
+        Raises ModelError where type or shape differ, or an external tensor was given for one that
+        is not.
         """
         given = self.external.get(tensor.name)
         if given is not None and not is_external(tensor):
-            raise ModelError(f"initializer {quoted(tensor.name)} has no external data, but an external one was given")
+            raise ModelError(
+                f"initializer {quoted(tensor.name)} has no external data, but an external one was"
+                " given"
+            )
         if given is None:
             given = self.shared.get(tensor.name)
         if given is None:
@@ -49,32 +57,47 @@ class GivenTensors:
         element_type = element_type_of(given.dtype)
         if int(element_type) != tensor.data_type or given.shape != tuple(tensor.dims):
             made = f"{element_type.name.lower()}{list(given.shape)}"
-            raise ModelError(f"initializer {quoted(tensor.name)} is {stated}, but {made} was given for it")
+            raise ModelError(
+                f"initializer {quoted(tensor.name)} is {stated}, but {made} was given for it"
+            )
         return ArrayInitializer(name, _read_only(given), element_type)
 
     def verify_external(self, initializers: Mapping[str, object]) -> None:
-        """Raises ModelError for a given external tensor that the main graph has no initializer for."""
+        """Raises ModelError for a given external tensor that the main graph has no initializer
+        for.
+        """
         for name in self.external:
             if name not in initializers:
-                raise ModelError(f"an external tensor was given for {quoted(name)}, but the model has no initializer")
+                raise ModelError(
+                    f"an external tensor was given for {quoted(name)}, but the model has no"
+                    " initializer"
+                )
 
 
 class FilesInMemory:
-    """Files with external data, as :class:`~ortpkg.graph.external_data.ExternalDataFolder` has those of a disk."""
+    """Files with external data, as :class:`~ortpkg.graph.external_data.ExternalDataFolder` has
+    those of a disk.
+    """
 
     def __init__(self, files: Mapping[str, memoryview]) -> None:
-        self._files = {_normalized(location): MemoryBytes(content) for location, content in files.items()}
+        self._files = {
+            _normalized(location): MemoryBytes(content) for location, content in files.items()
+        }
 
     def file(self, location: str, where: str) -> MemoryBytes:
         """The file at a checked location. ModelNotFoundError naming ``where``."""
         found = self._files.get(_normalized(location))
         if found is None:
-            raise ModelNotFoundError(f"{where} has its data in {quoted(location)}, which is not among the given files")
+            raise ModelNotFoundError(
+                f"{where} has its data in {quoted(location)}, which is not among the given files"
+            )
         return found
 
 
 def _read_only(array: Array) -> Array:
-    view = array.view() if array.flags.c_contiguous and array.flags.aligned else array.copy(order="C")
+    view = (
+        array.view() if array.flags.c_contiguous and array.flags.aligned else array.copy(order="C")
+    )
     view.flags.writeable = False
     return view
 

@@ -1,11 +1,12 @@
 """The graph: nodes, named values, initializers, and use lists that only the mutators here change.
 
-Values are identified by name, as in ONNX; names are unique over a graph and the graphs around it. An empty name is an
-optional input or output that is left out. A node's sub-graphs (If, Loop, Scan) are attributes; what they take from the
-graph around them counts as a use by their node (an *implicit input*), so that no value dies too early.
+Values are identified by name, as in ONNX; names are unique over a graph and the graphs around it.
+An empty name is an optional input or output that is left out. A node's sub-graphs (If, Loop, Scan)
+are attributes; what they take from the graph around them counts as a use by their node (an
+*implicit input*), so that no value dies too early.
 
-Mutable until it is planned. Reading is through the public attributes; writing only through the methods of
-:class:`Graph`, which keep ``producer_of`` and ``consumers_of`` right.
+Mutable until it is planned. Reading is through the public attributes; writing only through the
+methods of :class:`Graph`, which keep ``producer_of`` and ``consumers_of`` right.
 """
 
 from __future__ import annotations
@@ -46,17 +47,24 @@ class Graph:
 
     Attributes:
         name: the graph's name.
-        opset_imports: domain → version; one dictionary shared by a model's main graph and all its sub-graphs.
+        opset_imports: domain → version; one dictionary shared by a model's main graph and all its
+            sub-graphs.
         inputs, outputs: value names in order.
         types: value name → type, for every value whose type is known.
         initializers: name → constant. An initializer that is also an input is only a default value.
-        annotations: value name → what a model says of a value beyond its type; only for values with any.
-        quantization_annotations: value name → ONNX's quantization parameters (key → value name), carried along.
+        annotations: value name → what a model says of a value beyond its type; only for values with
+            any.
+        quantization_annotations: value name → ONNX's quantization parameters (key → value name),
+            carried along.
         parent: the graph around a sub-graph, else None.
     """
 
     def __init__(
-        self, name: str = "", *, opset_imports: Mapping[str, int] | None = None, parent: Graph | None = None
+        self,
+        name: str = "",
+        *,
+        opset_imports: Mapping[str, int] | None = None,
+        parent: Graph | None = None,
     ) -> None:
         self.name = name
         self.parent = parent
@@ -81,11 +89,12 @@ class Graph:
         self._uses: dict[str, dict[Use, None]] = {}
         #: What ``topological_order`` found; every change of nodes and their values forgets it.
         self.known_order: tuple[int, ...] | None = None
-        # Of the outermost graph: every name that a graph of this model ever had, and the last number per made-up stem.
+        # Of the outermost graph: every name that a graph of this model ever had, and the last
+        # number per made-up stem.
         self._taken: set[str] = set()
         self._made_names: dict[str, int] = {}
 
-    # --- reading -----------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -115,11 +124,15 @@ class Graph:
         return index in self._nodes
 
     def position_of(self, node: Node) -> int:
-        """Where the node stands among the others when nothing else decides; a removed node's position stays known."""
+        """Where the node stands among the others when nothing else decides; a removed node's
+        position stays known.
+        """
         return self._positions.get(node.index, node.index)
 
     def producer_of(self, value: str) -> Node | None:
-        """The node of this graph that makes ``value``; None for inputs, initializers and outer values."""
+        """The node of this graph that makes ``value``; None for inputs, initializers and outer
+        values.
+        """
         index = self._producers.get(value)
         return None if index is None else self._nodes[index]
 
@@ -129,7 +142,10 @@ class Graph:
 
     def consumer_nodes(self, value: str) -> list[Node]:
         """The nodes that use ``value``, each once."""
-        return [self._nodes[i] for i in dict.fromkeys(use.node_index for use in self._uses.get(value, ()))]
+        return [
+            self._nodes[i]
+            for i in dict.fromkeys(use.node_index for use in self._uses.get(value, ()))
+        ]
 
     def is_output(self, value: str) -> bool:
         """Whether ``value`` is an output of this graph."""
@@ -157,7 +173,9 @@ class Graph:
         return None
 
     def constant(self, value: str) -> Initializer | None:
-        """The constant of that name in this graph or a graph around it; None where it is not constant."""
+        """The constant of that name in this graph or a graph around it; None where it is not
+        constant.
+        """
         graph: Graph | None = self
         while graph is not None:
             if graph.is_constant(value):
@@ -171,17 +189,24 @@ class Graph:
         """Whether ``value`` is made in this graph (not in one around it)."""
         return value in self._producers or value in self.initializers or value in self._inputs
 
-    # --- writing -----------------------------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     def set_inputs(self, names: Sequence[str]) -> None:
-        """Names the graph's inputs. InvalidGraphError where a name stands twice, or a node makes that value."""
+        """Names the graph's inputs.
+
+        InvalidGraphError where a name stands twice, or a node makes that value.
+        """
         inputs = dict.fromkeys(names)
         if len(inputs) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidGraphError(f"graph {quoted(self.name)} has the input {quoted(twice)} twice")
+            raise InvalidGraphError(
+                f"graph {quoted(self.name)} has the input {quoted(twice)} twice"
+            )
         made = next((name for name in names if name in self._producers), None)
         if made is not None:
-            raise InvalidGraphError(f"{quoted(made)} is both an input of the graph and a node's output")
+            raise InvalidGraphError(
+                f"{quoted(made)} is both an input of the graph and a node's output"
+            )
         self._inputs = inputs
         self._take(names)
 
@@ -198,12 +223,17 @@ class Graph:
     def add_initializer(self, initializer: Initializer) -> None:
         """Adds or replaces a constant. InvalidGraphError where a node already makes that value."""
         if initializer.name in self._producers:
-            raise InvalidGraphError(f"{quoted(initializer.name)} is both an initializer and a node's output")
+            raise InvalidGraphError(
+                f"{quoted(initializer.name)} is both an initializer and a node's output"
+            )
         self.initializers[initializer.name] = initializer
         self._take((initializer.name,))
 
     def remove_initializer(self, name: str) -> None:
-        """Takes a constant away. KeyError where there is none; its uses stay, for the caller to replace."""
+        """Takes a constant away.
+
+        KeyError where there is none; its uses stay, for the caller to replace.
+        """
         del self.initializers[name]
 
     def add_node(
@@ -251,7 +281,9 @@ class Graph:
         return node
 
     def remove_node(self, node: Node) -> None:
-        """Removes a node; its outputs then have no producer (give them one, or replace their uses first)."""
+        """Removes a node; its outputs then have no producer (give them one, or replace their uses
+        first).
+        """
         self._remove_uses(node)
         self._remove_outputs(node)
         del self._nodes[node.index]
@@ -275,19 +307,27 @@ class Graph:
         self._add_uses(node)
 
     def set_node_outputs(self, node: Node, outputs: Sequence[str]) -> None:
-        """Names what ``node`` makes. InvalidGraphError, and nothing changed, where another makes one of them."""
+        """Names what ``node`` makes.
+
+        InvalidGraphError, and nothing changed, where another makes one of them.
+        """
         self._check_outputs_are_free(node, outputs)
         self._remove_outputs(node)
         node.outputs = tuple(outputs)
         self._add_outputs(node)
 
     def rename_output(self, node: Node, old: str, new: str) -> None:
-        """Names one output of ``node`` anew. InvalidGraphError, and nothing changed, where ``new`` is made already.
+        """Names one output of ``node`` anew.
 
-        Nothing is asked of its other outputs: there may be thousands, each of which gets a new name.
+        InvalidGraphError, and nothing changed, where ``new`` is made already.
+
+        Nothing is asked of its other outputs: there may be thousands, each of which gets a new
+            name.
         """
         if new in self._producers or new in self.initializers or new in self._inputs:
-            raise InvalidGraphError(f"{node}: its output {quoted(new)} already has a producer", node_name=node.name)
+            raise InvalidGraphError(
+                f"{node}: its output {quoted(new)} already has a producer", node_name=node.name
+            )
         self.known_order = None
         slot = node.outputs.index(old)
         node.outputs = (*node.outputs[:slot], new, *node.outputs[slot + 1 :])
@@ -296,7 +336,9 @@ class Graph:
         self._take((new,))
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
-        """Gives ``node`` all its attributes anew; for what sub-graphs use, see :meth:`set_implicit_inputs`."""
+        """Gives ``node`` all its attributes anew; for what sub-graphs use, see
+        :meth:`set_implicit_inputs`.
+        """
         node.attributes = dict(attributes)
 
     def assign(self, node: Node, execution_provider: str) -> None:
@@ -306,7 +348,8 @@ class Graph:
     def replace_all_uses(self, old: str, new: str) -> None:
         """Makes every consumer of ``old`` in this graph, sub-graphs included, take ``new`` instead.
 
-        Graph outputs keep their name: a caller that must also replace an output rewires the producer instead.
+        Graph outputs keep their name: a caller that must also replace an output rewires the
+            producer instead.
         """
         if old == new:
             return
@@ -324,21 +367,31 @@ class Graph:
                     self._add_use(new, Use(index, slot))
             node.inputs = tuple(inputs)
             if old in node.implicit_inputs:
-                node.implicit_inputs = tuple(dict.fromkeys(new if v == old else v for v in node.implicit_inputs))
+                node.implicit_inputs = tuple(
+                    dict.fromkeys(new if v == old else v for v in node.implicit_inputs)
+                )
                 self._add_use(new, Use(index, -1))
                 for subgraph in node.subgraphs.values():
                     subgraph.replace_outer_uses(old, new)
 
     def replace_outer_uses(self, old: str, new: str) -> None:
-        """In a sub-graph: takes the outer value ``new`` for ``old`` everywhere, its outputs included."""
+        """In a sub-graph: takes the outer value ``new`` for ``old`` everywhere, its outputs
+        included.
+        """
         self.replace_all_uses(old, new)
         if old in self._output_names:
             self.set_outputs([new if value == old else value for value in self.outputs])
 
     def outer_values(self) -> tuple[str, ...]:
-        """What a sub-graph takes from the graphs around it: its implicit inputs, in order of first use."""
+        """What a sub-graph takes from the graphs around it: its implicit inputs, in order of first
+        use.
+        """
         used = [value for value in self._uses if not self.defines(value)]
-        return tuple(dict.fromkeys([*used, *(value for value in self._outputs if value and not self.defines(value))]))
+        return tuple(
+            dict.fromkeys(
+                [*used, *(value for value in self._outputs if value and not self.defines(value))]
+            )
+        )
 
     def reserve_names(self, names: Iterable[str]) -> None:
         """Keeps :meth:`make_name` from making these names up."""
@@ -368,9 +421,15 @@ class Graph:
         seen: set[str] = set()
         for output in outputs:
             made_elsewhere = self._producers.get(output, node.index) != node.index
-            if output and (made_elsewhere or output in seen or output in self.initializers or output in self._inputs):
+            if output and (
+                made_elsewhere
+                or output in seen
+                or output in self.initializers
+                or output in self._inputs
+            ):
                 raise InvalidGraphError(
-                    f"{node}: its output {quoted(output)} already has a producer", node_name=node.name
+                    f"{node}: its output {quoted(output)} already has a producer",
+                    node_name=node.name,
                 )
             seen.add(output)
 

@@ -1,4 +1,6 @@
-"""Rules that a graph must keep: ONNX's own, raised as errors, and the use lists', for tests and debugging."""
+"""Rules that a graph must keep: ONNX's own, raised as errors, and the use lists', for tests and
+debugging.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from ortpkg.graph.topology import topological_order
 
 
 def verify_graph(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming node and value, for undefined inputs or outputs and for cycles.
+    """Raises InvalidGraphError, naming node and value, for undefined inputs or outputs and for
+    cycles.
 
     Sub-graphs are included: what they miss shows as an implicit input of their node.
     """
@@ -17,7 +20,8 @@ def verify_graph(graph: Graph) -> None:
             if value and not graph.defines(value):
                 inside = "a sub-graph of " if value in node.implicit_inputs else ""
                 raise InvalidGraphError(
-                    f"{inside}{node} takes {quoted(value)}, which nothing in the graph makes", node_name=node.name
+                    f"{inside}{node} takes {quoted(value)}, which nothing in the graph makes",
+                    node_name=node.name,
                 )
     for output in graph.outputs:
         if not graph.defines(output):
@@ -31,7 +35,9 @@ def verify_graph(graph: Graph) -> None:
 
 
 def check_consistency(graph: Graph) -> list[str]:
-    """Compares producers, use lists and implicit inputs with the nodes; one text per difference, empty when right."""
+    """Compares producers, use lists and implicit inputs with the nodes; one text per difference,
+    empty when right.
+    """
     problems: list[str] = []
     uses: dict[str, list[Use]] = {}
     for node in graph.nodes:
@@ -39,7 +45,9 @@ def check_consistency(graph: Graph) -> list[str]:
             if output and graph.producer_of(output) is not node:
                 problems.append(f"{node} makes {quoted(output)}, but is not its producer")
             if output and (graph.is_input(output) or output in graph.initializers):
-                problems.append(f"{node} makes {quoted(output)}, which is also an input or initializer")
+                problems.append(
+                    f"{node} makes {quoted(output)}, which is also an input or initializer"
+                )
         for slot, value in enumerate(node.inputs):
             if value:
                 uses.setdefault(value, []).append(Use(node.index, slot))
@@ -51,7 +59,9 @@ def check_consistency(graph: Graph) -> list[str]:
             problems.append(f"the use list of {quoted(value)} differs from what the nodes take")
     for name, initializer in graph.initializers.items():
         if name != initializer.name:
-            problems.append(f"the initializer {quoted(initializer.name)} is filed under {quoted(name)}")
+            problems.append(
+                f"the initializer {quoted(initializer.name)} is filed under {quoted(name)}"
+            )
     return problems
 
 
@@ -64,5 +74,8 @@ def _check_subgraphs(graph: Graph, node: Node) -> list[str]:
         problems += check_consistency(subgraph)
         needed.update(dict.fromkeys(subgraph.outer_values()))
     if set(needed) != set(node.implicit_inputs):
-        problems.append(f"{node}: its implicit inputs are {node.implicit_inputs}, its sub-graphs take {tuple(needed)}")
+        problems.append(
+            f"{node}: its implicit inputs are {node.implicit_inputs}, its sub-graphs take"
+            f" {tuple(needed)}"
+        )
     return problems

@@ -1,4 +1,5 @@
-"""Constants of a graph, made from TensorProtos: mapped or read on first use, checked when the model is loaded.
+"""Constants of a graph, made from TensorProtos: mapped or read on first use, checked when the model
+is loaded.
 
 Source: onnx.proto, TensorProto and SparseTensorProto.
 """
@@ -18,8 +19,8 @@ from ortpkg.graph.byte_source import ByteSource, MemoryBytes
 from ortpkg.graph.external_data import ExternalDataFolder, external_data_info, is_external
 from ortpkg.graph.given_tensors import FilesInMemory
 from ortpkg.graph.graph import ArrayInitializer, Initializer
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.load_control import load_control
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.tensor_codec import decode_raw
 from ortpkg.graph.types import PACKED_BITS, ElementType, numpy_dtype, stored_nbytes
@@ -61,9 +62,13 @@ class MappedInitializer:
     def numpy(self) -> Array:
         # Two threads may both decode; either result is right.
         if self._array is None:
-            alignment = 1 if self.element_type in PACKED_BITS else numpy_dtype(self.element_type).itemsize
+            alignment = (
+                1 if self.element_type in PACKED_BITS else numpy_dtype(self.element_type).itemsize
+            )
             nbytes = stored_nbytes(self.element_type, prod(self.shape))
-            self._array = decode_raw(self.source.array(self.offset, nbytes, alignment), self.element_type, self.shape)
+            self._array = decode_raw(
+                self.source.array(self.offset, nbytes, alignment), self.element_type, self.shape
+            )
         return self._array
 
 
@@ -73,7 +78,8 @@ class SparseInitializer:
 
     Attributes:
         values: the non-zero values, one-dimensional.
-        indices: where they are: flat positions [n], or coordinates [n, rank]; checked against ``shape``.
+        indices: where they are: flat positions [n], or coordinates [n, rank]; checked against
+            ``shape``.
     """
 
     name: str
@@ -128,17 +134,22 @@ class TensorReader:
     _dense_nbytes: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)
 
     def initializer(
-        self, tensor: onnx.TensorProto, *, name: str | None = None, raw: tuple[ByteSource, int, int] | None = None
+        self,
+        tensor: onnx.TensorProto,
+        *,
+        name: str | None = None,
+        raw: tuple[ByteSource, int, int] | None = None,
     ) -> Initializer:
         """The constant in ``tensor``.
 
         Args:
             tensor: the message.
             name: what to call it, where not by the tensor's name.
-            raw: where its ``raw_data`` lies (source, offset, length), if that was cut from the message.
+            raw: where its ``raw_data`` lies (source, offset, length), if that was cut from the
+                message.
 
-        Raises ModelFileError naming the tensor where its data does not fit its type and shape, or its external data
-        is missing, too short, or outside the model's folder.
+        Raises ModelFileError naming the tensor where its data does not fit its type and shape, or
+        its external data is missing, too short, or outside the model's folder.
         """
         where = f"tensor {quoted(tensor.name)}"
         element_type, shape = _type_and_shape(tensor, where)
@@ -151,12 +162,21 @@ class TensorReader:
             data = tensor.raw_data
             source, offset, nbytes = MemoryBytes(data), 0, len(data)
         else:
-            return ArrayInitializer(name, _typed_field(tensor, element_type, shape, where), element_type)
+            return ArrayInitializer(
+                name, _typed_field(tensor, element_type, shape, where), element_type
+            )
         _check_length(nbytes, element_type, shape, where)
-        return MappedInitializer(name=name, element_type=element_type, shape=shape, source=source, offset=offset)
+        return MappedInitializer(
+            name=name, element_type=element_type, shape=shape, source=source, offset=offset
+        )
 
-    def sparse_initializer(self, sparse: onnx.SparseTensorProto, *, name: str | None = None) -> SparseInitializer:
-        """The constant in ``sparse``. ModelFileError naming it where values, indices and shape do not fit."""
+    def sparse_initializer(
+        self, sparse: onnx.SparseTensorProto, *, name: str | None = None
+    ) -> SparseInitializer:
+        """The constant in ``sparse``.
+
+        ModelFileError naming it where values, indices and shape do not fit.
+        """
         where = f"sparse tensor {quoted(sparse.values.name)}"
         shape = _checked_shape(sparse.dims, where)
         values = self.initializer(sparse.values)
@@ -166,8 +186,14 @@ class TensorReader:
         )
         most, together = self.limits.dense_nbytes, self._dense_nbytes[0] + made.nbytes
         if together > most:
-            needed = f"{made.nbytes} bytes" if made.nbytes > most else f"{together} bytes, with those before it,"
-            raise ModelFileError(f"{where} would take {needed} when dense; at most {most} are allowed")
+            needed = (
+                f"{made.nbytes} bytes"
+                if made.nbytes > most
+                else f"{together} bytes, with those before it,"
+            )
+            raise ModelFileError(
+                f"{where} would take {needed} when dense; at most {most} are allowed"
+            )
         self._dense_nbytes[0] = together
         control = load_control()
         if control is not None:
@@ -178,14 +204,19 @@ class TensorReader:
         return made
 
     def _external_range(
-        self, tensor: onnx.TensorProto, element_type: ElementType, shape: tuple[int, ...], where: str
+        self,
+        tensor: onnx.TensorProto,
+        element_type: ElementType,
+        shape: tuple[int, ...],
+        where: str,
     ) -> tuple[ByteSource, int, int]:
         """File, offset and length of the tensor's data; the file is long enough."""
         info = external_data_info(tensor)
         if self.folder is None:
             raise ModelFileError(
-                f"{where} has external data in {quoted(info.location)}, but the model comes from memory: "
-                "say in which folder it lies (session.model_external_initializers_file_folder_path)"
+                f"{where} has external data in {quoted(info.location)}, but the model comes from"
+                " memory: say in which folder it lies"
+                " (session.model_external_initializers_file_folder_path)"
             )
         if element_type is ElementType.STRING:
             raise ModelFileError(f"{where} holds strings, which cannot be external data")
@@ -193,8 +224,8 @@ class TensorReader:
         nbytes = stored_nbytes(element_type, prod(shape)) if info.length is None else info.length
         if info.offset + nbytes > file.nbytes:
             raise ModelFileError(
-                f"{where} needs bytes {info.offset} to {info.offset + nbytes} of {quoted(info.location)}, "
-                f"which has only {file.nbytes}"
+                f"{where} needs bytes {info.offset} to {info.offset + nbytes} of"
+                f" {quoted(info.location)}, which has only {file.nbytes}"
             )
         return file, info.offset, nbytes
 
@@ -213,26 +244,35 @@ def _checked_shape(dims: Any, where: str) -> tuple[int, ...]:
     if any(dimension < 0 for dimension in shape):
         raise ModelFileError(f"{where} has a negative dimension: {shape}")
     if len(shape) > _MOST_DIMENSIONS:
-        raise ModelFileError(f"{where} has {len(shape)} dimensions; at most {_MOST_DIMENSIONS} are supported")
+        raise ModelFileError(
+            f"{where} has {len(shape)} dimensions; at most {_MOST_DIMENSIONS} are supported"
+        )
     if prod(dimension for dimension in shape if dimension) > _MOST_ELEMENTS:
         # An empty tensor too: numpy counts what its other dimensions would make.
-        raise ModelFileError(f"{where} has the dimensions {list(shape)}; no machine can count so many elements")
+        raise ModelFileError(
+            f"{where} has the dimensions {list(shape)}; no machine can count so many elements"
+        )
     return shape
 
 
-def _check_length(nbytes: int, element_type: ElementType, shape: tuple[int, ...], where: str) -> None:
+def _check_length(
+    nbytes: int, element_type: ElementType, shape: tuple[int, ...], where: str
+) -> None:
     if element_type is ElementType.STRING:
         raise ModelFileError(f"{where} holds strings as raw data, which ONNX does not allow")
     needed = stored_nbytes(element_type, prod(shape))
     if nbytes != needed:
         raise ModelFileError(
-            f"{where} has {nbytes} bytes of data; {element_type.name.lower()}{list(shape)} needs {needed}"
+            f"{where} has {nbytes} bytes of data; {element_type.name.lower()}{list(shape)} needs"
+            f" {needed}"
         )
 
 
-def _typed_field(tensor: onnx.TensorProto, element_type: ElementType, shape: tuple[int, ...], where: str) -> Array:
-    """Data in ``float_data``, ``int32_data`` and so on: one element per entry, complex numbers as pairs, and the bit
-    patterns of small floats and packed integers as entries of ``int32_data``.
+def _typed_field(
+    tensor: onnx.TensorProto, element_type: ElementType, shape: tuple[int, ...], where: str
+) -> Array:
+    """Data in ``float_data``, ``int32_data`` and so on: one element per entry, complex numbers as
+    pairs, and the bit patterns of small floats and packed integers as entries of ``int32_data``.
     """
     dtype = numpy_dtype(element_type)
     if element_type is ElementType.STRING:
@@ -241,7 +281,11 @@ def _typed_field(tensor: onnx.TensorProto, element_type: ElementType, shape: tup
         array[:] = [text.decode("utf-8", "surrogateescape") for text in tensor.string_data]
     elif element_type in _UNTYPED_FIELDS:
         entries = getattr(tensor, _UNTYPED_FIELDS[element_type])
-        parts = dtype if dtype.kind != "c" else np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+        parts = (
+            dtype
+            if dtype.kind != "c"
+            else np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+        )
         _check_count(len(entries), prod(shape) * (dtype.itemsize // parts.itemsize), where)
         array = np.array(entries, dtype=parts).view(dtype)
     else:
@@ -272,6 +316,8 @@ def _check_indices(indices: Array, count: int, shape: tuple[int, ...], where: st
     elif indices.shape == (count, len(shape)):
         bounds = np.array(shape, dtype=np.int64)
     else:
-        raise ModelFileError(f"{where} has indices of shape {list(indices.shape)} for {count} values")
+        raise ModelFileError(
+            f"{where} has indices of shape {list(indices.shape)} for {count} values"
+        )
     if indices.size and ((indices < 0).any() or (indices >= bounds).any()):
         raise ModelFileError(f"{where} has an index outside its shape {list(shape)}")

@@ -1,9 +1,10 @@
-"""Which symbolic links beside a model are followed: those of a model cache, and those that the user made.
+"""Which symbolic links beside a model are followed: those of a model cache, and those that the user
+made.
 
-The cache of Hugging Face keeps each file once, under ``blobs``, and gives it its name by a link in ``snapshots``; the
-model's own file is such a link, and so are its data files. onnxruntime follows them into the folder where the model's
-real file lies, and no other link out of the model's folder. A stranger's link must not make us read, or copy into a
-package, what it likes.
+The cache of Hugging Face keeps each file once, under ``blobs``, and gives it its name by a link in
+``snapshots``; the model's own file is such a link, and so are its data files. onnxruntime follows
+them into the folder where the model's real file lies, and no other link out of the model's folder.
+A stranger's link must not make us read, or copy into a package, what it likes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ _BLOBS, _SNAPSHOTS = "blobs", "snapshots"
 _MOST_LINKS = 40  # as many as Linux follows
 
 
-def why_not_followed(path: Path, folder: Path, model: Path | None, *, with_own_links: bool) -> str | None:
-    """Why the file at ``path``, a place in ``folder``, is not to be read; None if it is. OSError where it is missing.
+def why_not_followed(
+    path: Path, folder: Path, model: Path | None, *, with_own_links: bool
+) -> str | None:
+    """Why the file at ``path``, a place in ``folder``, is not to be read; None if it is.
 
-    Read is what really lies in ``folder``; beside the real file of ``model`` (None for a model from memory), where that
-    is a link; in the cache to which ``folder`` belongs; and, ``with_own_links``, where every link on the way belongs
-    to the current user.
+    OSError where it is missing.
+
+    Read is what really lies in ``folder``; beside the real file of ``model`` (None for a model from
+    memory), where that is a link; in the cache to which ``folder`` belongs; and,
+    ``with_own_links``, where every link on the way belongs to the current user.
     """
     real = path.resolve(strict=True)
     if real.is_relative_to(folder.resolve(strict=True)):
@@ -40,7 +45,9 @@ def why_not_followed(path: Path, folder: Path, model: Path | None, *, with_own_l
 
 
 def _is_in_same_cache(real: Path, folder: Path) -> bool:
-    """Whether ``folder`` lies in the ``snapshots`` of the model cache in whose ``blobs`` the file ``real`` lies."""
+    """Whether ``folder`` lies in the ``snapshots`` of the model cache in whose ``blobs`` the file
+    ``real`` lies.
+    """
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     return any(
         place.name == _SNAPSHOTS and real.is_relative_to(place.parent.resolve() / _BLOBS)

@@ -1,8 +1,9 @@
 """What bounds the making of a session: a memory limit, a deadline, and the caller's wish to end it.
 
-Reading a model, inferring its sizes, transforming, folding, partitioning and planning it go over all of its nodes, many
-times, in loops far from each other. Each of these loops asks :func:`poll_load`, which knows the session that is being
-made in this context; outside of one it does nothing.
+Reading a model, inferring its sizes, transforming, folding, partitioning and planning it go over
+all of its nodes, many times, in loops far from each other. Each of these loops asks
+:func:`poll_load`, which knows the session that is being made in this context; outside of one it
+does nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from contextvars import ContextVar
 from ortpkg.errors import LimitExceededError
 from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
-#: What the message of a model, its nodes, its constants and its declared values take here, measured and rounded up.
+#: What the message of a model, its nodes, its constants and its declared values take here, measured
+#: and rounded up.
 MESSAGE_NBYTES_PER_BYTE, NODE_NBYTES, CONSTANT_NBYTES, DECLARED_NBYTES = 4, 2500, 1000, 700
 #: A session's own objects may take so much, whatever limit it has for values.
 _FREE_NBYTES = 64 << 20
@@ -30,7 +32,11 @@ class LoadControl:
     """
 
     def __init__(
-        self, *, memory_limit_nbytes: int | None, timeout_s: float | None, check: Callable[[], None] = lambda: None
+        self,
+        *,
+        memory_limit_nbytes: int | None,
+        timeout_s: float | None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.memory_limit_nbytes = memory_limit_nbytes
         self._timeout_s = timeout_s
@@ -49,15 +55,23 @@ class LoadControl:
         if self._deadline is not None and time.monotonic() > self._deadline:
             assert self._timeout_s is not None, "a deadline comes of it"
             limit = time_limit_text(self._timeout_s)
-            raise LimitExceededError(f"making the session passed its time limit of {limit}", limit="time")
+            raise LimitExceededError(
+                f"making the session passed its time limit of {limit}", limit="time"
+            )
 
     def charge(self, nbytes: int) -> None:
-        """Counts what the model's own objects take. LimitExceededError where that passes the memory limit."""
+        """Counts what the model's own objects take.
+
+        LimitExceededError where that passes the memory limit.
+        """
         self._charged += nbytes
-        if self.memory_limit_nbytes is not None and self._charged > self.memory_limit_nbytes + _FREE_NBYTES:
+        if (
+            self.memory_limit_nbytes is not None
+            and self._charged > self.memory_limit_nbytes + _FREE_NBYTES
+        ):
             raise LimitExceededError(
-                f"the nodes and constants of the model take {amount_text(self._charged)} and more, which passes the "
-                f"memory limit of {limit_text(self.memory_limit_nbytes)}",
+                f"the nodes and constants of the model take {amount_text(self._charged)} and more,"
+                f" which passes the memory limit of {limit_text(self.memory_limit_nbytes)}",
                 limit="memory",
             )
 
@@ -65,8 +79,8 @@ class LoadControl:
         """LimitExceededError where a constant of that size passes the memory limit by itself."""
         if self.memory_limit_nbytes is not None and nbytes > self.memory_limit_nbytes:
             raise LimitExceededError(
-                f"a constant of the model takes {amount_text(nbytes)}, which passes the memory limit of "
-                f"{limit_text(self.memory_limit_nbytes)}",
+                f"a constant of the model takes {amount_text(nbytes)}, which passes the memory"
+                f" limit of {limit_text(self.memory_limit_nbytes)}",
                 limit="memory",
             )
 
@@ -85,7 +99,9 @@ def load_limits(control: LoadControl) -> Iterator[None]:
 
 
 def load_control() -> LoadControl | None:
-    """Of the session that is being made in this context; None where none is, or it has no limits."""
+    """Of the session that is being made in this context; None where none is, or it has no
+    limits.
+    """
     return _current.get()
 
 

@@ -32,5 +32,7 @@ class Model:
 
     @property
     def opset_imports(self) -> dict[str, int]:
-        """Domain → version; shared with every graph of the model, so that a transformer may add a domain."""
+        """Domain → version; shared with every graph of the model, so that a transformer may add a
+        domain.
+        """
         return self.graph.opset_imports

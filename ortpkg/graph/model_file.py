@@ -1,4 +1,6 @@
-"""From a path, bytes or a message to a ModelProto whose big weights stay where they are; nothing is interpreted yet."""
+"""From a path, bytes or a message to a ModelProto whose big weights stay where they are; nothing is
+interpreted yet.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import ByteSource, MappedFile, MemoryBytes
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.load_control import MESSAGE_NBYTES_PER_BYTE, poll_load
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.wire_format import WireFormatError, cut_weights
 
 ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
@@ -24,7 +26,8 @@ class ModelFile:
 
     Attributes:
         proto: the message; initializers in ``spans`` lack their ``raw_data``.
-        spans: index into ``proto.graph.initializer`` → (offset, length) of its ``raw_data`` in ``source``.
+        spans: index into ``proto.graph.initializer`` → (offset, length) of its ``raw_data`` in
+            ``source``.
         source: the bytes of the model; None where the caller gave a message.
         path: the model's file, where there is one.
     """
@@ -43,8 +46,8 @@ class ModelFile:
 def read_model_file(source: ModelSource, *, limits: ModelLimits) -> ModelFile:
     """Parses the message, without external data.
 
-    Raises ModelNotFoundError where there is no such file, ModelFileError where it is empty, too large, truncated, not
-    ONNX, or holds no graph.
+    Raises ModelNotFoundError where there is no such file, ModelFileError where it is empty, too
+    large, truncated, not ONNX, or holds no graph.
     """
     if isinstance(source, onnx.ModelProto):
         model_file = ModelFile(proto=source)
@@ -77,7 +80,9 @@ def _parse(data: memoryview, source: ByteSource | None, path: Path | None) -> Mo
         poll_load(MESSAGE_NBYTES_PER_BYTE * len(cut.message))
         proto = onnx.ModelProto.FromString(cut.message)
     except (WireFormatError, DecodeError) as error:
-        raise ModelFileError(f"{name} is not an ONNX model, or is truncated: {quoted(error)}") from error
+        raise ModelFileError(
+            f"{name} is not an ONNX model, or is truncated: {quoted(error)}"
+        ) from error
     return ModelFile(proto=proto, spans=cut.spans, source=source, path=path)
 
 
@@ -89,4 +94,6 @@ def _check_is_model(model_file: ModelFile) -> None:
     if proto.ir_version < 1:
         raise ModelFileError(f"{model_file.name} is not an ONNX model: it states no IR version")
     if proto.ir_version >= 3 and not proto.opset_import:
-        raise ModelFileError(f"{model_file.name} imports no operator set; IR version 3 and later must import one")
+        raise ModelFileError(
+            f"{model_file.name} imports no operator set; IR version 3 and later must import one"
+        )

@@ -1,4 +1,6 @@
-"""What a model file says about itself: inputs, outputs, types, needed files. No weights are read, nothing is run.
+"""What a model file says about itself: inputs, outputs, types, needed files.
+
+No weights are read, nothing is run.
 
 Authoring compares variants by it and copies the files that it names; selection never needs it.
 """
@@ -14,11 +16,11 @@ import onnx
 
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.external_data import check_location, external_data_info, is_external
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_text import entries_of, text_of
 from ortpkg.graph.proto_walk import walk_graphs, walk_nodes, walk_tensors
-from ortpkg.graph.quantization import quantization_of
+from ortpkg.graph.quantization_word import quantization_of
 from ortpkg.graph.types import ElementType, Shape, SparseTensorType, TensorType, stored_nbytes
 from ortpkg.graph.value_types import element_type_from_number, value_type_from_proto
 
@@ -31,9 +33,10 @@ class ValueSignature:
 
     Attributes:
         name: as fed.
-        type: ONNX Runtime's text, e.g. "tensor(float)", "seq(tensor(int64))"; "" where the model states none.
-        shape: numbers, names of symbolic dimensions, None for unnamed ones; None as a whole where not even the rank
-            is known, or the value is not a tensor.
+        type: ONNX Runtime's text, e.g. "tensor(float)", "seq(tensor(int64))"; "" where the model
+            states none.
+        shape: numbers, names of symbolic dimensions, None for unnamed ones; None as a whole where
+            not even the rank is known, or the value is not a tensor.
     """
 
     name: str
@@ -74,10 +77,12 @@ class ModelSignature:
     """A model file's own account of itself.
 
     Attributes:
-        inputs, outputs: in the graph's order; inputs that an initializer gives a default are left out.
+        inputs, outputs: in the graph's order; inputs that an initializer gives a default are left
+            out.
         opset_imports: domain ("" for ONNX's own) → version.
-        element_types: names of all data types of weights and declared values, sorted ("float", "int64").
-        quantization: see :func:`ortpkg.graph.quantization.quantization_of`.
+        element_types: names of all data types of weights and declared values, sorted ("float",
+            "int64").
+        quantization: see :func:`ortpkg.graph.quantization_word.quantization_of`.
         external_files, context_files: files needed beside the model, in order of appearance.
         node_count: with sub-graphs and function bodies.
         operator_domains: of all nodes, sorted; "" is ONNX's own.
@@ -101,11 +106,14 @@ class ModelSignature:
 _DEFAULT_LIMITS = ModelLimits()
 
 
-def read_model_signature(path: str | os.PathLike[str], *, limits: ModelLimits = _DEFAULT_LIMITS) -> ModelSignature:
+def read_model_signature(
+    path: str | os.PathLike[str], *, limits: ModelLimits = _DEFAULT_LIMITS
+) -> ModelSignature:
     """Reads a model file's signature; neither external data nor contexts are opened.
 
-    Raises ModelNotFoundError where there is no such file; ModelFileError where it is empty, too large, truncated, not
-    ONNX, or names a file outside its folder; InvalidGraphError where types or nesting are wrong.
+    Raises ModelNotFoundError where there is no such file; ModelFileError where it is empty, too
+    large, truncated, not ONNX, or names a file outside its folder; InvalidGraphError where types or
+    nesting are wrong.
     """
     return signature_of(path, limits=limits)
 
@@ -119,7 +127,9 @@ def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) 
     defaults = {tensor.name for tensor in proto.graph.initializer}
     defaults |= {sparse.values.name for sparse in proto.graph.sparse_initializer}
     return ModelSignature(
-        inputs=tuple(_value_signature(value) for value in proto.graph.input if value.name not in defaults),
+        inputs=tuple(
+            _value_signature(value) for value in proto.graph.input if value.name not in defaults
+        ),
         outputs=tuple(_value_signature(value) for value in proto.graph.output),
         opset_imports={_domain(opset.domain): opset.version for opset in proto.opset_import},
         ir_version=proto.ir_version,
@@ -143,12 +153,19 @@ def _value_signature(value: onnx.ValueInfoProto) -> ValueSignature:
     value_type = value_type_from_proto(value.type, f"value {quoted(value.name)}")
     shape = value_type.shape if isinstance(value_type, TensorType | SparseTensorType) else None
     return ValueSignature(
-        name=text_of(value.name, "value name"), type="" if value_type is None else str(value_type), shape=shape
+        name=text_of(value.name, "value name"),
+        type="" if value_type is None else str(value_type),
+        shape=shape,
     )
 
 
-def _element_types(model_file: ModelFile, tensors: Iterable[onnx.TensorProto], limits: ModelLimits) -> tuple[str, ...]:
-    found = {element_type_from_number(tensor.data_type, f"tensor {quoted(tensor.name)}") for tensor in tensors}
+def _element_types(
+    model_file: ModelFile, tensors: Iterable[onnx.TensorProto], limits: ModelLimits
+) -> tuple[str, ...]:
+    found = {
+        element_type_from_number(tensor.data_type, f"tensor {quoted(tensor.name)}")
+        for tensor in tensors
+    }
     for graph in walk_graphs(model_file.proto, limits=limits):
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
@@ -165,13 +182,17 @@ def _external_files(tensors: Iterable[onnx.TensorProto]) -> tuple[ExternalFile, 
             info = external_data_info(tensor)
             length = info.length if info.length is not None else _least_nbytes(tensor)
             needed[info.location] = max(needed.get(info.location, 0), info.offset + length)
-    return tuple(ExternalFile(location=location, nbytes=nbytes) for location, nbytes in needed.items())
+    return tuple(
+        ExternalFile(location=location, nbytes=nbytes) for location, nbytes in needed.items()
+    )
 
 
 def _least_nbytes(tensor: onnx.TensorProto) -> int:
     element_type = element_type_from_number(tensor.data_type, f"tensor {quoted(tensor.name)}")
     if element_type in (ElementType.UNDEFINED, ElementType.STRING):
-        raise ModelFileError(f"tensor {quoted(tensor.name)} has external data but no type that can have it")
+        raise ModelFileError(
+            f"tensor {quoted(tensor.name)} has external data but no type that can have it"
+        )
     if any(dimension < 0 for dimension in tensor.dims):
         raise ModelFileError(f"tensor {quoted(tensor.name)} has a negative dimension")
     return stored_nbytes(element_type, prod(tensor.dims))

@@ -1,4 +1,7 @@
-"""The parts of a graph: nodes, attributes, constants, uses. Only :class:`ortpkg.graph.graph.Graph` changes a node."""
+"""The parts of a graph: nodes, attributes, constants, uses.
+
+Only :class:`ortpkg.graph.graph.Graph` changes a node.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ ML_DOMAIN = "ai.onnx.ml"
 
 
 class Initializer(Protocol):
-    """A constant of the graph. Its bytes may still be in a file: ``numpy()`` maps or reads them on first use."""
+    """A constant of the graph. Its bytes may still be in a file:
+
+    ``numpy()`` maps or reads them on first use.
+    """
 
     @property
     def name(self) -> str:
@@ -36,10 +42,15 @@ class Initializer(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Of the dense array that ``numpy`` gives; a packed or sparse tensor takes less in the file."""
+        """Of the dense array that ``numpy`` gives; a packed or sparse tensor takes less in the
+        file.
+        """
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The value, read-only. Raises ModelFileError where the external file is missing or too short."""
+        """The value, read-only.
+
+        Raises ModelFileError where the external file is missing or too short.
+        """
         ...
 
 
@@ -67,9 +78,10 @@ class ArrayInitializer:
 class Attribute:
     """A node attribute with ONNX's type beside the value, so that it can be written back unchanged.
 
-    ``kind`` is the AttributeProto type name ("INT", "FLOATS", "GRAPH", ...). ``value``: int, float, bytes (STRING), an
-    Initializer (TENSOR), a Graph (GRAPH), a ValueType (TYPE_PROTO), a sparse tensor's value, a tuple of these for the
-    plural kinds, or for ``kind == "REF"`` the name of the function attribute that it refers to.
+    ``kind`` is the AttributeProto type name ("INT", "FLOATS", "GRAPH", ...). ``value``: int, float,
+    bytes (STRING), an Initializer (TENSOR), a Graph (GRAPH), a ValueType (TYPE_PROTO), a sparse
+    tensor's value, a tuple of these for the plural kinds, or for ``kind == "REF"`` the name of the
+    function attribute that it refers to.
     """
 
     kind: str
@@ -78,11 +90,13 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueAnnotation:
-    """What a model says of a value beyond its type; nothing here depends on it, and it survives a round trip.
+    """What a model says of a value beyond its type; nothing here depends on it, and it survives a
+    round trip.
 
     Attributes:
         doc_string, metadata: free text.
-        denotation: what the value means, e.g. "IMAGE"; ``dim_denotations``: likewise per dimension ("DATA_BATCH").
+        denotation: what the value means, e.g. "IMAGE"; ``dim_denotations``: likewise per dimension
+            ("DATA_BATCH").
     """
 
     doc_string: str = ""
@@ -98,7 +112,8 @@ class Node:
     Attributes:
         index: unique and stable within the graph.
         name: for people; may be empty in a model, never here (one is made up).
-        op_type, domain: the operator; ``since_version`` is the version of its definition that the model's opset means.
+        op_type, domain: the operator; ``since_version`` is the version of its definition that the
+            model's opset means.
         inputs, outputs: value names; "" for one left out.
         attributes: by name.
         execution_provider: "" until partitioning assigns it.
@@ -147,7 +162,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Where a value is consumed: a node and the input slot; slot -1 is an implicit input of its sub-graphs."""
+    """Where a value is consumed: a node and the input slot; slot -1 is an implicit input of its
+    sub-graphs.
+    """
 
     node_index: int
     slot: int

@@ -22,14 +22,17 @@ _FIELD_KINDS = {
 
 
 def attribute_kind(proto: onnx.AttributeProto) -> str:
-    """The type name ("INT", "GRAPH", ...); models before IR version 2 leave it out, then the field that is set says it.
+    """The type name ("INT", "GRAPH", ...); models before IR version 2 leave it out, then the field
+    that is set says it.
 
     Raises InvalidGraphError for an unknown type, or where there is neither type nor value.
     """
     try:
         kind = str(onnx.AttributeProto.AttributeType.Name(proto.type))
     except ValueError as error:
-        raise InvalidGraphError(f"attribute {quoted(proto.name)} has the unknown type {proto.type}") from error
+        raise InvalidGraphError(
+            f"attribute {quoted(proto.name)} has the unknown type {proto.type}"
+        ) from error
     if kind != "UNDEFINED":
         return kind
     present = {descriptor.name for descriptor, _ in proto.ListFields()}
@@ -40,7 +43,9 @@ def attribute_kind(proto: onnx.AttributeProto) -> str:
 
 
 def attribute_value(proto: onnx.AttributeProto, kind: str, tensors: TensorReader) -> Any:
-    """The value of an attribute of any kind but a graph, as :class:`ortpkg.graph.node.Attribute` has it."""
+    """The value of an attribute of any kind but a graph, as :class:`ortpkg.graph.node.Attribute`
+    has it.
+    """
     if kind in _PLAIN_FIELDS:
         return getattr(proto, _PLAIN_FIELDS[kind])
     if kind in _PLAIN_LIST_FIELDS:

@@ -1,23 +1,44 @@
-"""What an opset of ONNX says of an operator, by a table: onnx, which takes long to load, is not asked."""
+"""What an opset of ONNX says of an operator, by a table: onnx, which takes long to load, is not
+asked.
+"""
 
 from __future__ import annotations
 
 from enum import Enum, auto
 from functools import cache
 
-from ortpkg.graph.onnx_operators import DEPRECATING_OPSETS, FIRST_OPSETS, NEWEST_OPSETS, ONNX_VERSION
+from ortpkg.graph.onnx_operators import (
+    DEPRECATING_OPSETS,
+    FIRST_OPSETS,
+    NEWEST_OPSETS,
+    ONNX_VERSION,
+)
 
-#: Operators that onnxruntime adds to ONNX's own domain, in version 1; later opsets took some of them over.
+#: Operators that onnxruntime adds to ONNX's own domain, in version 1; later opsets took some of
+#: them over.
 ADDED_BY_ONNXRUNTIME = frozenset({"LayerNormalization", "SimplifiedLayerNormalization"})
 #: Operators of ONNX's own domain that onnxruntime defines from opset 1 on, the engine or not.
 ONNXRUNTIME_ADDITIONS: frozenset[str] = ADDED_BY_ONNXRUNTIME | {
-    *("DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT", "PyramidROIAlign_TRT"),
+    *(
+        "DisentangledAttention_TRT",
+        "EfficientNMS_TRT",
+        "MultilevelCropAndResize_TRT",
+        "PyramidROIAlign_TRT",
+    ),
     *("MeanVarianceNormalization", "MemcpyFromHost", "MemcpyToHost", "ThresholdedRelu"),
 }
 #: The same, in opsets before 10 only.
 OLD_ONNXRUNTIME_ADDITIONS: frozenset[str] = frozenset(
     {
-        *("Affine", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler", "ParametricSoftplus"),
+        *(
+            "Affine",
+            "Crop",
+            "DynamicSlice",
+            "GRUUnit",
+            "GivenTensorFill",
+            "ImageScaler",
+            "ParametricSoftplus",
+        ),
         *("Scale", "ScaledTanh"),
     }
 )
@@ -42,18 +63,30 @@ class OperatorState(Enum):
 
 
 def operator_state(domain: str, op_type: str, opset: int | None) -> OperatorState:
-    """What opset ``opset`` of one of ONNX's own domains says of an operator; None: the domain is not imported."""
+    """What opset ``opset`` of one of ONNX's own domains says of an operator; None: the domain is
+    not imported.
+    """
     if opset is None:
         return OperatorState.UNDEFINED
     first = FIRST_OPSETS.get(domain, {}).get(op_type)
     if first is not None and first <= opset:
         deprecating = DEPRECATING_OPSETS.get(domain, {}).get(op_type)
-        return OperatorState.DEPRECATED if deprecating is not None and deprecating <= opset else OperatorState.DEFINED
+        return (
+            OperatorState.DEPRECATED
+            if deprecating is not None and deprecating <= opset
+            else OperatorState.DEFINED
+        )
     if domain == "" and op_type in ONNXRUNTIME_ADDITIONS:
         return OperatorState.ADDED
-    if domain == "" and op_type in OLD_ONNXRUNTIME_ADDITIONS and opset < _OPSET_WITHOUT_OLD_ADDITIONS:
+    if (
+        domain == ""
+        and op_type in OLD_ONNXRUNTIME_ADDITIONS
+        and opset < _OPSET_WITHOUT_OLD_ADDITIONS
+    ):
         return OperatorState.ADDED
-    return OperatorState.UNDEFINED if opset <= NEWEST_OPSETS.get(domain, 0) else OperatorState.UNKNOWN
+    return (
+        OperatorState.UNDEFINED if opset <= NEWEST_OPSETS.get(domain, 0) else OperatorState.UNKNOWN
+    )
 
 
 def first_opset(domain: str, op_type: str) -> int | None:
@@ -73,7 +106,9 @@ def is_known_everywhere(opset: int) -> bool:
 
 @cache
 def newest_opset_here() -> int:
-    """The newest opset of ONNX's main domain that the installed onnx knows: models of later ones are not read."""
+    """The newest opset of ONNX's main domain that the installed onnx knows: models of later ones
+    are not read.
+    """
     from importlib.metadata import version  # 15 ms; only for models of the newest opsets
 
     if version("onnx") == ONNX_VERSION:

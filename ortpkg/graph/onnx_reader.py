@@ -1,7 +1,8 @@
 """From an ONNX model to our graph: the only place that reads ModelProto for the engine.
 
-Iterates over nodes, and recurses only into sub-graphs and function calls, whose nesting is limited. Model-local
-functions are inlined on the way: their nodes keep the version of the operator that the function's own imports mean.
+Iterates over nodes, and recurses only into sub-graphs and function calls, whose nesting is limited.
+Model-local functions are inlined on the way: their nodes keep the version of the operator that the
+function's own imports mean.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ortpkg.graph.given_tensors import FilesInMemory, GivenTensors
 from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Attribute, Graph, ValueAnnotation
 from ortpkg.graph.graph_checks import verify_graph
 from ortpkg.graph.initializers import TensorReader
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.load_control import CONSTANT_NBYTES, DECLARED_NBYTES, NODE_NBYTES, poll_load
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_attributes import attribute_kind, attribute_value
+from ortpkg.graph.operator_schemas import resolve_since_version
 from ortpkg.graph.proto_text import entries_of, text_of
 from ortpkg.graph.schema_checks import verify_schemas
-from ortpkg.graph.schemas import resolve_since_version
 from ortpkg.graph.value_types import value_type_from_proto
 
 _DEFAULT_LIMITS = ModelLimits()
@@ -47,33 +48,52 @@ def load_model(
     limits: ModelLimits = _DEFAULT_LIMITS,
     given: GivenTensors = _NOTHING_GIVEN,
 ) -> Model:
-    """Loads a model from a file, bytes or a message, and checks its graph. Weights are mapped when first used.
+    """Loads a model from a file, bytes or a message, and checks its graph.
+
+    Weights are mapped when first used.
 
     Args:
-        source: a path, serialized bytes, or a ModelProto (not changed, and not to be changed afterwards).
-        external_data_folder: where external data lies; default: the folder of the model file. A model from memory
-            has none.
-        with_own_links: whether external data may lie behind any symbolic link that belongs to the current user.
+        source: a path, serialized bytes, or a ModelProto (not changed, and not to be changed
+            afterwards).
+        external_data_folder: where external data lies; default: the folder of the model file. A
+            model from memory has none.
+        with_own_links: whether external data may lie behind any symbolic link that belongs to the
+            current user.
         limits: what a model may ask for.
         given: tensors in place of the model's.
 
     Raises:
         ModelError: a given tensor does not fit.
-        ModelNotFoundError, ModelFileError: the file, or external data, is missing, damaged or out of bounds.
-        InvalidGraphError: a cycle, an undefined value, a doubly defined value, an unknown opset, unresolved functions.
+        ModelNotFoundError, ModelFileError: the file, or external data, is missing, damaged or out
+            of bounds.
+        InvalidGraphError: a cycle, an undefined value, a doubly defined value, an unknown opset,
+            unresolved functions.
     """
     model_file = read_model_file(source, limits=limits)
-    folder = external_data_folder if external_data_folder is not None else model_file.path and model_file.path.parent
-    tensors = TensorReader(folder=_data_files(given, folder, model_file.path, with_own_links), limits=limits)
+    folder = (
+        external_data_folder
+        if external_data_folder is not None
+        else model_file.path and model_file.path.parent
+    )
+    tensors = TensorReader(
+        folder=_data_files(given, folder, model_file.path, with_own_links), limits=limits
+    )
     return _Reader(model_file, tensors, limits, given).read()
 
 
 def _data_files(
-    given: GivenTensors, folder: str | os.PathLike[str] | None, model: Path | None, with_own_links: bool
+    given: GivenTensors,
+    folder: str | os.PathLike[str] | None,
+    model: Path | None,
+    with_own_links: bool,
 ) -> FilesInMemory | ExternalDataFolder | None:
     if given.files:
         return FilesInMemory(given.files)
-    return None if folder is None else ExternalDataFolder(Path(folder), model=model, with_own_links=with_own_links)
+    return (
+        None
+        if folder is None
+        else ExternalDataFolder(Path(folder), model=model, with_own_links=with_own_links)
+    )
 
 
 @dataclass(slots=True)
@@ -84,7 +104,8 @@ class _Scope:
         graph: the graph that nodes are added to.
         opset_imports: what operators mean here.
         names: name in the message → value name in ``graph``, where they differ.
-        parent: the scope around; None for the main graph, and for functions, which see nothing around them.
+        parent: the scope around; None for the main graph, and for functions, which see nothing
+            around them.
         is_function: whether every name must be in ``names``.
         attributes: what a function's attribute references mean here; None outside functions.
         prefix: in front of node names.
@@ -109,15 +130,17 @@ class _Scope:
                 return scope.names[name]
             if scope.is_function:
                 raise InvalidGraphError(
-                    f"the function called as {quoted(scope.prefix.rstrip('/'))} takes {quoted(name)}, "
-                    "which nothing in it makes"
+                    f"the function called as {quoted(scope.prefix.rstrip('/'))} takes"
+                    f" {quoted(name)}, which nothing in it makes"
                 )
             scope = scope.parent
         return name
 
 
 class _Reader:
-    def __init__(self, model_file: ModelFile, tensors: TensorReader, limits: ModelLimits, given: GivenTensors) -> None:
+    def __init__(
+        self, model_file: ModelFile, tensors: TensorReader, limits: ModelLimits, given: GivenTensors
+    ) -> None:
         self._model_file = model_file
         self._tensors = tensors
         self._limits = limits
@@ -152,7 +175,7 @@ class _Reader:
             path=self._model_file.path,
         )
 
-    # --- graphs ------------------------------------------------------------------------------------------------------
+    # --- graphs -----------------------------------------------------------------------------------
 
     def _fill(self, scope: _Scope, proto: onnx.GraphProto) -> None:
         """Reads ``proto`` into ``scope.graph``."""
@@ -176,12 +199,16 @@ class _Reader:
         for annotation in proto.quantization_annotation:
             graph.quantization_annotations[scope.resolve(annotation.tensor_name)] = {
                 key: scope.resolve(value)
-                for key, value in entries_of(annotation.quant_parameter_tensor_names, "quantization").items()
+                for key, value in entries_of(
+                    annotation.quant_parameter_tensor_names, "quantization"
+                ).items()
             }
         self._add_nodes(scope, proto.node)
 
     def _name_definitions(self, scope: _Scope, proto: onnx.GraphProto) -> None:
-        """Gives a sub-graph's values other names where a graph around it has the same ones: names are unique here."""
+        """Gives a sub-graph's values other names where a graph around it has the same ones: names
+        are unique here.
+        """
         graph = scope.graph
         defined = dict.fromkeys(value.name for value in proto.input)
         defined |= dict.fromkeys(tensor.name for tensor in proto.initializer)
@@ -190,7 +217,9 @@ class _Reader:
         graph.reserve_names(defined)
         if graph.parent is not None:
             for name in defined:
-                scope.names[name] = graph.make_name(name) if self._is_defined_around(graph, name) else name
+                scope.names[name] = (
+                    graph.make_name(name) if self._is_defined_around(graph, name) else name
+                )
         self._defined[graph] = {scope.names.get(name, name) for name in defined}
 
     def _is_defined_around(self, graph: Graph, name: str) -> bool:
@@ -221,7 +250,9 @@ class _Reader:
 
     def _subgraph(self, scope: _Scope, proto: onnx.GraphProto) -> Graph:
         if scope.depth >= self._limits.subgraph_depth:
-            raise InvalidGraphError(f"graphs are nested deeper than {self._limits.subgraph_depth} levels")
+            raise InvalidGraphError(
+                f"graphs are nested deeper than {self._limits.subgraph_depth} levels"
+            )
         graph = Graph(text_of(proto.name, "graph name"), parent=scope.graph)
         inner = _Scope(
             graph,
@@ -234,14 +265,16 @@ class _Reader:
         self._fill(inner, proto)
         return graph
 
-    # --- nodes -------------------------------------------------------------------------------------------------------
+    # --- nodes ------------------------------------------------------------------------------------
 
     def _add_nodes(self, scope: _Scope, nodes: Iterable[onnx.NodeProto]) -> None:
         for proto in nodes:
             self._node_count += 1
             poll_load(NODE_NBYTES)
             if self._node_count > self._limits.node_count:
-                raise InvalidGraphError(f"the model has more than {self._limits.node_count} nodes, functions inlined")
+                raise InvalidGraphError(
+                    f"the model has more than {self._limits.node_count} nodes, functions inlined"
+                )
             function = self._functions.get((_domain(proto.domain), proto.op_type, proto.overload))
             if function is not None:
                 self._check_inlined_size(proto, function)
@@ -250,17 +283,23 @@ class _Reader:
                 self._add_node(scope, proto)
 
     def _implied_opset(self, scope: _Scope, domain: str) -> int | None:
-        """What onnxruntime takes for a domain of its own that a model forgets to import: the newest it knows."""
+        """What onnxruntime takes for a domain of its own that a model forgets to import: the newest
+        it knows.
+        """
         implied = None if scope.is_function else _IMPLIED_OPSETS.get(domain)
         return implied and scope.graph.opset_imports.setdefault(domain, implied)
 
     def _add_node(self, scope: _Scope, proto: onnx.NodeProto) -> None:
-        domain, op_type, name = _domain(proto.domain), proto.op_type, text_of(proto.name, "node name")
+        domain, op_type, name = (
+            _domain(proto.domain),
+            proto.op_type,
+            text_of(proto.name, "node name"),
+        )
         opset = scope.opset_imports.get(domain) or self._implied_opset(scope, domain)
         if opset is None:
             raise InvalidGraphError(
-                f"node {quoted(name or op_type)} is of domain {quoted(domain)}, "
-                f"whose version is not imported; imported are {', '.join(map(quoted, scope.opset_imports))}",
+                f"node {quoted(name or op_type)} is of domain {quoted(domain)}, whose version is"
+                f" not imported; imported are {', '.join(map(quoted, scope.opset_imports))}",
                 node_name=name,
             )
         attributes = self._attributes(scope, proto)
@@ -278,7 +317,9 @@ class _Reader:
             name=scope.prefix + name if name else "",
             attributes=attributes,
             since_version=resolve_since_version(domain, op_type, opset),
-            implicit_inputs=tuple(dict.fromkeys(value for graph in subgraphs for value in graph.outer_values())),
+            implicit_inputs=tuple(
+                dict.fromkeys(value for graph in subgraphs for value in graph.outer_values())
+            ),
             doc_string=text_of(proto.doc_string, "doc string"),
             metadata=entries_of(proto.metadata_props, "metadata"),
         )
@@ -295,18 +336,25 @@ class _Reader:
         """The attribute; None where it refers to a function attribute that the call leaves out."""
         if proto.ref_attr_name:
             if scope.attributes is None:
-                raise InvalidGraphError(f"attribute {quoted(proto.name)} refers to a function's outside a function")
+                raise InvalidGraphError(
+                    f"attribute {quoted(proto.name)} refers to a function's outside a function"
+                )
             return scope.attributes.get(proto.ref_attr_name)
         kind = attribute_kind(proto)
         if kind in ("GRAPH", "GRAPHS"):
-            graphs = tuple(self._subgraph(scope, graph) for graph in (proto.graphs if kind == "GRAPHS" else [proto.g]))
+            graphs = tuple(
+                self._subgraph(scope, graph)
+                for graph in (proto.graphs if kind == "GRAPHS" else [proto.g])
+            )
             return Attribute(kind, graphs if kind == "GRAPHS" else graphs[0])
         return Attribute(kind, attribute_value(proto, kind, self._tensors))
 
-    # --- functions ---------------------------------------------------------------------------------------------------
+    # --- functions --------------------------------------------------------------------------------
 
     def _check_inlined_size(self, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
-        """Refuses a call that stands for too many nodes before one of them is made: functions can double each other."""
+        """Refuses a call that stands for too many nodes before one of them is made: functions can
+        double each other.
+        """
         most = min(self._limits.inlined_node_count, self._limits.node_count)
         if self._inlined_size(function, 0) > most:
             raise InvalidGraphError(
@@ -322,7 +370,8 @@ class _Reader:
             if depth > self._limits.subgraph_depth:
                 return 0  # inlining refuses it, by its depth
             called = (
-                self._functions.get((_domain(node.domain), node.op_type, node.overload)) for node in function.node
+                self._functions.get((_domain(node.domain), node.op_type, node.overload))
+                for node in function.node
             )
             self._inlined_sizes[key] = sum(
                 1 if inner is None else self._inlined_size(inner, depth + 1) for inner in called
@@ -333,16 +382,19 @@ class _Reader:
         """Adds the function's nodes in place of ``call``, under names of their own."""
         if scope.depth >= self._limits.subgraph_depth:
             raise InvalidGraphError(
-                f"function {quoted(function.name)} is called in more than {self._limits.subgraph_depth} levels; "
-                "ONNX allows no recursion"
+                f"function {quoted(function.name)} is called in more than"
+                f" {self._limits.subgraph_depth} levels; ONNX allows no recursion"
             )
         if len(call.input) > len(function.input) or len(call.output) > len(function.output):
             raise InvalidGraphError(
-                f"node {quoted(call.name)} calls {quoted(function.name)} with more inputs or outputs than it has",
+                f"node {quoted(call.name)} calls {quoted(function.name)} with more inputs or"
+                " outputs than it has",
                 node_name=call.name,
             )
         graph = scope.graph
-        name = scope.prefix + (text_of(call.name, "node name") or f"{function.name}_{self._node_count}")
+        name = scope.prefix + (
+            text_of(call.name, "node name") or f"{function.name}_{self._node_count}"
+        )
         inner = _Scope(
             graph,
             _opset_imports(function.opset_import),
@@ -381,8 +433,8 @@ class _Reader:
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise InvalidGraphError(
-                f"node {quoted(call.name)} gives {quoted(function.name)} the attribute {quoted(unknown)}, "
-                "which it does not declare",
+                f"node {quoted(call.name)} gives {quoted(function.name)} the attribute"
+                f" {quoted(unknown)}, which it does not declare",
                 node_name=call.name,
             )
         return {**{name: value for name, value in defaults.items() if value is not None}, **given}
@@ -396,7 +448,9 @@ def _opset_imports(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]
     found = {_domain(opset.domain): opset.version for opset in imports}
     known = onnx.defs.onnx_opset_version()
     if not 1 <= found.get("", 1) <= known:
-        raise InvalidGraphError(f"the model imports opset {found['']} of ai.onnx; opsets 1 to {known} are known here")
+        raise InvalidGraphError(
+            f"the model imports opset {found['']} of ai.onnx; opsets 1 to {known} are known here"
+        )
     return found
 
 
@@ -404,7 +458,9 @@ def _check_initializer_name(graph: Graph, name: str) -> None:
     if not name:
         raise InvalidGraphError(f"graph {quoted(graph.name)} has an initializer without a name")
     if name in graph.initializers:
-        raise InvalidGraphError(f"graph {quoted(graph.name)} has two initializers named {quoted(name)}")
+        raise InvalidGraphError(
+            f"graph {quoted(graph.name)} has two initializers named {quoted(name)}"
+        )
 
 
 def _read_value_info(scope: _Scope, proto: onnx.ValueInfoProto) -> None:

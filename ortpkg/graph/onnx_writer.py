@@ -1,7 +1,7 @@
 """From our graph to ONNX: a ModelProto, or a file with or without external data.
 
-Nodes are written in topological order. What the reader does not keep (training information, device configurations,
-the functions that it inlined) is not written.
+Nodes are written in topological order. What the reader does not keep (training information, device
+configurations, the functions that it inlined) is not written.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from ortpkg.errors import ModelError, quoted
 from ortpkg.graph.external_data import check_location
-from ortpkg.graph.file_replacement import create_file, replace_file
 from ortpkg.graph.graph import Attribute, Graph, Initializer, Node
 from ortpkg.graph.initializers import SparseInitializer
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model import Model
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.tensor_codec import encode_raw
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, ValueType
 from ortpkg.graph.value_types import value_type_to_proto
+from ortpkg.storage.file_replacement import create_file, replace_file
 
 TensorWriter = Callable[[Initializer], onnx.TensorProto]
 
-#: Where external data is mapped, its offset must be a multiple of the page size on every system (Windows: 64 KiB).
+#: Where external data is mapped, its offset must be a multiple of the page size on every system
+#: (Windows: 64 KiB).
 _EXTERNAL_ALIGNMENT = 65536
 _SMALLEST_EXTERNAL_NBYTES = 1024
 _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
@@ -84,20 +85,24 @@ def save_model(
     Args:
         model: what to write.
         path: the file to make.
-        external_data: name of a file beside ``path`` for initializers of some size; default: all in the model.
+        external_data: name of a file beside ``path`` for initializers of some size; default: all in
+            the model.
         smallest_external_nbytes: that size; by default 1 KiB.
         options: how parts become messages; where initializers go is decided by the arguments above.
-        replaces: whether files that are there are replaced; without it they stay, and no file is made.
+        replaces: whether files that are there are replaced; without it they stay, and no file is
+            made.
 
     Raises:
         ModelError: the message would pass protobuf's 2 GiB; external data is then needed.
-        ModelFileError: ``external_data`` is not a name inside the folder, a file cannot be written, or is there
-            and may not be replaced.
+        ModelFileError: ``external_data`` is not a name inside the folder, a file cannot be written,
+            or is there and may not be replaced.
     """
     path = Path(path)
     write_file = replace_file if replaces else create_file
     if external_data is None:
-        write_file(path, lambda file: file.write(_serialized(to_model_proto(model, options=options), path)))
+        write_file(
+            path, lambda file: file.write(_serialized(to_model_proto(model, options=options), path))
+        )
         return
     check_location(external_data, "external_data")
     protos: list[onnx.ModelProto] = []
@@ -122,9 +127,14 @@ def _serialized(proto: onnx.ModelProto, path: Path) -> bytes:
     try:
         data = proto.SerializeToString()
     except (EncodeError, ValueError) as error:
-        raise ModelError(f"{quoted(path)} cannot be written: {quoted(error)}; use external data") from error
+        raise ModelError(
+            f"{quoted(path)} cannot be written: {quoted(error)}; use external data"
+        ) from error
     if len(data) > limit:
-        raise ModelError(f"{quoted(path)} would have {len(data)} bytes, over protobuf's {limit}; use external data")
+        raise ModelError(
+            f"{quoted(path)} would have {len(data)} bytes, over protobuf's {limit}; use external"
+            " data"
+        )
     return bytes(data)
 
 
@@ -133,7 +143,9 @@ def inline_tensor(initializer: Initializer) -> onnx.TensorProto:
     tensor = tensor_header(initializer)
     array = initializer.numpy()
     if initializer.element_type is ElementType.STRING:
-        tensor.string_data.extend(str(text).encode("utf-8", "surrogateescape") for text in array.reshape(-1))
+        tensor.string_data.extend(
+            str(text).encode("utf-8", "surrogateescape") for text in array.reshape(-1)
+        )
     else:
         tensor.raw_data = encode_raw(array, initializer.element_type)
     return tensor
@@ -157,10 +169,17 @@ class _ExternalTensors:
         self._offset = 0
 
     def write(self, initializer: Initializer) -> onnx.TensorProto:
-        if initializer.nbytes < self._smallest_nbytes or initializer.element_type is ElementType.STRING:
+        if (
+            initializer.nbytes < self._smallest_nbytes
+            or initializer.element_type is ElementType.STRING
+        ):
             return inline_tensor(initializer)
         data = encode_raw(initializer.numpy(), initializer.element_type)
-        padding = -self._offset % _EXTERNAL_ALIGNMENT if len(data) >= _EXTERNAL_ALIGNMENT else -self._offset % 64
+        padding = (
+            -self._offset % _EXTERNAL_ALIGNMENT
+            if len(data) >= _EXTERNAL_ALIGNMENT
+            else -self._offset % 64
+        )
         self._file.write(bytes(padding))
         self._file.write(data)
         offset = self._offset + padding
@@ -189,8 +208,13 @@ class _Writer:
             else:
                 proto.initializer.append(self._options.tensor(initializer))
         inputs = list(graph.inputs)
-        if self._model.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS and graph.parent is None:
-            kept = (name for name in graph.initializers if self._options.keeps_initializer(graph, name))
+        if (
+            self._model.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS
+            and graph.parent is None
+        ):
+            kept = (
+                name for name in graph.initializers if self._options.keeps_initializer(graph, name)
+            )
             inputs += [name for name in kept if not graph.is_input(name)]
         for name in inputs:
             proto.input.append(_value_info(graph, name))
@@ -255,7 +279,9 @@ def _value_info(graph: Graph, name: str) -> onnx.ValueInfoProto:
     value_type = graph.types.get(name)
     if value_type is None and name in graph.initializers:
         initializer = graph.initializers[name]
-        return onnx.helper.make_tensor_value_info(name, int(initializer.element_type), initializer.shape)
+        return onnx.helper.make_tensor_value_info(
+            name, int(initializer.element_type), initializer.shape
+        )
     proto = onnx.ValueInfoProto(name=name)
     if value_type is not None:
         proto.type.CopyFrom(_type_proto(value_type))
@@ -265,7 +291,9 @@ def _value_info(graph: Graph, name: str) -> onnx.ValueInfoProto:
         _add_entries(proto.metadata_props, annotation.metadata)
         if annotation.denotation:
             proto.type.denotation = annotation.denotation
-        for dimension, denotation in zip(proto.type.tensor_type.shape.dim, annotation.dim_denotations, strict=False):
+        for dimension, denotation in zip(
+            proto.type.tensor_type.shape.dim, annotation.dim_denotations, strict=False
+        ):
             if denotation:
                 dimension.denotation = denotation
     return proto
@@ -275,7 +303,9 @@ def _type_proto(value_type: ValueType | None) -> onnx.TypeProto:
     return onnx.TypeProto() if value_type is None else value_type_to_proto(value_type)
 
 
-def _set_doc_string(proto: onnx.GraphProto | onnx.NodeProto | onnx.ValueInfoProto, text: str) -> None:
+def _set_doc_string(
+    proto: onnx.GraphProto | onnx.NodeProto | onnx.ValueInfoProto, text: str
+) -> None:
     if text:
         proto.doc_string = text
 

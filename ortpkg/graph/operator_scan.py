@@ -1,7 +1,8 @@
-"""Which operators a model file needs that not all have, found in its encoding: no protobuf, no weights, little time.
+"""Which operators a model file needs that not all have, found in its encoding: no protobuf, no
+weights, little time.
 
-Every node is looked at, in sub-graphs too, and in those functions that are called; weights are passed over. Field
-numbers are those of onnx.proto.
+Every node is looked at, in sub-graphs too, and in those functions that are called; weights are
+passed over. Field numbers are those of onnx.proto.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_operators import NEWEST_OPSETS
 from ortpkg.graph.onnx_opsets import OperatorState, is_known_everywhere, operator_state
 from ortpkg.graph.wire_format import WireFormatError, fields, varint_at
@@ -27,7 +28,9 @@ _RawOperator = tuple[bytes, bytes]
 _T = TypeVar("_T")
 
 #: Domains whose operators are ONNX's own: the embedded engine runs all that it defines.
-ONNX_DOMAINS: frozenset[str] = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
+ONNX_DOMAINS: frozenset[str] = frozenset(
+    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"}
+)
 MICROSOFT_DOMAIN = "com.microsoft"
 _EP_CONTEXT: Operator = (MICROSOFT_DOMAIN, "EPContext")
 _RAW_EP_CONTEXT: _RawOperator = (MICROSOFT_DOMAIN.encode(), b"EPContext")
@@ -43,11 +46,18 @@ _LONGEST_TEXT = 1024
 _NOT_ONNX = (OperatorState.UNDEFINED, OperatorState.ADDED)
 _SHORT_ATTRIBUTE_NBYTES, _MOST_ATTRIBUTES_KEPT = 64, 1 << 12
 #: Opening a pipe would wait for somebody to write into it.
-_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_OPEN_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
 
 
 class OnnxOperator(NamedTuple):
-    """An operator of ONNX's own domains as a model uses it; ``opset`` is None where its domain is not imported."""
+    """An operator of ONNX's own domains as a model uses it; ``opset`` is None where its domain is
+    not imported.
+    """
 
     domain: str
     name: str
@@ -59,7 +69,8 @@ class ModelOperators:
     """What a model needs beyond the operators that ONNX defines in the opsets which it imports.
 
     Attributes:
-        operators: those that are neither ONNX's nor functions of the model, EPContext not among them; sorted.
+        operators: those that are neither ONNX's nor functions of the model, EPContext not among
+            them; sorted.
         context_sources: ``source`` of its EPContext nodes, "" where one states none; sorted.
         undefined: operators in ONNX's own domains that ONNX does not define in that opset; sorted.
         deprecated: those that the opset has taken out of use; sorted.
@@ -73,7 +84,9 @@ class ModelOperators:
     opset: int | None = None
 
     def __bool__(self) -> bool:
-        return self.opset is not None or any((self.operators, self.context_sources, self.undefined, self.deprecated))
+        return self.opset is not None or any(
+            (self.operators, self.context_sources, self.undefined, self.deprecated)
+        )
 
 
 NOTHING = ModelOperators()
@@ -89,13 +102,21 @@ def operator_text(operator: Operator) -> str:
 
 
 def scan_model_file(path: Path, *, limits: ModelLimits) -> ModelOperators | None:
-    """What the model at ``path`` needs; None where that cannot be told: no file, no model, or past a limit."""
+    """What the model at ``path`` needs; None where that cannot be told: no file, no model, or past
+    a limit.
+    """
     return _of_file(path, limits, lambda data: scan_model(data, limits=limits))
 
 
 def scan_onnx_operators(path: Path, *, limits: ModelLimits) -> tuple[OnnxOperator, ...] | None:
-    """ONNX's own operators in the model at ``path``, sorted; None where they cannot be told, as above."""
-    return _of_file(path, limits, lambda data: tuple(sorted(_walked(data, limits).onnx_operators, key=_in_order)))
+    """ONNX's own operators in the model at ``path``, sorted; None where they cannot be told, as
+    above.
+    """
+    return _of_file(
+        path,
+        limits,
+        lambda data: tuple(sorted(_walked(data, limits).onnx_operators, key=_in_order)),
+    )
 
 
 def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) -> _T | None:
@@ -105,7 +126,10 @@ def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) 
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or not 0 < facts.st_size <= limits.model_nbytes:
             return None
-        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
+        with (
+            mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as data,
+        ):
             return read(data)
     except (OSError, ValueError):  # WireFormatError is one
         return None
@@ -122,13 +146,17 @@ def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
         operators=tuple(sorted(scan.operators)),
         context_sources=tuple(sorted(scan.sources)),
         undefined=tuple(each for each, state in states.items() if state in _NOT_ONNX),
-        deprecated=tuple(each for each, state in states.items() if state is OperatorState.DEPRECATED),
+        deprecated=tuple(
+            each for each, state in states.items() if state is OperatorState.DEPRECATED
+        ),
         opset=next((each for each in scan.opsets if not is_known_everywhere(each)), None),
     )
 
 
 def _state_of(operator: OnnxOperator) -> OperatorState:
-    """Sessions take the newest opset where a model imports none of the main domain, and of others refuse that."""
+    """Sessions take the newest opset where a model imports none of the main domain, and of others
+    refuse that.
+    """
     if operator.opset is None and not operator.domain:
         return operator_state("", operator.name, NEWEST_OPSETS[""])
     return operator_state(*operator)
@@ -176,12 +204,15 @@ class _Outline:
 
 @dataclass(slots=True, kw_only=True)
 class _Scan:
-    """One walk over the nodes of a model; gathers the foreign operators, and those of ONNX with their opsets.
+    """One walk over the nodes of a model; gathers the foreign operators, and those of ONNX with
+    their opsets.
 
     Attributes:
-        functions: operator that the model defines → where; those of one name differ in their overload only.
+        functions: operator that the model defines → where; those of one name differ in their
+            overload only.
         opsets: of ONNX's main domain, as the model and the functions import them.
-        to_read: the functions that were called and are still to be walked over; no function is twice.
+        to_read: the functions that were called and are still to be walked over; no function is
+            twice.
         without_graphs: attributes, as they are written, in which no graph is.
     """
 
@@ -205,7 +236,9 @@ class _Scan:
         while waiting:
             start, stop, wanted, depth = waiting.pop()
             if depth > self.limits.subgraph_depth:
-                raise WireFormatError(f"graphs are nested deeper than {self.limits.subgraph_depth} levels")
+                raise WireFormatError(
+                    f"graphs are nested deeper than {self.limits.subgraph_depth} levels"
+                )
             for number, _, body, end in fields(self.data, start, stop):
                 if number != wanted or body < 0:
                     continue
@@ -215,10 +248,15 @@ class _Scan:
                     if raw != _RAW_EP_CONTEXT:  # each node of these has a source of its own
                         seen.add(raw)
                 if attributes:
-                    waiting += ((*span, _GRAPH_NODE, depth + 1) for span in self._subgraphs(attributes))
+                    waiting += (
+                        (*span, _GRAPH_NODE, depth + 1) for span in self._subgraphs(attributes)
+                    )
 
     def _read_node(self, start: int, stop: int) -> tuple[_RawOperator, list[_Span]]:
-        """The node's operator as it is written, and where its attributes are. Every node comes through here."""
+        """The node's operator as it is written, and where its attributes are.
+
+        Every node comes through here.
+        """
         self.node_count += 1
         if self.node_count > self.limits.node_count:
             raise WireFormatError(f"the model has more than {self.limits.node_count} nodes")
@@ -235,7 +273,9 @@ class _Scan:
                 domain = _name(self.data, body, end)
         return (domain, op_type), attributes
 
-    def _count_in(self, raw: _RawOperator, attributes: list[_Span], opsets: Mapping[str, int]) -> None:
+    def _count_in(
+        self, raw: _RawOperator, attributes: list[_Span], opsets: Mapping[str, int]
+    ) -> None:
         operator = domain, op_type = _decoded(raw[0]), _decoded(raw[1])
         if operator in self.functions:
             self._call(operator)
@@ -253,9 +293,14 @@ class _Scan:
             self.to_read += self.functions[operator]
 
     def _subgraphs(self, attributes: Iterable[_Span]) -> Iterator[_Span]:
-        """The graphs in attributes. Short ones, of which most nodes have the same few, are looked into once."""
+        """The graphs in attributes.
+
+        Short ones, of which most nodes have the same few, are looked into once.
+        """
         for start, stop in attributes:
-            short = bytes(self.data[start:stop]) if stop - start <= _SHORT_ATTRIBUTE_NBYTES else None
+            short = (
+                bytes(self.data[start:stop]) if stop - start <= _SHORT_ATTRIBUTE_NBYTES else None
+            )
             if short in self.without_graphs:
                 continue
             found = [
@@ -299,7 +344,9 @@ def _imports_of_function(data: memoryview, start: int, stop: int) -> list[_Span]
 
 def _opsets(data: memoryview, imports: Iterable[_Span]) -> dict[str, int]:
     """Domain → the version that is imported; of two, the later counts."""
-    return {_plain(_domain_of_import(data, *span)): _version_of_import(data, *span) for span in imports}
+    return {
+        _plain(_domain_of_import(data, *span)): _version_of_import(data, *span) for span in imports
+    }
 
 
 def _version_of_import(data: memoryview, start: int, stop: int) -> int:
@@ -317,7 +364,11 @@ def _plain(domain: str) -> str:
 
 
 def _domain_of_import(data: memoryview, start: int, stop: int) -> str:
-    spans = [(body, end) for number, _, body, end in fields(data, start, stop) if number == _OPSET_DOMAIN and body >= 0]
+    spans = [
+        (body, end)
+        for number, _, body, end in fields(data, start, stop)
+        if number == _OPSET_DOMAIN and body >= 0
+    ]
     return _text(data, *spans[-1]) if spans else ""
 
 

@@ -1,4 +1,6 @@
-"""Text out of protobuf messages: their parser lets text be bytes that are no UTF-8, and then gives it as bytes."""
+"""Text out of protobuf messages: their parser lets text be bytes that are no UTF-8, and then gives
+it as bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from ortpkg.errors import ModelFileError, quoted
 
 
 def text_of(value: str | bytes, what: str) -> str:
-    """``value``, which is text; ModelFileError where it is not. ``what`` says what it is the text of."""
+    """``value``, which is text; ModelFileError where it is not.
+
+    ``what`` says what it is the text of.
+    """
     if isinstance(value, bytes):
         raise ModelFileError(f"the {what} {quoted(value)} is not UTF-8 text")
     return value
@@ -18,4 +23,7 @@ def text_of(value: str | bytes, what: str) -> str:
 
 def entries_of(entries: Iterable[onnx.StringStringEntryProto], what: str) -> dict[str, str]:
     """Key-value pairs as a dictionary; of a key that comes twice the last value holds."""
-    return {text_of(entry.key, f"key of {what}"): text_of(entry.value, f"value of {what}") for entry in entries}
+    return {
+        text_of(entry.key, f"key of {what}"): text_of(entry.value, f"value of {what}")
+        for entry in entries
+    }

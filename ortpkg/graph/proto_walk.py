@@ -1,4 +1,6 @@
-"""Walks over everything in a ModelProto: graphs within graphs, functions, training graphs; without recursion."""
+"""Walks over everything in a ModelProto: graphs within graphs, functions, training graphs; without
+recursion.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import onnx
 
 from ortpkg.errors import InvalidGraphError
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 
 
 def walk_nodes(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.NodeProto]:
@@ -20,14 +22,18 @@ def walk_nodes(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.
 
 
 def walk_graphs(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.GraphProto]:
-    """The main graph, all sub-graphs (those in functions too), and the graphs of training information."""
+    """The main graph, all sub-graphs (those in functions too), and the graphs of training
+    information.
+    """
     for graph, _nodes in _walk(model, limits):
         if graph is not None:
             yield graph
 
 
 def walk_tensors(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.TensorProto]:
-    """Every tensor: initializers and tensors in attributes, sparse ones as their values and indices."""
+    """Every tensor: initializers and tensors in attributes, sparse ones as their values and
+    indices.
+    """
     for graph, nodes in _walk(model, limits):
         if graph is not None:
             yield from graph.initializer
@@ -41,7 +47,9 @@ def walk_tensors(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onn
 def _walk(
     model: onnx.ModelProto, limits: ModelLimits
 ) -> Iterator[tuple[onnx.GraphProto | None, Iterable[onnx.NodeProto]]]:
-    roots: list[tuple[onnx.GraphProto | None, Iterable[onnx.NodeProto], int]] = [(model.graph, model.graph.node, 0)]
+    roots: list[tuple[onnx.GraphProto | None, Iterable[onnx.NodeProto], int]] = [
+        (model.graph, model.graph.node, 0)
+    ]
     roots += [(None, function.node, 0) for function in model.functions]
     for training in model.training_info:
         roots += [(graph, graph.node, 0) for graph in (training.initialization, training.algorithm)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ortpkg.graph.operator_schemas import find_schema, forget_output_formals
 from ortpkg.graph.schema_checks import forget_formals
-from ortpkg.graph.schemas import find_schema, forget_output_formals
 from ortpkg.graph.type_checks import forget_input_types
 
 

@@ -1,7 +1,9 @@
-"""Holds every node against its operator's definition: numbers of inputs and outputs, attributes, bodies of loops.
+"""Holds every node against its operator's definition: numbers of inputs and outputs, attributes,
+bodies of loops.
 
-ONNX's own shape inference and many rewrite rules read inputs and attributes by position and type without asking whether
-they are there. Checked once, when a model is read, so that nothing behind has to.
+ONNX's own shape inference and many rewrite rules read inputs and attributes by position and type
+without asking whether they are there. Checked once, when a model is read, so that nothing behind
+has to.
 """
 
 from __future__ import annotations
@@ -15,25 +17,30 @@ import onnx.defs
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Attribute, Graph, Node
-from ortpkg.graph.schemas import find_schema
+from ortpkg.graph.operator_schemas import find_schema
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
-#: Attribute kinds that say the same; exporters have written the second where the definition has the first.
+#: Attribute kinds that say the same; exporters have written the second where the definition has the
+#: first.
 _EMPTY_LIST_KINDS = frozenset({"FLOATS", "INTS", "STRINGS"})
 _MOST = 1 << 31
 #: Attributes that number axes; inference cuts them to 32 bits before it looks at them.
-_AXES = frozenset({"axes", "axis", "batch_axis", "perm", "scan_input_axes", "scan_output_axes", "time_axis"})
+_AXES = frozenset(
+    {"axes", "axis", "batch_axis", "perm", "scan_input_axes", "scan_output_axes", "time_axis"}
+)
 _MOST_DIMENSIONS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Formals:
-    """What a definition says of a node's form; read once from the schema, whose every look-up makes new lists.
+    """What a definition says of a node's form; read once from the schema, whose every look-up makes
+    new lists.
 
     Attributes:
         inputs, outputs: (least, most) numbers of them.
         needed: for each input by position whether it must be there.
-        kinds: attribute name → type name; ``required``: names of those without which there is no node.
+        kinds: attribute name → type name; ``required``: names of those without which there is no
+            node.
     """
 
     inputs: tuple[int, int]
@@ -48,13 +55,18 @@ def _formals_of(domain: str, op_type: str, opset: int) -> _Formals | None:
     schema = find_schema(domain, op_type, opset)
     if schema is None:
         return None
-    kinds = {name: str(attribute.type).rsplit(".", maxsplit=1)[-1] for name, attribute in schema.attributes.items()}
+    kinds = {
+        name: str(attribute.type).rsplit(".", maxsplit=1)[-1]
+        for name, attribute in schema.attributes.items()
+    }
     return _Formals(
         inputs=(schema.min_input, min(schema.max_input, _MOST)),
         outputs=(schema.min_output, min(schema.max_output, _MOST)),
         needed=tuple(formal.option == _Option.Single for formal in schema.inputs),
         kinds=kinds,
-        required=tuple(sorted(name for name, attribute in schema.attributes.items() if attribute.required)),
+        required=tuple(
+            sorted(name for name, attribute in schema.attributes.items() if attribute.required)
+        ),
     )
 
 
@@ -64,9 +76,11 @@ def forget_formals() -> None:
 
 
 def verify_schemas(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming the node, for one that its operator's definition does not allow.
+    """Raises InvalidGraphError, naming the node, for one that its operator's definition does not
+    allow.
 
-    Sub-graphs are included. Operators without a definition, and attributes that a definition does not have, are let be.
+    Sub-graphs are included. Operators without a definition, and attributes that a definition does
+    not have, are let be.
     """
     pending = [graph]
     while pending:
@@ -97,8 +111,16 @@ def _problems(node: Node, formals: _Formals) -> Iterator[str]:
         ("outputs", len(node.outputs), formals.outputs),
     ):
         if not least <= count <= most:
-            expected = f"{least}" if least == most else f"{least} or more" if most == _MOST else f"{least} to {most}"
-            yield f"has {count} {what}; {node.op_type} of version {node.since_version} has {expected}"
+            expected = (
+                f"{least}"
+                if least == most
+                else f"{least} or more"
+                if most == _MOST
+                else f"{least} to {most}"
+            )
+            yield (
+                f"has {count} {what}; {node.op_type} of version {node.since_version} has {expected}"
+            )
     for slot, (value, is_needed) in enumerate(zip(node.inputs, formals.needed, strict=False)):
         if is_needed and not value:
             yield f"leaves out input {slot}, which {node.op_type} needs"
@@ -108,9 +130,15 @@ def _problems(node: Node, formals: _Formals) -> Iterator[str]:
     for name, attribute in node.attributes.items():
         expected_kind = formals.kinds.get(name)
         if expected_kind is not None and not _is_of_kind(attribute, expected_kind):
-            yield f"has the attribute {quoted(name)} of type {attribute.kind}; {expected_kind} was expected"
+            yield (
+                f"has the attribute {quoted(name)} of type {attribute.kind}; {expected_kind} was"
+                " expected"
+            )
         if name in _AXES and any(abs(axis) > _MOST_DIMENSIONS for axis in _integers(attribute)):
-            yield f"has the attribute {quoted(name)} of {attribute.value}; no tensor has over {_MOST_DIMENSIONS} axes"
+            yield (
+                f"has the attribute {quoted(name)} of {attribute.value}; no tensor has over"
+                f" {_MOST_DIMENSIONS} axes"
+            )
     check = _FURTHER_PROBLEMS.get((node.domain, node.op_type))
     if check is not None:
         yield from check(node)
@@ -125,10 +153,14 @@ def _integers(attribute: Attribute) -> tuple[int, ...]:
 def _is_of_kind(attribute: Attribute, expected: str) -> bool:
     if attribute.kind == expected:
         return True
-    return expected in _EMPTY_LIST_KINDS and attribute.kind in _EMPTY_LIST_KINDS and not attribute.value
+    return (
+        expected in _EMPTY_LIST_KINDS
+        and attribute.kind in _EMPTY_LIST_KINDS
+        and not attribute.value
+    )
 
 
-# --- sub-graphs ------------------------------------------------------------------------------------------------------
+# --- sub-graphs -----------------------------------------------------------------------------------
 
 
 def _if_problems(node: Node) -> Iterator[str]:
@@ -142,26 +174,35 @@ def _loop_problems(node: Node) -> Iterator[str]:
     states = max(len(node.inputs) - 2, 0)
     for name, body in node.subgraphs.items():
         yield from _count_problems(name, "inputs", len(body.inputs), 2 + states)
-        yield from _count_problems(name, "outputs", len(body.outputs), max(1 + len(node.outputs), 1 + states))
+        yield from _count_problems(
+            name, "outputs", len(body.outputs), max(1 + len(node.outputs), 1 + states)
+        )
 
 
 def _scan_problems(node: Node) -> Iterator[str]:
-    """Body: (states..., scan inputs...) → (states..., scan outputs...); version 8 has sequence lengths before them."""
+    """Body: (states..., scan inputs...) → (states..., scan outputs...); version 8 has sequence
+    lengths before them.
+    """
     given = len(node.inputs) - (1 if node.since_version < 9 else 0)
     scanned = node.attribute("num_scan_inputs", 0)
     if not 0 < scanned <= given:
         yield f"scans {scanned} inputs; it has {given}, of which at least one is scanned"
     for name, body in node.subgraphs.items():
         yield from _count_problems(name, "inputs", len(body.inputs), given)
-        yield from _count_problems(name, "outputs", len(body.outputs), max(len(node.outputs), given - scanned))
+        yield from _count_problems(
+            name, "outputs", len(body.outputs), max(len(node.outputs), given - scanned)
+        )
 
 
 def _count_problems(name: str, what: str, count: int, expected: int) -> Iterator[str]:
     if count != expected:
-        yield f"has a {quoted(name)} of {count} {what}; with the node's own inputs and outputs it needs {expected}"
+        yield (
+            f"has a {quoted(name)} of {count} {what}; with the node's own inputs and outputs it"
+            f" needs {expected}"
+        )
 
 
-# --- attributes that inference takes at their word -------------------------------------------------------------------
+# --- attributes that inference takes at their word ------------------------------------------------
 
 
 def _split_problems(node: Node) -> Iterator[str]:
@@ -184,8 +225,8 @@ def _einsum_problems(node: Node) -> Iterator[str]:
     equation = node.attribute("equation", "")
     if not isinstance(equation, str) or not _EQUATION.fullmatch(equation):
         yield (
-            f"has the equation {quoted(equation)}; terms of letters with at most one ellipsis, separated by commas, "
-            "and an arrow before the last were expected"
+            f"has the equation {quoted(equation)}; terms of letters with at most one ellipsis,"
+            " separated by commas, and an arrow before the last were expected"
         )
 
 

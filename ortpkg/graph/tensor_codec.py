@@ -1,7 +1,7 @@
 """Between numpy arrays and the little-endian, packed bytes that ONNX stores as ``raw_data``.
 
-Source: onnx.proto, TensorProto.raw_data; docs/docsgen "4 bit" and "2 bit" types: the first element lies in the lowest
-bits of the first byte.
+Source: onnx.proto, TensorProto.raw_data; docs/docsgen "4 bit" and "2 bit" types: the first element
+lies in the lowest bits of the first byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Array = npt.NDArray[Any]
 
 
 def decode_raw(data: ByteArray, element_type: ElementType, shape: tuple[int, ...]) -> Array:
-    """The tensor in ``data``, which has exactly the bytes that it needs; a read-only view of ``data`` where possible.
+    """The tensor in ``data``, which has exactly the bytes that it needs; a read-only view of
+    ``data`` where possible.
 
     ``data`` must be aligned for the element type if the view is to be.
     """
@@ -30,14 +31,18 @@ def decode_raw(data: ByteArray, element_type: ElementType, shape: tuple[int, ...
         return _read_only(unpacked.view(dtype).reshape(shape))
     if element_type is ElementType.BOOL:
         # Any non-zero byte is true; numpy's booleans must be 0 or 1.
-        return _read_only((data.view(np.bool_) if data.max(initial=0) <= 1 else data != 0).reshape(shape))
+        return _read_only(
+            (data.view(np.bool_) if data.max(initial=0) <= 1 else data != 0).reshape(shape)
+        )
     return _read_only(_swapped_on_big_endian(data.view(dtype)).reshape(shape))
 
 
 def encode_raw(array: Array, element_type: ElementType) -> bytes:
     """The inverse of :func:`decode_raw`."""
     if element_type in PACKED_BITS:
-        return _pack(np.ascontiguousarray(array).reshape(-1).view(np.uint8), PACKED_BITS[element_type]).tobytes()
+        return _pack(
+            np.ascontiguousarray(array).reshape(-1).view(np.uint8), PACKED_BITS[element_type]
+        ).tobytes()
     return _swapped_on_big_endian(np.ascontiguousarray(array)).tobytes()
 
 

@@ -1,9 +1,12 @@
-"""Finds every tensor in a serialized ModelProto, and puts other messages in their places; no other byte changes.
+"""Finds every tensor in a serialized ModelProto, and puts other messages in their places; no other
+byte changes.
 
-A model whose weights move to another file differs from the original in the ``external_data`` of some tensors only.
-Parsing and serializing the whole message would also reorder fields, and copy weights that lie in the model.
+A model whose weights move to another file differs from the original in the ``external_data`` of
+some tensors only. Parsing and serializing the whole message would also reorder fields, and copy
+weights that lie in the model.
 
-Source: protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) and onnx.proto's field numbers.
+Source: protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) and onnx.proto's
+    field numbers.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ from dataclasses import dataclass, field
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.wire_format import WireFormatError, fields, length_delimited_tag, varint
 
 _MODEL, _TRAINING, _GRAPH, _FUNCTION, _NODE, _ATTRIBUTE, _SPARSE, _TENSOR = range(8)
 
-#: Kind of message → number of a field that can lead to tensors → (kind of message in it, whether it can be repeated).
+#: Kind of message → number of a field that can lead to tensors → (kind of message in it, whether it
+#: can be repeated).
 _LEADING_FIELDS: Mapping[int, Mapping[int, tuple[int, bool]]] = {
     _MODEL: {7: (_GRAPH, False), 20: (_TRAINING, True), 25: (_FUNCTION, True)},
     _TRAINING: {1: (_GRAPH, False), 2: (_GRAPH, False)},
@@ -80,12 +84,15 @@ class ModelMessage:
 
     Attributes:
         data: the serialized message.
-        tensors: in the order in which they stand: initializers, sparse ones as values and indices, and tensors in
-            attributes, of all graphs, functions and training graphs.
+        tensors: in the order in which they stand: initializers, sparse ones as values and indices,
+            and tensors in attributes, of all graphs, functions and training graphs.
     """
 
     def __init__(self, data: memoryview, *, limits: ModelLimits = _DEFAULT_LIMITS) -> None:
-        """Reads the structure. WireFormatError where ``data`` is no such message, or leaves open what it means."""
+        """Reads the structure.
+
+        WireFormatError where ``data`` is no such message, or leaves open what it means.
+        """
         self.data = data
         self._limits = limits
         self._field_count = 0
@@ -99,7 +106,9 @@ class ModelMessage:
 
     def _read(self, message: _Message, depth: int) -> None:
         if depth > self._limits.subgraph_depth:
-            raise WireFormatError(f"graphs are nested deeper than {self._limits.subgraph_depth} levels")
+            raise WireFormatError(
+                f"graphs are nested deeper than {self._limits.subgraph_depth} levels"
+            )
         leading = _LEADING_FIELDS[message.kind]
         seen: set[int] = set()
         for number, field_start, body, end in fields(self.data, message.start, message.stop):
@@ -109,11 +118,15 @@ class ModelMessage:
             kind, is_repeated = leading[number]
             if number in seen and not is_repeated:
                 # Protobuf would merge the two, so that neither alone is what the model means.
-                raise WireFormatError(f"field {number} at byte {field_start} stands twice where one was expected")
+                raise WireFormatError(
+                    f"field {number} at byte {field_start} stands twice where one was expected"
+                )
             seen.add(number)
             child = _Message(kind, number, field_start, body, end)
             if kind == _TENSOR:
-                self.tensors.append(self._read_tensor(body, end, is_initializer=message.kind == _GRAPH))
+                self.tensors.append(
+                    self._read_tensor(body, end, is_initializer=message.kind == _GRAPH)
+                )
                 message.children.append(child)
                 continue
             self._read(child, depth + (kind == _GRAPH and message.kind == _ATTRIBUTE))
@@ -133,7 +146,9 @@ class ModelMessage:
             header = onnx.TensorProto.FromString(b"".join(kept))
         except DecodeError as error:
             raise WireFormatError(f"the tensor at byte {start} cannot be read") from error
-        return TensorMessage(start=start, stop=stop, header=header, raw=raw, is_initializer=is_initializer)
+        return TensorMessage(
+            start=start, stop=stop, header=header, raw=raw, is_initializer=is_initializer
+        )
 
     def _count_field(self) -> None:
         self._field_count += 1
@@ -151,15 +166,23 @@ class ModelMessage:
             if body is None:
                 continue
             nbytes = sum(map(piece_nbytes, body))
-            pieces += [(kept_from, child.field_start), length_delimited_tag(child.number) + varint(nbytes), *body]
+            pieces += [
+                (kept_from, child.field_start),
+                length_delimited_tag(child.number) + varint(nbytes),
+                *body,
+            ]
             kept_from = child.stop
         if not pieces:
             return None
         return [*pieces, (kept_from, message.stop)]
 
 
-def with_data_at(data: memoryview, tensor: TensorMessage, location: str, offset: int, nbytes: int) -> bytes:
-    """The tensor's message with its data in another file; a checksum of the former file is left out."""
+def with_data_at(
+    data: memoryview, tensor: TensorMessage, location: str, offset: int, nbytes: int
+) -> bytes:
+    """The tensor's message with its data in another file; a checksum of the former file is left
+    out.
+    """
     entries = (("location", location), ("offset", str(offset)), ("length", str(nbytes)))
     reference = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
     for key, value in entries:
@@ -179,7 +202,9 @@ def _with_reference(data: memoryview, tensor: TensorMessage, reference: bytes) -
     after: list[bytes] = []
     for number, field_start, _, end in fields(data, tensor.start, tensor.stop):
         if number not in dropped:
-            (before if number < _TENSOR_EXTERNAL_DATA else after).append(bytes(data[field_start:end]))
+            (before if number < _TENSOR_EXTERNAL_DATA else after).append(
+                bytes(data[field_start:end])
+            )
     return b"".join([*before, reference, *after])
 
 

@@ -21,10 +21,12 @@ def all_graphs(graph: Graph) -> Iterator[Graph]:
 
 
 def topological_order(graph: Graph) -> list[int]:
-    """Indices of all nodes, each after the producers of its inputs; implicit inputs of sub-graphs count.
+    """Indices of all nodes, each after the producers of its inputs; implicit inputs of sub-graphs
+    count.
 
-    Ties go to the node that stands first in the graph, so a graph whose nodes are in order keeps that order. Each node
-    and each edge is visited once; the ready nodes wait in a heap. The graph keeps the order until it changes.
+    Ties go to the node that stands first in the graph, so a graph whose nodes are in order keeps
+    that order. Each node and each edge is visited once; the ready nodes wait in a heap. The graph
+    keeps the order until it changes.
 
     Raises InvalidGraphError naming a node of a cycle.
     """
@@ -71,10 +73,14 @@ def _producers(graph: Graph, node: Node) -> list[int]:
 
 
 def _node_on_cycle(graph: Graph, stuck: set[int]) -> Node:
-    """Walks from a stuck node to stuck producers, of which each has one, until a node comes again."""
+    """Walks from a stuck node to stuck producers, of which each has one, until a node comes
+    again.
+    """
     index = min(stuck)
     seen: set[int] = set()
     while index not in seen:
         seen.add(index)
-        index = next(producer for producer in _producers(graph, graph.node(index)) if producer in stuck)
+        index = next(
+            producer for producer in _producers(graph, graph.node(index)) if producer in stuck
+        )
     return graph.node(index)

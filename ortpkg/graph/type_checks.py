@@ -1,7 +1,8 @@
-"""Holds the types of each node's inputs against its operator's definition, once inference has said what they are.
+"""Holds the types of each node's inputs against its operator's definition, once inference has said
+what they are.
 
-Kernels go by the first type that a constraint is bound to, and numpy converts the others in silence; so what does not
-fit has to be refused before anything runs.
+Kernels go by the first type that a constraint is bound to, and numpy converts the others in
+silence; so what does not fit has to be refused before anything runs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import cache
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
-from ortpkg.graph.schemas import find_schema
+from ortpkg.graph.operator_schemas import find_schema
 from ortpkg.graph.topology import all_graphs
 from ortpkg.graph.types import SparseTensorType
 
@@ -37,7 +38,8 @@ def _formals_of(domain: str, op_type: str, version: int) -> tuple[_Formal, ...]:
     if schema is None:
         return ()
     return tuple(
-        _Formal(formal.type_str if formal.is_homogeneous else "", frozenset(formal.types)) for formal in schema.inputs
+        _Formal(formal.type_str if formal.is_homogeneous else "", frozenset(formal.types))
+        for formal in schema.inputs
     )
 
 
@@ -47,10 +49,11 @@ def forget_input_types() -> None:
 
 
 def verify_types(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming the node, where its inputs, or what branches give, have types that do not fit.
+    """Raises InvalidGraphError, naming the node, where its inputs, or what branches give, have
+    types that do not fit.
 
-    Sub-graphs are included. Operators without a definition are let be, and so are values of unknown type and sparse
-    ones, which operators take as dense tensors.
+    Sub-graphs are included. Operators without a definition are let be, and so are values of unknown
+    type and sparse ones, which operators take as dense tensors.
     """
     for current in all_graphs(graph):
         for node in current.nodes:
@@ -72,8 +75,8 @@ def _verify_inputs(graph: Graph, node: Node, formals: tuple[_Formal, ...]) -> No
             shown = sorted(formal.allowed)[:_MOST_TYPES_SHOWN]
             rest = ", ..." if len(formal.allowed) > len(shown) else ""
             raise InvalidGraphError(
-                f"{node} takes {quoted(value)}, a {found}; {node.op_type} of version {node.since_version} takes there "
-                f"{', '.join(shown)}{rest}",
+                f"{node} takes {quoted(value)}, a {found}; {node.op_type} of version"
+                f" {node.since_version} takes there {', '.join(shown)}{rest}",
                 node_name=node.name,
             )
         if not formal.constraint:
@@ -81,13 +84,16 @@ def _verify_inputs(graph: Graph, node: Node, formals: tuple[_Formal, ...]) -> No
         first, expected = bound.setdefault(formal.constraint, (value, found))
         if expected != found:
             raise InvalidGraphError(
-                f"{node} takes {quoted(first)}, a {expected}, and {quoted(value)}, a {found}; they must be of one type",
+                f"{node} takes {quoted(first)}, a {expected}, and {quoted(value)}, a {found}; they"
+                " must be of one type",
                 node_name=node.name,
             )
 
 
 def _verify_branches(node: Node) -> None:
-    """Both branches of an If give each output in one type (If: "must be of the same data type"); sizes may differ."""
+    """Both branches of an If give each output in one type (If: "must be of the same data type");
+    sizes may differ.
+    """
     then, other = node.subgraphs.get("then_branch"), node.subgraphs.get("else_branch")
     if then is None or other is None:
         return
@@ -95,7 +101,7 @@ def _verify_branches(node: Node) -> None:
         types = [inner.type_of(value) for inner, value in zip((then, other), made, strict=True)]
         if None not in types and str(types[0]) != str(types[1]):
             raise InvalidGraphError(
-                f"{node} gives {quoted(output)}, in its then_branch a {types[0]}, in its else_branch a {types[1]}; "
-                "they must be of one type",
+                f"{node} gives {quoted(output)}, in its then_branch a {types[0]}, in its"
+                f" else_branch a {types[1]}; they must be of one type",
                 node_name=node.name,
             )

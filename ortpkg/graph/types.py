@@ -1,6 +1,7 @@
 """ONNX types as values: element types, tensor types, the container types around them.
 
-Source: onnx.proto (TypeProto, TensorProto.DataType). Names of element types are ONNX Runtime's ("float", "int64").
+Source: onnx.proto (TypeProto, TensorProto.DataType). Names of element types are ONNX Runtime's
+    ("float", "int64").
 """
 
 from __future__ import annotations
@@ -98,14 +99,18 @@ def numpy_dtype(element_type: ElementType) -> np.dtype:
 
 
 def element_type_of(dtype: np.dtype) -> ElementType:
-    """The inverse of :func:`numpy_dtype`; numpy's own string dtypes count as STRING. KeyError for a foreign dtype."""
+    """The inverse of :func:`numpy_dtype`; numpy's own string dtypes count as STRING. KeyError for a
+    foreign dtype.
+    """
     if dtype.kind in "US":
         return ElementType.STRING
     return _ELEMENT_TYPES[dtype]
 
 
 def stored_nbytes(element_type: ElementType, count: int) -> int:
-    """How many bytes ``raw_data`` takes for ``count`` elements; KeyError for types that have no raw form."""
+    """How many bytes ``raw_data`` takes for ``count`` elements; KeyError for types that have no raw
+    form.
+    """
     return -(-count * PACKED_BITS.get(element_type, 8 * numpy_dtype(element_type).itemsize) // 8)
 
 
@@ -122,7 +127,9 @@ class TensorType:
     @property
     def is_static(self) -> bool:
         """Whether rank and every dimension are known numbers."""
-        return self.shape is not None and all(isinstance(dimension, int) for dimension in self.shape)
+        return self.shape is not None and all(
+            isinstance(dimension, int) for dimension in self.shape
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,9 @@ _DEEPEST_TYPE = 16
 
 
 def element_type_from_number(number: int, where: str) -> ElementType:
-    """The element type with that TensorProto.DataType number; InvalidGraphError for one that we don't know."""
+    """The element type with that TensorProto.DataType number; InvalidGraphError for one that we
+    don't know.
+    """
     try:
         return ElementType(number)
     except ValueError as error:
@@ -33,7 +35,10 @@ def element_type_from_number(number: int, where: str) -> ElementType:
 
 
 def value_type_from_proto(proto: onnx.TypeProto, where: str, depth: int = 0) -> ValueType | None:
-    """The value type; None where the message states none. ``where`` names the value in error messages."""
+    """The value type; None where the message states none.
+
+    ``where`` names the value in error messages.
+    """
     if depth > _DEEPEST_TYPE:
         raise InvalidGraphError(f"the type of {where} is nested deeper than {_DEEPEST_TYPE} levels")
     kind = proto.WhichOneof("value")
@@ -63,11 +68,16 @@ def _tensor_type(
     element_type = element_type_from_number(proto.elem_type, where)
     if element_type is ElementType.UNDEFINED:
         return None
-    return kind(element_type, shape_from_proto(proto.shape, where) if proto.HasField("shape") else None)
+    return kind(
+        element_type, shape_from_proto(proto.shape, where) if proto.HasField("shape") else None
+    )
 
 
 def shape_from_proto(proto: onnx.TensorShapeProto, where: str) -> Shape:
-    """Dimensions as numbers, names, or None where nothing is said. InvalidGraphError for a negative one."""
+    """Dimensions as numbers, names, or None where nothing is said.
+
+    InvalidGraphError for a negative one.
+    """
     return tuple(_dimension(dimension, where) for dimension in proto.dim)
 
 
@@ -104,7 +114,9 @@ def value_type_to_proto(value_type: ValueType) -> onnx.TypeProto:
     return proto
 
 
-def _set_shape(proto: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, shape: Shape | None) -> None:
+def _set_shape(
+    proto: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, shape: Shape | None
+) -> None:
     if shape is None:
         return
     proto.shape.SetInParent()

@@ -1,9 +1,12 @@
-"""Cuts the weights out of a serialized ModelProto, so that reading a model costs what its graph costs.
+"""Cuts the weights out of a serialized ModelProto, so that reading a model costs what its graph
+costs.
 
-Protobuf copies every byte field that it parses. A model file is mostly the ``raw_data`` of its main graph's
-initializers; here these are found in the encoding and left where they are, and only the rest is handed to protobuf.
+Protobuf copies every byte field that it parses. A model file is mostly the ``raw_data`` of its main
+graph's initializers; here these are found in the encoding and left where they are, and only the
+rest is handed to protobuf.
 
-Source: protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) and onnx.proto's field numbers.
+Source: protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) and onnx.proto's
+    field numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ class CutModel:
 
     Attributes:
         message: the serialized ModelProto without the ``raw_data`` that was cut.
-        spans: index into ``graph.initializer`` → (offset, length) of its ``raw_data`` in the original bytes.
+        spans: index into ``graph.initializer`` → (offset, length) of its ``raw_data`` in the
+            original bytes.
     """
 
     message: bytes
@@ -48,7 +52,9 @@ def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES)
     seen_initializers = 0
     for number, start, body, end in fields(data, 0, len(data)):
         if number == _MODEL_GRAPH and body >= 0:
-            graph, seen_initializers = _cut_graph(data, body, end, cut, seen_initializers, smallest_nbytes)
+            graph, seen_initializers = _cut_graph(
+                data, body, end, cut, seen_initializers, smallest_nbytes
+            )
             pieces += [length_delimited_tag(_MODEL_GRAPH), varint(len(graph)), graph]
         else:
             pieces.append(bytes(data[start:end]))
@@ -81,8 +87,12 @@ def _cut_graph(
     return b"".join(pieces), index
 
 
-def _cut_tensor(data: memoryview, start: int, stop: int, smallest_nbytes: int) -> tuple[bytes, tuple[int, int] | None]:
-    """The tensor's bytes without ``raw_data``, and where that lies; None where it is too small to cut."""
+def _cut_tensor(
+    data: memoryview, start: int, stop: int, smallest_nbytes: int
+) -> tuple[bytes, tuple[int, int] | None]:
+    """The tensor's bytes without ``raw_data``, and where that lies; None where it is too small to
+    cut.
+    """
     raw: tuple[int, int] | None = None
     pieces: list[bytes] = []
     for number, field_start, body, end in fields(data, start, stop):
@@ -96,14 +106,16 @@ def _cut_tensor(data: memoryview, start: int, stop: int, smallest_nbytes: int) -
 
 
 def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields (field number, start of the field, start of its body or -1 if not length-delimited, end) in order.
+    """Yields (field number, start of the field, start of its body or -1 if not length-delimited,
+    end) in order.
 
     Raises WireFormatError where [start, stop) is not a protobuf message.
     """
     position = start
     while position < stop:
         field_start = position
-        # Keys and lengths of one byte, which nearly all are, are read here: a call would cost more than the rest.
+        # Keys and lengths of one byte, which nearly all are, are read here: a call would cost more
+        # than the rest.
         key = data[position]
         position += 1
         if key >= 0x80:
@@ -132,7 +144,10 @@ def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, 
 
 
 def varint_at(data: memoryview, field_start: int, stop: int) -> int:
-    """The number in a field of wire type 0 that starts at ``field_start``. WireFormatError for another type."""
+    """The number in a field of wire type 0 that starts at ``field_start``.
+
+    WireFormatError for another type.
+    """
     key, position = _read_varint(data, field_start, stop)
     if key & 7 != _VARINT:
         raise WireFormatError(f"the field at byte {field_start} is no number")

@@ -1,8 +1,9 @@
-"""Ask a backend what it has, in a child process, and remember the answer as long as nothing it depends on changes.
+"""Ask a backend what it has, in a child process, and remember the answer as long as nothing it
+depends on changes.
 
-That a backend hangs is remembered too, for a few minutes: it would otherwise cost its whole timeout in every process.
-The reason says so, and how to ask again. Any other failure costs no more than an answer, and is asked again by the next
-process, which may find it mended.
+That a backend hangs is remembered too, for a few minutes: it would otherwise cost its whole timeout
+in every process. The reason says so, and how to ask again. Any other failure costs no more than an
+answer, and is asked again by the next process, which may find it mended.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.quantities import parse_duration_s
+from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.variables import flag_variable
 
 #: A first load of a backend with a cold disk takes seconds; one that hangs must not hang us.
 PROBE_TIMEOUT_S = 30.0
-#: How long it is believed without asking again that a backend hangs; a machine that was only busy has time to recover.
+#: How long it is believed without asking again that a backend hangs; a machine that was only busy
+#: has time to recover.
 HANG_LIFETIME_S = 180.0
 TIMEOUT_VARIABLE = "ORTPKG_PROBE_TIMEOUT"
 RETRY_VARIABLE = "ORTPKG_PROBE_AGAIN"
@@ -34,7 +36,9 @@ _MOST_TIMEOUT_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """What a backend said; ``value`` is None where it failed, ``failure`` says how, ``is_hang`` that no answer came."""
+    """What a backend said; ``value`` is None where it failed, ``failure`` says how, ``is_hang``
+    that no answer came.
+    """
 
     value: Any = None
     failure: str = ""
@@ -43,7 +47,9 @@ class ProbeAnswer:
     def require(self, ep_name: str) -> Any:
         """The value; ExecutionProviderError with the reason where the backend failed."""
         if self.failure:
-            raise ExecutionProviderError(f"the library behind {ep_name} failed: {self.failure}", ep_name=ep_name)
+            raise ExecutionProviderError(
+                f"the library behind {ep_name} failed: {self.failure}", ep_name=ep_name
+            )
         return self.value
 
 
@@ -60,11 +66,12 @@ def ask_backend(
     timeout_s: float | None = None,
     is_kept: Callable[[Any], bool] = lambda _value: True,
 ) -> ProbeAnswer:
-    """The answer of ``"module:function"``, from the fact cache where ``fingerprint`` (all it depends on) is the same.
+    """The answer of ``"module:function"``, from the fact cache where ``fingerprint`` (all it
+    depends on) is the same.
 
-    ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. That a backend hangs is believed for three
-    minutes, by later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set. ``is_kept`` tells of an answer whether later
-    processes may believe it.
+    ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. That a backend hangs is
+    believed for three minutes, by later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set.
+    ``is_kept`` tells of an answer whether later processes may believe it.
     """
     key = {"function": function, "arguments": dict(arguments), "fingerprint": dict(fingerprint)}
     text = json.dumps(key, sort_keys=True)
@@ -79,7 +86,9 @@ def ask_backend(
 
 @contextlib.contextmanager
 def asking_anew() -> Iterator[None]:
-    """What is asked within is not answered from memory; what comes out replaces what was remembered."""
+    """What is asked within is not answered from memory; what comes out replaces what was
+    remembered.
+    """
     token = _is_asked_anew.set(True)
     try:
         yield
@@ -88,13 +97,17 @@ def asking_anew() -> Iterator[None]:
 
 
 def probe_timeout_s() -> float:
-    """The limit of one probe: ``ORTPKG_PROBE_TIMEOUT`` (5s, 2min), else 30 s. UsageError where that is none."""
+    """The limit of one probe: ``ORTPKG_PROBE_TIMEOUT`` (5s, 2min), else 30 s. UsageError where that
+    is none.
+    """
     text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
     if not text:
         return PROBE_TIMEOUT_S
     timeout_s = parse_duration_s(text, TIMEOUT_VARIABLE)
     if not 0 < timeout_s <= _MOST_TIMEOUT_S:
-        raise UsageError(f"{TIMEOUT_VARIABLE} is {quoted(text)}; it must be more than 0, at most an hour")
+        raise UsageError(
+            f"{TIMEOUT_VARIABLE} is {quoted(text)}; it must be more than 0, at most an hour"
+        )
     return timeout_s
 
 
@@ -148,7 +161,8 @@ def _remembered_hang(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None
     if not 0 <= age_s < HANG_LIFETIME_S:  # older, or of a clock that was set back
         return None
     return ProbeAnswer(
-        failure=f"{reason} ({age_s / 60:.0f} min ago; set {RETRY_VARIABLE}=1 to ask it again)", is_hang=True
+        failure=f"{reason} ({age_s / 60:.0f} min ago; set {RETRY_VARIABLE}=1 to ask it again)",
+        is_hang=True,
     )
 
 

@@ -1,7 +1,8 @@
-"""Run a function that loads foreign code in a child process, so that its crash, hang or exit is a value here.
+"""Run a function that loads foreign code in a child process, so that its crash, hang or exit is a
+value here.
 
-A child protects from accidents, not from attackers: it has all rights of this process. How it is started and ended is
-told in :mod:`ortpkg.isolation.process`.
+A child protects from accidents, not from attackers: it has all rights of this process. How it is
+started and ended is told in :mod:`ortpkg.isolation.process`.
 """
 
 from __future__ import annotations
@@ -55,13 +56,19 @@ class ChildResult:
 
 
 def call_in_child(
-    function: str, arguments: Mapping[str, Any], *, timeout_s: float, memory_limit_nbytes: int | None = None
+    function: str,
+    arguments: Mapping[str, Any],
+    *,
+    timeout_s: float,
+    memory_limit_nbytes: int | None = None,
 ) -> ChildResult:
-    """Calls ``"package.module:function"`` with JSON ``arguments`` in a child process. Never raises for what it does.
+    """Calls ``"package.module:function"`` with JSON ``arguments`` in a child process.
 
-    The child is ended, with everything that it started (on Windows: itself only), when ``timeout_s`` has passed, when
-    it writes more than 4 MiB, when this call is interrupted, and soon after it holds more than
-    ``memory_limit_nbytes`` of memory (looked at every 50 ms).
+    Never raises for what it does.
+
+    The child is ended, with everything that it started (on Windows: itself only), when
+    ``timeout_s`` has passed, when it writes more than 4 MiB, when this call is interrupted, and
+    soon after it holds more than ``memory_limit_nbytes`` of memory (looked at every 50 ms).
     """
     try:
         child = start_process("ortpkg.isolation.child_main", function)
@@ -69,7 +76,9 @@ def call_in_child(
         reason = f"the interpreter cannot be started: {error.strerror}"
         return ChildResult(outcome=ChildOutcome.NOT_STARTED, reason=reason)
     try:
-        return _converse(child, json.dumps(dict(arguments)).encode(), timeout_s, memory_limit_nbytes)
+        return _converse(
+            child, json.dumps(dict(arguments)).encode(), timeout_s, memory_limit_nbytes
+        )
     finally:
         end_process(child)
         for pipe in (child.stdin, child.stdout, child.stderr):
@@ -78,7 +87,10 @@ def call_in_child(
 
 
 def _converse(
-    child: subprocess.Popen[bytes], request: bytes, timeout_s: float, memory_limit_nbytes: int | None
+    child: subprocess.Popen[bytes],
+    request: bytes,
+    timeout_s: float,
+    memory_limit_nbytes: int | None,
 ) -> ChildResult:
     assert child.stdin is not None
     assert child.stdout is not None
@@ -96,19 +108,27 @@ def _converse(
         reason = f"it held more than {limit_text(memory_limit_nbytes)} of memory"
         return ChildResult(outcome=ChildOutcome.TOO_MUCH_MEMORY, reason=reason)
     if output.is_alive():
-        return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason=f"no answer within {time_limit_text(timeout_s)}")
+        return ChildResult(
+            outcome=ChildOutcome.TIMED_OUT, reason=f"no answer within {time_limit_text(timeout_s)}"
+        )
     if output.overflowed:
-        return ChildResult(outcome=ChildOutcome.TOO_MUCH_OUTPUT, reason=f"more than {_MOST_RESULT_BYTES} bytes came")
+        return ChildResult(
+            outcome=ChildOutcome.TOO_MUCH_OUTPUT,
+            reason=f"more than {_MOST_RESULT_BYTES} bytes came",
+        )
     try:
         status = child.wait(timeout=5)
     except subprocess.TimeoutExpired:
-        return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason="it closed its output but did not end")
+        return ChildResult(
+            outcome=ChildOutcome.TIMED_OUT, reason="it closed its output but did not end"
+        )
     errors.join(1)
     return _result_of(status, output.text, errors.text)
 
 
 def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: int) -> bool:
-    """Waits for the child's output, at most ``timeout_s``; True as soon as it holds more than the limit.
+    """Waits for the child's output, at most ``timeout_s``; True as soon as it holds more than the
+    limit.
 
     What it has started counts, too, where the system tells.
     """
@@ -128,7 +148,9 @@ def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: 
 
 def _result_of(status: int, output: str, errors: str) -> ChildResult:
     if status != 0:
-        return ChildResult(outcome=ChildOutcome.CRASHED, reason=exit_reason(status) + last_words(errors))
+        return ChildResult(
+            outcome=ChildOutcome.CRASHED, reason=exit_reason(status) + last_words(errors)
+        )
     try:
         reply = json.loads(output)
     except (ValueError, RecursionError):
@@ -136,13 +158,17 @@ def _result_of(status: int, output: str, errors: str) -> ChildResult:
     if isinstance(reply, dict) and "value" in reply:
         return ChildResult(outcome=ChildOutcome.DONE, value=reply["value"])
     if isinstance(reply, dict) and "error" in reply:
-        return ChildResult(outcome=ChildOutcome.RAISED, reason=f"it raised {quoted(reply['error'])}")
+        return ChildResult(
+            outcome=ChildOutcome.RAISED, reason=f"it raised {quoted(reply['error'])}"
+        )
     reason = "it ended with status 0 without a result" + last_words(errors)
     return ChildResult(outcome=ChildOutcome.NO_RESULT, reason=reason)
 
 
 class _BoundedReader(threading.Thread):
-    """Reads a pipe to its end, or until more than ``limit`` bytes came (then it keeps the first ones)."""
+    """Reads a pipe to its end, or until more than ``limit`` bytes came (then it keeps the first
+    ones).
+    """
 
     def __init__(self, pipe: IO[bytes], limit: int, *, keep_reading: bool = False) -> None:
         super().__init__(daemon=True)

@@ -1,7 +1,8 @@
-"""The child's side of :mod:`ortpkg.isolation.child`: calls one function and writes its result to the real stdout.
+"""The child's side of :mod:`ortpkg.isolation.child`: calls one function and writes its result to
+the real stdout.
 
-Foreign libraries print, also from native code; so their standard output is turned to standard error first, and the
-result goes through a private copy of the descriptor.
+Foreign libraries print, also from native code; so their standard output is turned to standard error
+first, and the result goes through a private copy of the descriptor.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from ortpkg.isolation.orphan import end_with_parent
 
 
 def main() -> None:
-    """Runs "module:function" of the command line on the JSON arguments of stdin; writes one JSON object."""
+    """Runs "module:function" of the command line on the JSON arguments of stdin; writes one JSON
+    object.
+    """
     channel = os.dup(1)
     os.dup2(2, 1)
     end_with_parent()
@@ -29,5 +32,6 @@ def main() -> None:
         reply = {"error": f"{type(error).__name__}: {error}"}
     with os.fdopen(channel, "w", encoding="utf-8") as file:
         json.dump(reply, file)
-    # A native library may hang or crash while the interpreter shuts down; the answer is out already.
+    # A native library may hang or crash while the interpreter shuts down; the answer is out
+    # already.
     os._exit(0)

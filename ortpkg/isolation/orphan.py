@@ -1,4 +1,6 @@
-"""A child process that ends when its parent is gone, however that ended and whatever native code is doing meanwhile."""
+"""A child process that ends when its parent is gone, however that ended and whatever native code is
+doing meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _SYNCHRONIZE, _FOR_EVER = 0x100000, 0xFFFFFFFF
 
 
 def end_with_parent() -> None:
-    """From now on, this process ends, on POSIX with all of its own process group, when its parent does."""
+    """From now on, this process ends, on POSIX with all of its own process group, when its parent
+    does.
+    """
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 

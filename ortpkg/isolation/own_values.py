@@ -1,7 +1,8 @@
-"""Values of our own classes as bytes, for another process of ours; nothing else can be read from them.
+"""Values of our own classes as bytes, for another process of ours; nothing else can be read from
+them.
 
-A child that runs foreign code may write nonsense. So what is read is made of classes of this package and of plain
-values; a name of anything else is refused before it is looked up.
+A child that runs foreign code may write nonsense. So what is read is made of classes of this
+package and of plain values; a name of anything else is refused before it is looked up.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class _OwnValues(pickle.Unpickler):
 
 
 def portable_error(error: OrtpkgError) -> OrtpkgError:
-    """The error without what cannot be written: attributes that are no plain values become texts."""
+    """The error without what cannot be written: attributes that are no plain values become
+    texts.
+    """
     for name, value in list(error.__dict__.items()):
         if not _is_plain(value):
             error.__dict__[name] = str(value)

@@ -1,4 +1,6 @@
-"""Child processes of this interpreter: started alike, ended for certain, and their end told in words."""
+"""Child processes of this interpreter: started alike, ended for certain, and their end told in
+words.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,35 @@ from ortpkg.errors import quoted
 
 #: Names the interpreter of child processes.
 PYTHON_VARIABLE = "ORTPKG_PYTHON"
-#: argv: this text, the directory that holds the package, the module whose ``main`` to call, and its own arguments.
+#: argv: this text, the directory that holds the package, the module whose ``main`` to call, and its
+#: own arguments.
 _BOOTSTRAP = (
-    "import sys; sys.path.append(sys.argv[1]); from importlib import import_module; import_module(sys.argv[2]).main()"
+    "import sys; sys.path.append(sys.argv[1]); from importlib import import_module;"
+    " import_module(sys.argv[2]).main()"
 )
 
 
 def start_process(module: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """A child that calls ``main`` of ``module`` of ours, with pipes for its standard streams, unbuffered.
+    """A child that calls ``main`` of ``module`` of ours, with pipes for its standard streams,
+    unbuffered.
 
-    It is started by ``subprocess`` with ``-P`` (no module is taken from the current directory), never by
-    multiprocessing's spawn, which would import the caller's main module again, and, on POSIX, in a session of its own,
-    so that a terminal's Ctrl-C is its parent's. ``ORTPKG_PYTHON`` names another interpreter, for programs that embed or
-    freeze Python. OSError, which names it, where it cannot be started.
+    It is started by ``subprocess`` with ``-P`` (no module is taken from the current directory),
+    never by multiprocessing's spawn, which would import the caller's main module again, and, on
+    POSIX, in a session of its own, so that a terminal's Ctrl-C is its parent's. ``ORTPKG_PYTHON``
+    names another interpreter, for programs that embed or freeze Python. OSError, which names it,
+    where it cannot be started.
     """
     try:
         return subprocess.Popen(
-            [interpreter(), "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[2]), module, *arguments],
+            [
+                interpreter(),
+                "-P",
+                "-c",
+                _BOOTSTRAP,
+                str(Path(__file__).parents[2]),
+                module,
+                *arguments,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -38,7 +52,9 @@ def start_process(module: str, *arguments: str) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         source = f"{PYTHON_VARIABLE} is " if os.environ.get(PYTHON_VARIABLE) else ""
-        raise OSError(error.errno, f"{source}{quoted(interpreter())}: {error.strerror or error}") from error
+        raise OSError(
+            error.errno, f"{source}{quoted(interpreter())}: {error.strerror or error}"
+        ) from error
 
 
 def interpreter() -> str:
@@ -64,7 +80,9 @@ def end_process(child: subprocess.Popen[bytes]) -> None:
 def exit_reason(status: int) -> str:
     """How a child with that return code ended, e.g. "it was ended by SIGSEGV"."""
     if status >= 0:
-        shown = hex(status) if status > 255 else str(status)  # Windows' exception codes are read in hexadecimal
+        shown = (
+            hex(status) if status > 255 else str(status)
+        )  # Windows' exception codes are read in hexadecimal
         return f"it ended with status {shown}"
     try:
         return f"it was ended by {signal.Signals(-status).name}"

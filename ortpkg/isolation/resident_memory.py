@@ -20,9 +20,11 @@ _MOST_DESCENDANTS = 1000
 
 
 def resident_nbytes(pid: int | None = None) -> int:
-    """Memory of the process (of this one) that is in RAM, shared libraries included; 0 where the system does not say.
+    """Memory of the process (of this one) that is in RAM, shared libraries included; 0 where the
+    system does not say.
 
-    Sources: ``/proc/<pid>/statm`` (Linux), ``proc_pid_rusage`` (macOS), ``GetProcessMemoryInfo`` (Windows).
+    Sources: ``/proc/<pid>/statm`` (Linux), ``proc_pid_rusage`` (macOS), ``GetProcessMemoryInfo``
+        (Windows).
     """
     try:
         if sys.platform == "win32":
@@ -62,7 +64,9 @@ class _RusageInfo(ctypes.Structure):
 
 def _macos(pid: int) -> int:
     info = _RusageInfo()
-    failed = _library("/usr/lib/libSystem.B.dylib").proc_pid_rusage(pid, _RUSAGE_INFO_V0, ctypes.byref(info))
+    failed = _library("/usr/lib/libSystem.B.dylib").proc_pid_rusage(
+        pid, _RUSAGE_INFO_V0, ctypes.byref(info)
+    )
     return 0 if failed else int(info.ri_resident_size)
 
 
@@ -107,10 +111,11 @@ def _library(path: str) -> Any:
 
 
 class DescendantMemory:
-    """What the processes hold that a process has started, and those have started; on Linux, elsewhere nothing.
+    """What the processes hold that a process has started, and those have started; on Linux,
+    elsewhere nothing.
 
-    Only memory that is theirs alone counts: pages that a fork shares with the process that it was made from are that
-    one's. One that cut itself loose (a daemon) is nobody's descendant.
+    Only memory that is theirs alone counts: pages that a fork shares with the process that it was
+    made from are that one's. One that cut itself loose (a daemon) is nobody's descendant.
     """
 
     def __init__(self, pid: int) -> None:

@@ -1,7 +1,8 @@
 """Ends a computation inside a foreign library where the run that it belongs to is to end.
 
-A library that computes a whole partition in one call cannot ask whether the run was cancelled or has passed its time,
-nor say what memory it takes; one watching thread per process looks at all such calls, and tells the library to stop.
+A library that computes a whole partition in one call cannot ask whether the run was cancelled or
+has passed its time, nor say what memory it takes; one watching thread per process looks at all such
+calls, and tells the library to stop.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ ResultT = TypeVar("ResultT")
 
 #: How often a running call is looked at, in seconds.
 _INTERVAL_S = 0.02
-#: How many looks at nothing the watching thread waits for the next call; then it sleeps, and waking it costs a small
-#: model more than it takes itself.
+#: How many looks at nothing the watching thread waits for the next call; then it sleeps, and waking
+#: it costs a small model more than it takes itself.
 _MOST_IDLE_LOOKS = 50
 #: How long a call that was told to stop may go on before the last resort, in seconds.
 _GRACE_S = 2.0
@@ -32,7 +33,9 @@ class Watched(Protocol):
     """The part of OpKernelContext that is asked: each raises where the run is to end."""
 
     def check_cancelled(self) -> None:
-        """Raises CancelledError where the caller wants an end, LimitExceededError where the time is over."""
+        """Raises CancelledError where the caller wants an end, LimitExceededError where the time is
+        over.
+        """
         ...
 
     def check_allocation(self, nbytes: int) -> None:
@@ -53,10 +56,16 @@ class _Call:
     """One call into a library that may have to be stopped.
 
     Attributes:
-        is_own: whether the library computes in this process, whose memory grows by all such calls together.
+        is_own: whether the library computes in this process, whose memory grows by all such calls
+            together.
     """
 
-    def __init__(self, context: Watched, stop: Callable[[], object], resident_nbytes: Callable[[], int] | None) -> None:
+    def __init__(
+        self,
+        context: Watched,
+        stop: Callable[[], object],
+        resident_nbytes: Callable[[], int] | None,
+    ) -> None:
         self._context = context
         self._stop = stop
         self.is_own = resident_nbytes is None
@@ -66,7 +75,8 @@ class _Call:
         self._stopped_at = 0.0
 
     def look(self, sharers: int) -> None:
-        """Stops the call where its run is to end; at each look, since a library may drop a request that comes early.
+        """Stops the call where its run is to end; at each look, since a library may drop a request
+        that comes early.
 
         ``sharers``: calls among which the growth of memory is divided, as nobody tells whose it is.
         """
@@ -84,7 +94,9 @@ class _Call:
 
     def is_stuck(self, grace_s: float) -> bool:
         """Whether it goes on in this process although it was told to stop ``grace_s`` ago."""
-        return self.is_own and self.error is not None and time.monotonic() - self._stopped_at > grace_s
+        return (
+            self.is_own and self.error is not None and time.monotonic() - self._stopped_at > grace_s
+        )
 
 
 class _Watch:
@@ -94,9 +106,12 @@ class _Watch:
         self.forget()
 
     def forget(self) -> None:
-        """In a fork of the process, whose threads are gone and whose locks may be held by them: starts anew."""
+        """In a fork of the process, whose threads are gone and whose locks may be held by them:
+        starts anew.
+        """
         self._calls: dict[_Call, None] = {}
-        # Taken by itself where nobody waits: a condition's own entry and exit are calls of Python functions.
+        # Taken by itself where nobody waits: a condition's own entry and exit are calls of Python
+        # functions.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._is_asleep = False
@@ -107,7 +122,9 @@ class _Watch:
             self._calls[call] = None
             if self._thread is None or not self._thread.is_alive():
                 self._is_asleep = False
-                self._thread = threading.Thread(target=self._look_on, name="ortpkg-run-watch", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._look_on, name="ortpkg-run-watch", daemon=True
+                )
                 self._thread.start()
             elif self._is_asleep:
                 self._changed.notify()
@@ -125,7 +142,9 @@ class _Watch:
                     self._is_asleep = True
                     self._changed.wait()
                     self._is_asleep = False
-                    idle_looks = 0  # also where the call that woke it has ended by now: more may follow
+                    idle_looks = (
+                        0  # also where the call that woke it has ended by now: more may follow
+                    )
                 self._changed.wait(_INTERVAL_S)
                 self._look_once()
 
@@ -144,7 +163,8 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def last_resort(act: Callable[[OrtpkgError], None]) -> Iterator[None]:
-    """Meanwhile, ``act`` is called, from the watching thread, where a library does not stop within its grace.
+    """Meanwhile, ``act`` is called, from the watching thread, where a library does not stop within
+    its grace.
 
     For programs that may end themselves, such as a command line; a library must not end its host.
     """
@@ -162,16 +182,19 @@ def run_watched(
     *,
     resident_nbytes: Callable[[], int] | None = None,
 ) -> ResultT:
-    """Returns ``run()``; where the run of ``context`` is to end meanwhile, calls ``stop`` and raises why it ended.
+    """Returns ``run()``; where the run of ``context`` is to end meanwhile, calls ``stop`` and
+    raises why it ended.
 
     Args:
         context: of the run; its memory limit is compared with what was taken since this call began.
         run: the call into the library.
         stop: is called from another thread, perhaps more than once, and must not block.
-        resident_nbytes: memory of the process in which the library computes; None: this one. That is the growth of the
-            whole process, whoever caused it, divided among the watched calls in it.
+        resident_nbytes: memory of the process in which the library computes; None: this one. That
+            is the growth of the whole process, whoever caused it, divided among the watched calls
+            in it.
 
-    Raises CancelledError or LimitExceededError where the run was ended, and what ``run`` raises otherwise.
+    Raises CancelledError or LimitExceededError where the run was ended, and what ``run`` raises
+    otherwise.
     """
     call = _Call(context, stop, resident_nbytes)
     _WATCH.add(call)

@@ -1,8 +1,10 @@
-"""A child process that serves one caller: requests and replies of JSON and raw bytes, until it is ended.
+"""A child process that serves one caller: requests and replies of JSON and raw bytes, until it is
+ended.
 
-For foreign code whose crash, hang or hunger must not be this process's: unlike :mod:`ortpkg.isolation.child`, which
-asks one question, a worker keeps what it has loaded. It is started in the same way, and like that protects from
-accidents, not from attackers. It ends when this process does, also when that is killed: its input ends then.
+For foreign code whose crash, hang or hunger must not be this process's: unlike
+:mod:`ortpkg.isolation.child`, which asks one question, a worker keeps what it has loaded. It is
+started in the same way, and like that protects from accidents, not from attackers. It ends when
+this process does, also when that is killed: its input ends then.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class WorkerEndedError(Exception):
 
 
 class WorkerCallError(Exception):
-    """The worker's function raised; the text is the exception's own, ``kind`` the name of its class."""
+    """The worker's function raised; the text is the exception's own, ``kind`` the name of its
+    class.
+    """
 
     def __init__(self, message: str, *, kind: str = "") -> None:
         super().__init__(message)
@@ -56,14 +60,18 @@ class Message:
 
 
 class Worker:
-    """A child process that calls ``"module:function"`` once for a handler, and the handler for every request.
+    """A child process that calls ``"module:function"`` once for a handler, and the handler for
+    every request.
 
-    It ends when it is closed, and when nobody has it any more. One request at a time; further callers wait. Any thread
-    may :meth:`kill` it meanwhile.
+    It ends when it is closed, and when nobody has it any more. One request at a time; further
+    callers wait. Any thread may :meth:`kill` it meanwhile.
     """
 
     def __init__(self, function: str, arguments: Mapping[str, Any]) -> None:
-        """Starts the child and does not wait for it. OSError where there is no interpreter to start."""
+        """Starts the child and does not wait for it.
+
+        OSError where there is no interpreter to start.
+        """
         self._child = start_process("ortpkg.isolation.worker_main", function)
         assert self._child.stdout is not None
         self._replies = os.fdopen(self._child.stdout.fileno(), "rb", closefd=False)
@@ -72,15 +80,21 @@ class Worker:
         self._calls = threading.Lock()
         self._ends = threading.Lock()
         self._reason = ""
-        #: What the child said last that it is doing (``worker_main.tell``); "" for nothing in particular.
+        #: What the child said last that it is doing (``worker_main.tell``); "" for nothing in
+        #: particular.
         self.note = ""
         assert self._child.stderr is not None
         self._errors = bytearray()
         self._listener = threading.Thread(
-            target=_listen, args=(self._child.stderr, self._errors), name="ortpkg-worker-stderr", daemon=True
+            target=_listen,
+            args=(self._child.stderr, self._errors),
+            name="ortpkg-worker-stderr",
+            daemon=True,
         )
         self._listener.start()
-        self._release = weakref.finalize(self, _release, self._child, self._replies, self._listener, self._made_in)
+        self._release = weakref.finalize(
+            self, _release, self._child, self._replies, self._listener, self._made_in
+        )
         with contextlib.suppress(OSError):  # it died; the first call tells how
             self._send(Message(header=arguments))
 
@@ -90,7 +104,9 @@ class Worker:
         return self._made_in == os.getpid() and not self._reason and self._child.poll() is None
 
     def resident_nbytes(self) -> int:
-        """Memory that it holds now, and on Linux what it has started; 0 where the system does not say."""
+        """Memory that it holds now, and on Linux what it has started; 0 where the system does not
+        say.
+        """
         return resident_nbytes(self._child.pid) + self._beside.nbytes()
 
     def call(self, request: Message) -> Message:
@@ -111,15 +127,21 @@ class Worker:
             except (OSError, ValueError, EOFError) as error:
                 self._finish()
                 raise WorkerEndedError(self._reason) from error
-            except BaseException:  # an interrupt: what is under way would be taken for the next reply
+            except (
+                BaseException
+            ):  # an interrupt: what is under way would be taken for the next reply
                 self.kill("the call was interrupted")
                 raise
         if "error" in reply.header:
-            raise WorkerCallError(str(reply.header["error"]), kind=str(reply.header.get("kind", "")))
+            raise WorkerCallError(
+                str(reply.header["error"]), kind=str(reply.header.get("kind", ""))
+            )
         return reply
 
     def kill(self, reason: str) -> None:
-        """Ends it at once, with what it started; whoever waits for it gets WorkerEndedError with ``reason``."""
+        """Ends it at once, with what it started; whoever waits for it gets WorkerEndedError with
+        ``reason``.
+        """
         if self._made_in != os.getpid():
             return  # the pipes are the parent's
         with self._ends:
@@ -159,8 +181,12 @@ def _listen(pipe: IO[bytes], kept: bytearray) -> None:
             del kept[:-_MOST_ERROR_BYTES]
 
 
-def _release(child: subprocess.Popen[bytes], replies: IO[bytes], listener: threading.Thread, made_in: int) -> None:
-    """Ends a worker and closes its pipes; not in a fork, where threads that only the parent has may hold locks."""
+def _release(
+    child: subprocess.Popen[bytes], replies: IO[bytes], listener: threading.Thread, made_in: int
+) -> None:
+    """Ends a worker and closes its pipes; not in a fork, where threads that only the parent has may
+    hold locks.
+    """
     if made_in != os.getpid():
         return
     end_process(child)

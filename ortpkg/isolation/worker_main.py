@@ -1,7 +1,7 @@
 """The child's side of :mod:`ortpkg.isolation.worker`.
 
-Foreign libraries print, also from native code; so standard output is turned to standard error first, and replies go
-through a private copy of the descriptor.
+Foreign libraries print, also from native code; so standard output is turned to standard error
+first, and replies go through a private copy of the descriptor.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from ortpkg.isolation.worker import NOTE, Message, read_message, write_message
 Handler = Callable[[Message], Message]
 
 _MOST_NOTE_LENGTH = 500
-#: Where replies go, once this process is a worker: the descriptor, and the process, which foreign code may fork.
+#: Where replies go, once this process is a worker: the descriptor, and the process, which foreign
+#: code may fork.
 _SERVING: list[tuple[int, int]] = []
 
 
 def main() -> None:
-    """Makes the handler by "module:function" of the command line, and serves until the input ends."""
+    """Makes the handler by "module:function" of the command line, and serves until the input
+    ends.
+    """
     channel, source = os.dup(1), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
     _SERVING.append((channel, os.getpid()))
@@ -39,7 +42,9 @@ def main() -> None:
             request = read_message(source)
             try:
                 if handler is None:
-                    handler = getattr(importlib.import_module(module_name), function_name)(**arguments)
+                    handler = getattr(importlib.import_module(module_name), function_name)(
+                        **arguments
+                    )
                 reply = handler(request)
             except Exception as error:  # noqa: BLE001 - whatever foreign code raises is the answer
                 kind = type(error).__name__
@@ -47,11 +52,15 @@ def main() -> None:
             _end_copies()
             write_message(channel, reply)
     except (EOFError, OSError):
-        os._exit(0)  # the parent is gone; native code may hang or crash while an interpreter shuts down
+        os._exit(
+            0
+        )  # the parent is gone; native code may hang or crash while an interpreter shuts down
 
 
 def tell(note: str) -> None:
-    """Tells the parent what is being done, for the case that this process does not live to reply; nothing elsewhere."""
+    """Tells the parent what is being done, for the case that this process does not live to reply;
+    nothing elsewhere.
+    """
     if _SERVING and threading.current_thread() is threading.main_thread():
         _end_copies()
         with suppress(OSError):
@@ -59,7 +68,9 @@ def tell(note: str) -> None:
 
 
 def _end_copies() -> None:
-    """Ends this process where it is a copy that foreign code made by fork: one reply is what the parent waits for."""
+    """Ends this process where it is a copy that foreign code made by fork: one reply is what the
+    parent waits for.
+    """
     if os.getpid() != _SERVING[0][1]:
         os._exit(0)
 

@@ -33,14 +33,16 @@ def _clip_block(low: float, high: float) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A block function by its parameters: their names and defaults, in the order of ``activation_params``."""
+    """A block function by its parameters: their names and defaults, in the order of
+    ``activation_params``.
+    """
 
     make: Callable[..., Block]
     defaults: Mapping[str, float] = field(default_factory=dict)
 
 
-#: By name. Defaults are those of the operators of the same name. FusedGemm of onnxruntime has no Clip, HardSwish and
-#: QuickGelu, its FusedConv none of those from Softplus on.
+#: By name. Defaults are those of the operators of the same name. FusedGemm of onnxruntime has no
+#: Clip, HardSwish and QuickGelu, its FusedConv none of those from Softplus on.
 _DEFINITIONS: Mapping[str, _Definition] = {
     "Relu": _Definition(lambda: relu_block),
     "Tanh": _Definition(lambda: tanh_block),
@@ -53,7 +55,9 @@ _DEFINITIONS: Mapping[str, _Definition] = {
     "Softplus": _Definition(lambda: softplus_block),
     "Softsign": _Definition(lambda: softsign_block),
     "Elu": _Definition(elu_block, {"alpha": 1.0}),
-    "Selu": _Definition(elu_block, {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    "Selu": _Definition(
+        elu_block, {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
+    ),
     "ThresholdedRelu": _Definition(thresholded_relu_block, {"alpha": 1.0}),
     "ScaledTanh": _Definition(scaled_tanh_block, {"alpha": 1.0, "beta": 1.0}),
     "ParametricSoftplus": _Definition(parametric_softplus_block, {"alpha": 1.0, "beta": 1.0}),
@@ -70,9 +74,16 @@ def fused_activation(info: OpKernelInfo) -> Block | None:
         return None
     definition = _DEFINITIONS.get(name)
     if definition is None:
-        raise ValueError(f"there is no fused activation {quoted(name)}: {', '.join(_DEFINITIONS)} exist")
+        raise ValueError(
+            f"there is no fused activation {quoted(name)}: {', '.join(_DEFINITIONS)} exist"
+        )
     listed = tuple(info.attribute("activation_params") or ())
     if len(listed) > len(definition.defaults):
-        raise ValueError(f"{name} has {len(definition.defaults)} parameters, but activation_params lists {len(listed)}")
-    named = [info.attribute(f"activation_{key}", default) for key, default in definition.defaults.items()]
+        raise ValueError(
+            f"{name} has {len(definition.defaults)} parameters, but activation_params lists"
+            f" {len(listed)}"
+        )
+    named = [
+        info.attribute(f"activation_{key}", default) for key, default in definition.defaults.items()
+    ]
     return definition.make(*listed, *named[len(listed) :])

@@ -1,4 +1,6 @@
-"""Activation functions: x → f(x), elementwise. Evaluated in cache-sized blocks; narrow floats compute in float32.
+"""Activation functions: x → f(x), elementwise.
+
+Evaluated in cache-sized blocks; narrow floats compute in float32.
 
 Every function here may write over its input (``out is x``), so all are in-place kernels.
 """
@@ -61,11 +63,13 @@ def apply_activation(block: Block, x: Tensor, out: Tensor) -> None:
     apply_in_blocks(through_float32, x, out)
 
 
-# --- block functions, which fused kernels use too ---------------------------------------------------------------------
+# --- block functions, which fused kernels use too -------------------------------------------------
 
 
 def relu_block(x: Tensor, out: Tensor) -> None:
-    """max(x, 0). numpy takes the maximum of two arrays twice as fast as that of an array and a number."""
+    """max(x, 0). numpy takes the maximum of two arrays twice as fast as that of an array and a
+    number.
+    """
     if x.dtype != _ZEROS.dtype or not (x.flags.c_contiguous and out.flags.c_contiguous):
         is_long = x.dtype == _ZEROS.dtype and x.ndim and _ZEROS.size >= x.shape[-1] >= _LEAST_ROW
         np.maximum(x, _ZEROS[: x.shape[-1]] if is_long else x.dtype.type(0), out=out)
@@ -226,7 +230,7 @@ def shrink_block(lambd: float, bias: float) -> Block:
     return block
 
 
-# --- kernels ---------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------
 
 
 @kernel("Relu", since=(1, 6, 13, 14), types={"T": NUMBERS}, in_place=((0, 0),))
@@ -316,7 +320,9 @@ def erf(_info: OpKernelInfo) -> Compute:
 
 @kernel("Gelu", since=(20,), types={"T": FLOATS}, in_place=((0, 0),))
 def gelu(info: OpKernelInfo) -> Compute:
-    return activation(gelu_tanh_block if info.attribute("approximate", "none") == "tanh" else gelu_block)
+    return activation(
+        gelu_tanh_block if info.attribute("approximate", "none") == "tanh" else gelu_block
+    )
 
 
 @kernel("Gelu", since=(1,), domain=MS, types={"T": FLOATS}, in_place=((0, 0),))
@@ -362,7 +368,9 @@ def parametric_relu(info: OpKernelInfo) -> Compute:
         if by_channel and slope.size > 1:
             slope = slope.reshape((-1,) + (1,) * (x.ndim - 2))
         if broadcast_shape(x.shape, slope.shape) != x.shape:
-            raise ValueError(f"slope of shape {slope.shape} does not broadcast to the input's shape {x.shape}")
+            raise ValueError(
+                f"slope of shape {slope.shape} does not broadcast to the input's shape {x.shape}"
+            )
         out = context.output(0, x.shape, x.dtype)
         scaled = np.multiply(x, slope)
         positive = np.greater_equal(x, x.dtype.type(0))

@@ -1,7 +1,9 @@
-"""Scaled dot-product attention (ai.onnx Attention) on heads that share keys and values or not, and its core.
+"""Scaled dot-product attention (ai.onnx Attention) on heads that share keys and values or not, and
+its core.
 
-The core works through a few heads at a time, so that their scores stay in cache and no full score tensor is kept.
-Narrow floats compute in float32 and round to their type after each step, as the operator's function body does.
+The core works through a few heads at a time, so that their scores stay in cache and no full score
+tensor is kept. Narrow floats compute in float32 and round to their type after each step, as the
+operator's function body does.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ class ScoreSteps:
     """What happens between the two products.
 
     Attributes:
-        scale: of the scores; its square root goes to each factor where every step rounds to a narrow type.
+        scale: of the scores; its square root goes to each factor where every step rounds to a
+            narrow type.
         softcap: scores become softcap · tanh(scores / softcap); 0 leaves them.
         rounding: the narrow type that every step rounds to, or None.
         softmax_dtype: what softmax computes in.
-        captured: which intermediate ``capture`` gets: 0 product, 1 capped, 2 with bias, 3 probabilities.
+        captured: which intermediate ``capture`` gets: 0 product, 1 capped, 2 with bias, 3
+            probabilities.
     """
 
     scale: float
@@ -53,7 +57,9 @@ def _rounded(x: Tensor, dtype: np.dtype[Any] | None) -> Tensor:
 
 
 def check_scores(context: OpKernelContext, query: Tensor, key: Tensor) -> None:
-    """LimitExceededError where the scores that :func:`attend` holds at a time, and a bias, pass the memory limit."""
+    """LimitExceededError where the scores that :func:`attend` holds at a time, and a bias, pass the
+    memory limit.
+    """
     per_key = query.shape[1] // key.shape[1]
     scores = per_key * query.shape[2] * key.shape[2] * np.dtype(np.float64).itemsize
     context.check_allocation(3 * max(scores, _SCORES_NBYTES))
@@ -71,9 +77,11 @@ def attend(
     """``out = softmax(query · keyᵀ + bias) · value``.
 
     Args:
-        query: (batch, heads, length, size); key: (batch, shared heads, total, size); value: like key, own size. All in
-            one of float32 and float64. ``heads`` is a multiple of ``shared heads``: neighbours share.
-        bias: added to the scores, broadcastable to (batch, heads, length, total); a row of -inf gives zeros.
+        query: (batch, heads, length, size); key: (batch, shared heads, total, size); value: like
+            key, own size. All in one of float32 and float64. ``heads`` is a multiple of ``shared
+            heads``: neighbours share.
+        bias: added to the scores, broadcastable to (batch, heads, length, total); a row of -inf
+            gives zeros.
         out: (batch, heads, length, value size), any strides.
         capture: gets an intermediate, (batch, heads, length, total).
     """
@@ -96,18 +104,26 @@ def attend(
             last = min(first + step, shared)
             own = slice(first * per_key, last * per_key)
             scores = _scores(query[b, own], key[b, first:last], steps)
-            own_bias = None if bias is None else bias[b % bias.shape[0], own if bias.shape[1] > 1 else slice(0, 1)]
+            own_bias = (
+                None
+                if bias is None
+                else bias[b % bias.shape[0], own if bias.shape[1] > 1 else slice(0, 1)]
+            )
             captured = None if capture is None else capture[b, own]
             weights = _probabilities(scores, own_bias, steps, captured)
             weights = weights.reshape(last - first, per_key * length, total)
             if per_key == 1:
                 np.matmul(weights, value[b, first:last], out=out[b, own])
             else:
-                out[b, own] = np.matmul(weights, value[b, first:last]).reshape(own.stop - own.start, length, -1)
+                out[b, own] = np.matmul(weights, value[b, first:last]).reshape(
+                    own.stop - own.start, length, -1
+                )
 
 
 def _scores(query: Tensor, key: Tensor, steps: ScoreSteps) -> Tensor:
-    """(heads, length, total): the scaled product of some query heads with the keys that they share."""
+    """(heads, length, total): the scaled product of some query heads with the keys that they
+    share.
+    """
     heads, length, size = query.shape
     if steps.rounding is None:
         scaled = np.multiply(query, query.dtype.type(steps.scale), order="C")
@@ -119,12 +135,19 @@ def _scores(query: Tensor, key: Tensor, steps: ScoreSteps) -> Tensor:
     return _rounded(product, steps.rounding).reshape(heads, length, key.shape[1])
 
 
-def _probabilities(scores: Tensor, bias: Tensor | None, steps: ScoreSteps, capture: Tensor | None) -> Tensor:
-    """Softmax of the capped and biased scores; rows that may attend to nothing are zero. Works in ``scores``."""
+def _probabilities(
+    scores: Tensor, bias: Tensor | None, steps: ScoreSteps, capture: Tensor | None
+) -> Tensor:
+    """Softmax of the capped and biased scores; rows that may attend to nothing are zero.
+
+    Works in ``scores``.
+    """
     _capture(scores, 0, steps, capture)
     if steps.softcap > 0:
         capped = np.tanh(_rounded(scores / scores.dtype.type(steps.softcap), steps.rounding))
-        scores = _rounded(_rounded(capped, steps.rounding) * capped.dtype.type(steps.softcap), steps.rounding)
+        scores = _rounded(
+            _rounded(capped, steps.rounding) * capped.dtype.type(steps.softcap), steps.rounding
+        )
     _capture(scores, 1, steps, capture)
     if bias is not None:
         scores += bias
@@ -145,7 +168,9 @@ def _capture(x: Tensor, step: int, steps: ScoreSteps, capture: Tensor | None) ->
 
 
 def _safe_softmax(scores: Tensor, steps: ScoreSteps) -> Tensor:
-    """Softmax over the last axis in ``steps.softmax_dtype``, where a row of -inf becomes zeros; of the scores' type."""
+    """Softmax over the last axis in ``steps.softmax_dtype``, where a row of -inf becomes zeros; of
+    the scores' type.
+    """
     dtype = steps.softmax_dtype
     rounding = dtype if compute_dtype(dtype) != dtype else None
     rows = scores if scores.dtype == compute_dtype(dtype) else scores.astype(compute_dtype(dtype))
@@ -166,20 +191,29 @@ def _safe_softmax(scores: Tensor, steps: ScoreSteps) -> Tensor:
     return _rounded(rows.astype(scores.dtype, copy=False), steps.rounding or rounding)
 
 
-# --- masks -----------------------------------------------------------------------------------------------------------
+# --- masks ----------------------------------------------------------------------------------------
 
 
 def additive_mask(mask: Tensor, total: int, dtype: np.dtype[Any]) -> Tensor:
-    """A mask as bias: a boolean one is 0 where True and -inf elsewhere; what is missing up to ``total`` is -inf."""
-    bias = np.where(mask, dtype.type(0), dtype.type(-np.inf)) if mask.dtype == np.bool_ else mask.astype(dtype)
+    """A mask as bias: a boolean one is 0 where True and -inf elsewhere; what is missing up to
+    ``total`` is -inf.
+    """
+    bias = (
+        np.where(mask, dtype.type(0), dtype.type(-np.inf))
+        if mask.dtype == np.bool_
+        else mask.astype(dtype)
+    )
     missing = total - bias.shape[-1]
     if missing > 0:
         bias = np.concatenate([bias, np.full((*bias.shape[:-1], missing), -np.inf, dtype)], axis=-1)
     return bias
 
 
-def window_bias(length: int, total: int, offset: Tensor, before: int, after: int, dtype: np.dtype[Any]) -> Tensor:
-    """Bias (batch or 1, 1, length, total): query i at position p = offset + i sees the keys p - before … p + after.
+def window_bias(
+    length: int, total: int, offset: Tensor, before: int, after: int, dtype: np.dtype[Any]
+) -> Tensor:
+    """Bias (batch or 1, 1, length, total): query i at position p = offset + i sees the keys p -
+    before … p + after.
 
     A bound of -1 leaves its side open; causal attention is ``after=0``.
     """
@@ -194,9 +228,15 @@ def window_bias(length: int, total: int, offset: Tensor, before: int, after: int
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
-    """(batch, length, heads · size) as (batch, heads, length, size), a view. ValueError where heads do not divide."""
+    """(batch, length, heads · size) as (batch, heads, length, size), a view.
+
+    ValueError where heads do not divide.
+    """
     if x.ndim != 3 or heads < 1 or x.shape[2] % heads:
-        raise ValueError(f"{heads} heads do not divide an input of shape {x.shape}, (batch, length, heads · size)")
+        raise ValueError(
+            f"{heads} heads do not divide an input of shape {x.shape}, (batch, length, heads ·"
+            " size)"
+        )
     return x.reshape(x.shape[0], x.shape[1], heads, x.shape[2] // heads).transpose(0, 2, 1, 3)
 
 
@@ -211,7 +251,9 @@ def check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
         and query.shape[1] % key.shape[1] == 0
     )
     if not fits:
-        raise ValueError(f"query {query.shape}, key {key.shape} and value {value.shape} do not fit each other")
+        raise ValueError(
+            f"query {query.shape}, key {key.shape} and value {value.shape} do not fit each other"
+        )
 
 
 def copied_output(context: OpKernelContext, index: int, x: Tensor) -> Tensor:
@@ -248,7 +290,11 @@ class _Attributes:
         )
 
     def steps(self, dtype: np.dtype[Any], size: int) -> ScoreSteps:
-        softmax = dtype if self.softmax_precision is None else numpy_dtype(ElementType(self.softmax_precision))
+        softmax = (
+            dtype
+            if self.softmax_precision is None
+            else numpy_dtype(ElementType(self.softmax_precision))
+        )
         return ScoreSteps(
             scale=1 / math.sqrt(size) if self.scale is None else self.scale,
             softcap=self.softcap,
@@ -258,9 +304,18 @@ class _Attributes:
         )
 
     def bias(
-        self, length: int, total: int, past: int, mask: Tensor | None, valid: Tensor | None, dtype: np.dtype[Any]
+        self,
+        length: int,
+        total: int,
+        past: int,
+        mask: Tensor | None,
+        valid: Tensor | None,
+        dtype: np.dtype[Any],
     ) -> Tensor | None:
-        """Everything that is added to the scores, or None. ``valid``: keys that are no padding, per batch."""
+        """Everything that is added to the scores, or None.
+
+        ``valid``: keys that are no padding, per batch.
+        """
         parts = [] if mask is None else [additive_mask(mask, total, dtype)]
         offset = np.array([past]) if valid is None else valid.reshape(-1) - length
         after = 0 if self.causal else -1
@@ -295,23 +350,38 @@ def attention(info: OpKernelInfo) -> Compute:
         dtype, flat = query.dtype, query.ndim == 3
         if flat:
             query = split_heads(query, attributes.heads)
-            key, value = split_heads(key, attributes.shared_heads), split_heads(value, attributes.shared_heads)
+            key, value = (
+                split_heads(key, attributes.shared_heads),
+                split_heads(value, attributes.shared_heads),
+            )
         past = 0
         if past_key is not None and past_value is not None:
             past = past_key.shape[2]
-            key, value = np.concatenate([past_key, key], axis=2), np.concatenate([past_value, value], axis=2)
+            key, value = (
+                np.concatenate([past_key, key], axis=2),
+                np.concatenate([past_value, value], axis=2),
+            )
         check_heads(query, key, value)
         batches, heads, length, size = query.shape
         check_scores(context, query, key)
         total = key.shape[2]
-        shape = (batches, length, heads * value.shape[3]) if flat else (batches, heads, length, value.shape[3])
+        shape = (
+            (batches, length, heads * value.shape[3])
+            if flat
+            else (batches, heads, length, value.shape[3])
+        )
         out = context.output(0, shape, dtype)
         steps = attributes.steps(dtype, size)
         capture = context.output(3, (batches, heads, length, total), dtype) if wants[3] else None
         wide = compute_dtype(dtype)
         bias = attributes.bias(length, total, past, mask, valid, wide)
-        if bias is not None and broadcast_shape(bias.shape, (batches, heads, length, total))[-2:] != (length, total):
-            raise ValueError(f"a mask of shape {bias.shape} does not fit scores of {(batches, heads, length, total)}")
+        if bias is not None and broadcast_shape(bias.shape, (batches, heads, length, total))[
+            -2:
+        ] != (length, total):
+            raise ValueError(
+                f"a mask of shape {bias.shape} does not fit scores of"
+                f" {(batches, heads, length, total)}"
+            )
         result = out if wide == dtype else np.empty(shape, wide)
         target = split_heads(result, heads) if flat else result
         attend(widened(query), widened(key), widened(value), bias, steps, target, capture)

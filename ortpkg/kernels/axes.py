@@ -1,4 +1,6 @@
-"""Axes, shapes and indices as operators give them: negative values, checks, and sentences for what does not fit."""
+"""Axes, shapes and indices as operators give them: negative values, checks, and sentences for what
+does not fit.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,24 @@ from ortpkg.kernels.op_kernel import Tensor
 
 
 def normalized_axis(axis: int, rank: int) -> int:
-    """``axis`` counted from the front. ValueError outside [-rank, rank); a scalar has the axes -1 and 0."""
+    """``axis`` counted from the front.
+
+    ValueError outside [-rank, rank); a scalar has the axes -1 and 0.
+    """
     axis = operator.index(axis)
     most = max(rank, 1)
     if not -most <= axis < most:
-        raise ValueError(f"axis {axis} is not in [{-most}, {most}), the axes of a rank-{rank} tensor")
+        raise ValueError(
+            f"axis {axis} is not in [{-most}, {most}), the axes of a rank-{rank} tensor"
+        )
     return axis + most if axis < 0 else axis
 
 
 def normalized_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
-    """Each axis counted from the front, in the given order. ValueError for one out of range or named twice."""
+    """Each axis counted from the front, in the given order.
+
+    ValueError for one out of range or named twice.
+    """
     found = tuple(normalized_axis(axis, rank) for axis in axes)
     if len(set(found)) != len(found):
         raise ValueError(f"axes {found} name an axis twice")
@@ -43,14 +53,19 @@ def shape_from(x: Tensor) -> tuple[int, ...]:
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which all ``shapes`` broadcast, of any size. ValueError names them where they do not."""
+    """The shape to which all ``shapes`` broadcast, of any size.
+
+    ValueError names them where they do not.
+    """
     rank = max(map(len, shapes))
     result = [1] * rank
     for shape in shapes:
         for axis, dimension in enumerate(shape, rank - len(shape)):
             if dimension != result[axis] and dimension != 1:
                 if result[axis] != 1:
-                    raise ValueError(f"shapes {' and '.join(map(str, shapes))} do not broadcast together")
+                    raise ValueError(
+                        f"shapes {' and '.join(map(str, shapes))} do not broadcast together"
+                    )
                 result[axis] = dimension
     return tuple(result)
 
@@ -64,7 +79,10 @@ def element_count(shape: Sequence[int]) -> int:
 
 
 def wrapped_indices(indices: Tensor, size: int) -> Tensor:
-    """Indices into an axis of ``size`` with negatives counted from the end. ValueError for one out of range."""
+    """Indices into an axis of ``size`` with negatives counted from the end.
+
+    ValueError for one out of range.
+    """
     if indices.size == 0:
         return indices.astype(np.intp, copy=False)
     lowest, highest = int(indices.min()), int(indices.max())

@@ -1,4 +1,6 @@
-"""BatchNormalization: in inference one multiplication and one addition per channel, both prepared where constant."""
+"""BatchNormalization: in inference one multiplication and one addition per channel, both prepared
+where constant.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +17,58 @@ from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 _BLOCK = 1 << 16
 
 
-def _affine(scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Factor and shift with factor · x + shift = (x - mean) / sqrt(variance + epsilon) · scale + bias."""
+def _affine(
+    scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """Factor and shift with factor · x + shift = (x - mean) / sqrt(variance + epsilon) · scale +
+    bias.
+    """
     factor = widened(scale) / np.sqrt(widened(variance) + np.float32(epsilon))
     return factor, widened(bias) - widened(mean) * factor
 
 
 def _oriented(parameter: Tensor, x: Tensor, spatial: bool) -> Tensor:
-    """Broadcastable to (N, C, ...): one value per channel, or without ``spatial`` one per feature."""
+    """Broadcastable to (N, C, ...): one value per channel, or without ``spatial`` one per
+    feature.
+    """
     if not spatial:
         return parameter.reshape((1, *x.shape[1:]))
     channels = x.shape[1] if x.ndim > 1 else 1
     if parameter.shape != (channels,):
-        raise ValueError(f"parameters of shape {parameter.shape} do not fit the channels of an input of {x.shape}")
+        raise ValueError(
+            f"parameters of shape {parameter.shape} do not fit the channels of an input of"
+            f" {x.shape}"
+        )
     return parameter.reshape((-1,) + (1,) * (x.ndim - 2)) if x.ndim > 1 else parameter
 
 
-@kernel("BatchNormalization", since=(1, 6, 7, 9, 14, 15), types={"T": FLOATS, "T1": FLOATS, "T2": FLOATS, "U": FLOATS})
+@kernel(
+    "BatchNormalization",
+    since=(1, 6, 7, 9, 14, 15),
+    types={"T": FLOATS, "T1": FLOATS, "T2": FLOATS, "U": FLOATS},
+)
 def batch_normalization(info: OpKernelInfo) -> Compute:
-    """Inference with one output; a node with more outputs trains (before version 14), or where ``training_mode=1``."""
+    """Inference with one output; a node with more outputs trains (before version 14), or where
+    ``training_mode=1``.
+    """
     epsilon = info.attribute("epsilon", 1e-5)
     spatial = bool(info.attribute("spatial", 1))
     modern = info.node.since_version >= 14
     if bool(info.attribute("training_mode", 0)) if modern else len(info.node.outputs) > 1:
-        return _training(epsilon, info.attribute("momentum", 0.9), spatial, saves_statistics=not modern)
+        return _training(
+            epsilon, info.attribute("momentum", 0.9), spatial, saves_statistics=not modern
+        )
     constants = [info.constant_input(slot) for slot in range(1, 5)]
     known = [constant for constant in constants if constant is not None]
     prepared = _affine(known[0], known[1], known[2], known[3], epsilon) if len(known) == 4 else None
 
     def compute(
-        context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
+        context: OpKernelContext,
+        x: Tensor,
+        scale: Tensor,
+        bias: Tensor,
+        mean: Tensor,
+        variance: Tensor,
     ) -> Tensor:
         factor, shift = prepared or _affine(scale, bias, mean, variance, epsilon)
         factor, shift = _oriented(factor, x, spatial), _oriented(shift, x, spatial)
@@ -70,7 +94,11 @@ def _scale_and_shift(x: Tensor, factor: Tensor, shift: Tensor, out: Tensor) -> N
         np.broadcast_to(parameter.reshape(parameter.shape[-(x.ndim - 1) :]), x.shape[1:])
         for parameter in (factor, shift)
     ]
-    blocks = [(n, slice(first, first + step)) for n in range(x.shape[0]) for first in range(0, channels, step)]
+    blocks = [
+        (n, slice(first, first + step))
+        for n in range(x.shape[0])
+        for first in range(0, channels, step)
+    ]
     with small_ufunc_buffers(x.size):
         for place in blocks:
             own_factor, own_shift = (parameter[place[1]] for parameter in per_channel)
@@ -82,19 +110,34 @@ def _training(epsilon: float, momentum: float, spatial: bool, *, saves_statistic
     """Normalizes by the batch's own statistics and moves the running ones towards them."""
 
     def compute(
-        context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
+        context: OpKernelContext,
+        x: Tensor,
+        scale: Tensor,
+        bias: Tensor,
+        mean: Tensor,
+        variance: Tensor,
     ) -> Any:
         wide = widened(x)
         axes = (0, *range(2, x.ndim)) if spatial else (0,)
         own_mean, own_variance = wide.mean(axis=axes), wide.var(axis=axes)
-        factor, shift = _affine(scale, bias, own_mean.reshape(mean.shape), own_variance.reshape(mean.shape), epsilon)
+        factor, shift = _affine(
+            scale, bias, own_mean.reshape(mean.shape), own_variance.reshape(mean.shape), epsilon
+        )
         out = context.output(0, x.shape, x.dtype)
-        np.copyto(out, wide * _oriented(factor, x, spatial) + _oriented(shift, x, spatial), casting="unsafe")
+        np.copyto(
+            out,
+            wide * _oriented(factor, x, spatial) + _oriented(shift, x, spatial),
+            casting="unsafe",
+        )
         running = [
             (widened(old) * momentum + new.reshape(old.shape) * (1 - momentum)).astype(old.dtype)
             for old, new in ((mean, own_mean), (variance, own_variance))
         ]
-        saved = [own_mean.astype(mean.dtype), own_variance.astype(variance.dtype)] if saves_statistics else []
+        saved = (
+            [own_mean.astype(mean.dtype), own_variance.astype(variance.dtype)]
+            if saves_statistics
+            else []
+        )
         return (out, *running, *saved)
 
     return compute

@@ -1,12 +1,13 @@
 """How many threads numpy's linear-algebra library has (``intra_op_num_threads``).
 
-The library has one thread count per process. A session that sets a count has it only while one of its runs is under
-way: the first such run remembers what the process had, the last gives it back. Where sessions with different counts
-run at the same time, the count set last holds for all of them. A session with count 0 leaves the library as it is.
+The library has one thread count per process. A session that sets a count has it only while one of
+its runs is under way: the first such run remembers what the process had, the last gives it back.
+Where sessions with different counts run at the same time, the count set last holds for all of them.
+A session with count 0 leaves the library as it is.
 
-Kernels have no threads of their own. Measured on two cores: threads that share a kernel's numpy calls wait for the
-interpreter's lock and for being woken, and have to make the library idle meanwhile; all of it cost more than it gave
-but for a few very large images.
+Kernels have no threads of their own. Measured on two cores: threads that share a kernel's numpy
+calls wait for the interpreter's lock and for being woken, and have to make the library idle
+meanwhile; all of it cost more than it gave but for a few very large images.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def held_to_one_thread() -> Iterator[None]:
 def _remember() -> None:
     """Notes what the process has, where nobody here has changed it yet."""
     if not _active_runs and not _holders:
-        _original[:] = [(library, library.get_num_threads()) for library in _controller().lib_controllers]
+        _original[:] = [
+            (library, library.get_num_threads()) for library in _controller().lib_controllers
+        ]
 
 
 def _apply() -> None:
@@ -84,7 +87,9 @@ def _apply() -> None:
 
 
 def _forget_runs() -> None:
-    """A forked child has none of its parent's runs, and must not wait for a lock that one of them held."""
+    """A forked child has none of its parent's runs, and must not wait for a lock that one of them
+    held.
+    """
     global _lock, _wanted, _active_runs, _holders  # noqa: PLW0603
     _lock = threading.Lock()
     if _holders or _active_runs:

@@ -1,7 +1,8 @@
 """Conversion between element types: Cast, CastLike, BitCast.
 
-Rules of ONNX's Cast: floats truncate to integers; to float8 and float4 a value out of range saturates (or becomes
-infinity or NaN with ``saturate=0``); to 4- and 2-bit integers the high bits fall away; strings are numbers in text.
+Rules of ONNX's Cast: floats truncate to integers; to float8 and float4 a value out of range
+saturates (or becomes infinity or NaN with ``saturate=0``); to 4- and 2-bit integers the high bits
+fall away; strings are numbers in text.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ def bit_cast(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.dtype.itemsize != target.itemsize:
-            raise ValueError(f"elements of {x.dtype} and of {target} differ in size, so bits cannot be reinterpreted")
+            raise ValueError(
+                f"elements of {x.dtype} and of {target} differ in size, so bits cannot be"
+                " reinterpreted"
+            )
         out = context.output(0, x.shape, target)
         np.copyto(out, x.view(target))
         return out
@@ -78,8 +82,12 @@ def _converted_output(
     return out
 
 
-def converted(x: Tensor, target: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Tensor:
-    """``x`` in the run-time dtype ``target``, or something that numpy's plain conversion brings there rightly."""
+def converted(
+    x: Tensor, target: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up"
+) -> Tensor:
+    """``x`` in the run-time dtype ``target``, or something that numpy's plain conversion brings
+    there rightly.
+    """
     if x.dtype == target:
         return x
     if x.dtype == _STRING or x.dtype.kind in "US":
@@ -98,13 +106,18 @@ def converted(x: Tensor, target: np.dtype[Any], *, saturate: bool = True, round_
         return _low_bits(x, target)
     if target == np.bool_ and is_float(x.dtype):
         return np.asarray(x != 0)
-    if x.dtype.kind == "V" and target.kind in "iub":  # an ml_dtypes float: numpy knows no direct way to integers
+    if (
+        x.dtype.kind == "V" and target.kind in "iub"
+    ):  # an ml_dtypes float: numpy knows no direct way to integers
         return x.astype(np.float32)
     return x
 
 
 def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
-    """Numbers out of text; integers exactly, floats as float64. ValueError says which text is no number."""
+    """Numbers out of text; integers exactly, floats as float64.
+
+    ValueError says which text is no number.
+    """
     to_integer = target.kind in "iu"
 
     def parse(text: Any) -> Any:
@@ -117,7 +130,9 @@ def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
                     return int(float(text))
             return float(text)
         except (ValueError, OverflowError):
-            raise ValueError(f"{quoted(text)} is not a number, so it cannot become {target}") from None
+            raise ValueError(
+                f"{quoted(text)} is not a number, so it cannot become {target}"
+            ) from None
 
     numbers = [parse(text) for text in x.ravel().tolist()]
     if not to_integer:
@@ -146,12 +161,16 @@ def _low_bits(x: Tensor, target: np.dtype[Any]) -> Tensor:
 
 
 def _to_e8m0(x: Tensor, saturate: bool, round_mode: str) -> Tensor:
-    """A power of two: 8 exponent bits without sign; 255 is NaN. The significand rounds by ``round_mode``.
+    """A power of two: 8 exponent bits without sign; 255 is NaN. The significand rounds by
+    ``round_mode``.
 
-    Source: the Cast operator, "E8M0" (OCP Microscaling): up, down or to the nearest power, halves away from zero.
+    Source: the Cast operator, "E8M0" (OCP Microscaling): up, down or to the nearest power, halves
+        away from zero.
     """
     wide = np.abs(x.astype(np.float64))
-    significand, exponent = np.frexp(wide)  # wide = significand · 2**exponent, 0.5 <= significand < 1
+    significand, exponent = np.frexp(
+        wide
+    )  # wide = significand · 2**exponent, 0.5 <= significand < 1
     if round_mode == "up":
         exponent = np.where(significand > 0.5, exponent, exponent - 1)
     elif round_mode == "down":

@@ -1,8 +1,9 @@
 """If, Loop and Scan: the operators that run a sub-graph.
 
-The sub-graph runs through ``context.run_subgraph``; what it returns is its caller's own, save that it may share memory
-with the feeds (a value passed through). Every iteration asks whether the run was cancelled, and what is collected over
-iterations counts against the run's memory limit before it grows.
+The sub-graph runs through ``context.run_subgraph``; what it returns is its caller's own, save that
+it may share memory with the feeds (a value passed through). Every iteration asks whether the run
+was cancelled, and what is collected over iterations counts against the run's memory limit before it
+grows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def _truth(condition: Value, operator: str) -> bool:
     """A condition as a bool. ValueError where it is not one element."""
     if not isinstance(condition, np.ndarray) or condition.size != 1:
         shape = condition.shape if isinstance(condition, np.ndarray) else "none"
-        raise ValueError(f"the condition of {operator} has one element, but this one has shape {shape}")
+        raise ValueError(
+            f"the condition of {operator} has one element, but this one has shape {shape}"
+        )
     return bool(condition.reshape(()))
 
 
@@ -33,16 +36,22 @@ def _declared(values: Sequence[Value], info: OpKernelInfo) -> Value:
     """As many of ``values`` as the node declares outputs: one alone, or a tuple."""
     count = len(info.node.outputs)
     if len(values) < count:
-        raise ValueError(f"the sub-graph gives {len(values)} outputs where the node declares {count}")
+        raise ValueError(
+            f"the sub-graph gives {len(values)} outputs where the node declares {count}"
+        )
     return values[0] if count == 1 else tuple(values[:count])
 
 
 def _declared_element(body: Graph, value: str) -> Tensor:
-    """A zero element for a scan output that no iteration gave one; dimensions that the body does not fix are 0."""
+    """A zero element for a scan output that no iteration gave one; dimensions that the body does
+    not fix are 0.
+    """
     value_type = body.type_of(value)
     if not isinstance(value_type, TensorType):
         raise TypeError("a scan output of no iterations needs a declared tensor type in the body")
-    sizes = tuple(dimension if isinstance(dimension, int) else 0 for dimension in value_type.shape or ())
+    sizes = tuple(
+        dimension if isinstance(dimension, int) else 0 for dimension in value_type.shape or ()
+    )
     # A view of one element: the declared sizes are the model's and may be huge.
     return np.broadcast_to(np.zeros((), dtype=numpy_dtype(value_type.element_type)), sizes)
 
@@ -54,7 +63,7 @@ def _empty_scan_output(body: Graph, value: str, axis: int = 0) -> Tensor:
     return np.empty((*element.shape[:axis], 0, *element.shape[axis:]), dtype=element.dtype)
 
 
-# --- If --------------------------------------------------------------------------------------------------------------
+# --- If -------------------------------------------------------------------------------------------
 
 
 @kernel("If", since=(1, *_VERSIONS_SINCE_11), uses_output_buffer=False)
@@ -66,21 +75,25 @@ def if_(info: OpKernelInfo) -> Compute:
     return compute
 
 
-# --- Loop ------------------------------------------------------------------------------------------------------------
+# --- Loop -----------------------------------------------------------------------------------------
 
 
 @kernel("Loop", since=(1, *_VERSIONS_SINCE_11), uses_output_buffer=False)
 def loop(info: OpKernelInfo) -> Compute:
-    """Runs the body while the trip count and the condition allow; either may be left out (Loop, operating modes).
+    """Runs the body while the trip count and the condition allow; either may be left out (Loop,
+    operating modes).
 
-    Where the condition input is left out, the condition that the body computes is ignored, as the specification has it.
+    Where the condition input is left out, the condition that the body computes is ignored, as the
+    specification has it.
     """
     body = info.node.subgraphs["body"]
     counter_shape = _counter_shape(body)
     state_count = len(info.node.inputs) - 2
     scan_names = body.outputs[1 + state_count :]
 
-    def compute(context: OpKernelContext, trips: Tensor | None, condition: Tensor | None, *initial: Value) -> Value:
+    def compute(
+        context: OpKernelContext, trips: Tensor | None, condition: Tensor | None, *initial: Value
+    ) -> Value:
         limit = None if trips is None else int(trips.reshape(()))
         going = condition is None or _truth(condition, "Loop")
         states: list[Value] = list(initial)
@@ -95,7 +108,9 @@ def loop(info: OpKernelInfo) -> Compute:
             collected.append(results[1 + state_count :], context)
             iteration += 1
         scans = [
-            collected.stacked(index, context, state_count + index) if iteration else _empty_scan_output(body, name)
+            collected.stacked(index, context, state_count + index)
+            if iteration
+            else _empty_scan_output(body, name)
             for index, name in enumerate(scan_names)
         ]
         return _declared([*owned(states, initial), *scans], info)
@@ -104,14 +119,20 @@ def loop(info: OpKernelInfo) -> Compute:
 
 
 def _counter_shape(body: Graph) -> tuple[int, ...]:
-    """The shape of the iteration number: a scalar, but some exporters declare one dimension of size 1."""
+    """The shape of the iteration number: a scalar, but some exporters declare one dimension of size
+    1.
+    """
     declared = body.type_of(body.inputs[0]) if body.inputs else None
-    has_dimension = isinstance(declared, TensorType) and declared.shape is not None and len(declared.shape) == 1
+    has_dimension = (
+        isinstance(declared, TensorType) and declared.shape is not None and len(declared.shape) == 1
+    )
     return (1,) if has_dimension else ()
 
 
 class _Collected:
-    """The scan outputs of one run of a Loop, whose number of iterations is not known before its end."""
+    """The scan outputs of one run of a Loop, whose number of iterations is not known before its
+    end.
+    """
 
     def __init__(self, count: int) -> None:
         self._elements: list[list[Tensor]] = [[] for _ in range(count)]
@@ -144,12 +165,14 @@ def _check_same_shape(element: Tensor, first: Tensor) -> None:
         )
 
 
-# --- Scan ------------------------------------------------------------------------------------------------------------
+# --- Scan -----------------------------------------------------------------------------------------
 
 
 @kernel("Scan", since=(9, *_VERSIONS_SINCE_11), uses_output_buffer=True)
 def scan(info: OpKernelInfo) -> Compute:
-    """Runs the body for each slice of the scan inputs, each along its own axis and in its own direction."""
+    """Runs the body for each slice of the scan inputs, each along its own axis and in its own
+    direction.
+    """
     body = info.node.subgraphs["body"]
     scan_count = int(info.attribute("num_scan_inputs"))
     state_count = len(info.node.inputs) - scan_count
@@ -163,14 +186,18 @@ def scan(info: OpKernelInfo) -> Compute:
         states: list[Value] = list(inputs[:state_count])
         scanned = [
             _scan_order(x, axis, direction)
-            for x, axis, direction in zip(inputs[state_count:], input_axes, input_directions, strict=True)
+            for x, axis, direction in zip(
+                inputs[state_count:], input_axes, input_directions, strict=True
+            )
         ]
         length = _common_length(scanned)
         outputs: list[Tensor] = []
         views: list[Tensor] = []
         for step in range(length):
             context.check_cancelled()
-            results = context.run_subgraph("body", [*states, *(np.array(x[step], order="C") for x in scanned)])
+            results = context.run_subgraph(
+                "body", [*states, *(np.array(x[step], order="C") for x in scanned)]
+            )
             states, elements = results[:state_count], results[state_count:]
             if step == 0:
                 for index, (element, axis) in enumerate(zip(elements, output_axes, strict=True)):
@@ -182,7 +209,10 @@ def scan(info: OpKernelInfo) -> Compute:
                 _check_same_shape(element, view[0])
                 view[step] = element
         if length == 0:
-            outputs = [_empty_scan_output(body, *named) for named in zip(scan_names, output_axes, strict=True)]
+            outputs = [
+                _empty_scan_output(body, *named)
+                for named in zip(scan_names, output_axes, strict=True)
+            ]
         return _declared([*owned(states, inputs), *outputs], info)
 
     return compute
@@ -197,13 +227,17 @@ def _scan_order(x: Tensor, axis: int, direction: int) -> Tensor:
 def _common_length(scanned: Sequence[Tensor]) -> int:
     lengths = sorted({x.shape[0] for x in scanned})
     if len(lengths) != 1:
-        raise ValueError(f"scan inputs have one length along their scan axes, but these have {lengths}")
+        raise ValueError(
+            f"scan inputs have one length along their scan axes, but these have {lengths}"
+        )
     return int(lengths[0])
 
 
 @kernel("Scan", since=(8,), uses_output_buffer=False)
 def scan_8(info: OpKernelInfo) -> Compute:
-    """The batched form of opset 8: axis 0 is the batch, axis 1 the sequence, with an optional length per sequence."""
+    """The batched form of opset 8: axis 0 is the batch, axis 1 the sequence, with an optional
+    length per sequence.
+    """
     body = info.node.subgraphs["body"]
     scan_count = int(info.attribute("num_scan_inputs"))
     state_count = len(info.node.inputs) - 1 - scan_count
@@ -221,7 +255,9 @@ def scan_8(info: OpKernelInfo) -> Compute:
         values = [np.stack(column) for column in zip(*rows, strict=True)]
         return _declared(values, info)
 
-    def run_row(context: OpKernelContext, inputs: list[Tensor], length: int, longest: int) -> list[Tensor]:
+    def run_row(
+        context: OpKernelContext, inputs: list[Tensor], length: int, longest: int
+    ) -> list[Tensor]:
         states: list[Value] = [x.copy() for x in inputs[:state_count]]
         scanned = [
             x[:length][::-1] if direction else x[:length]
@@ -230,7 +266,9 @@ def scan_8(info: OpKernelInfo) -> Compute:
         collected = _Collected(len(scan_names))
         for step in range(length):
             context.check_cancelled()
-            results = context.run_subgraph("body", [*states, *(np.array(x[step], order="C") for x in scanned)])
+            results = context.run_subgraph(
+                "body", [*states, *(np.array(x[step], order="C") for x in scanned)]
+            )
             states = results[:state_count]
             collected.append(results[state_count:], context)
         padded = []

@@ -1,4 +1,6 @@
-"""What follows a convolution's sums, part by part while they are in cache: bias, residual, activation, rounding."""
+"""What follows a convolution's sums, part by part while they are in cache: bias, residual,
+activation, rounding.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class Epilogue:
 
     Attributes:
         out: (N, M, *spatial), C-contiguous.
-        dtype: the type of the sums; where ``out`` has another, parts are computed in scratch and converted.
+        dtype: the type of the sums; where ``out`` has another, parts are computed in scratch and
+            converted.
         bias: (M,) in ``dtype``; None for none.
         residual: added, of ``out``'s shape and of its type or ``dtype``; None for none.
         activation: None for none.
@@ -34,7 +37,9 @@ class Epilogue:
     requantization: Requantization | None = None
 
     def part(self, image: int, channels: slice, positions: slice) -> Tensor:
-        """Where to put the sums of one image's channels and positions: (channels, positions), rows contiguous."""
+        """Where to put the sums of one image's channels and positions: (channels, positions), rows
+        contiguous.
+        """
         if self.out.dtype == self.dtype:
             return self._place(self.out, image, channels, positions)
         shape = (channels.stop - channels.start, positions.stop - positions.start)
@@ -58,10 +63,14 @@ class Epilogue:
         if self.activation is not None:
             self.activation(part, part)
         if self.requantization is not None:
-            self.requantization.of_rows(channels).write(part, self._place(self.out, image, channels, positions))
+            self.requantization.of_rows(channels).write(
+                part, self._place(self.out, image, channels, positions)
+            )
         elif self.out.dtype != self.dtype:
             np.copyto(self._place(self.out, image, channels, positions), part, casting="unsafe")
 
     @staticmethod
     def _place(whole: Tensor, image: int, channels: slice, positions: slice) -> Tensor:
-        return whole.reshape(*whole.shape[:2], math.prod(whole.shape[2:]))[image, channels, positions]
+        return whole.reshape(*whole.shape[:2], math.prod(whole.shape[2:]))[
+            image, channels, positions
+        ]

@@ -1,4 +1,6 @@
-"""ConvTranspose: one product per image and group, whose columns are added into the output window by window."""
+"""ConvTranspose: one product per image and group, whose columns are added into the output window by
+window.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.sliding_windows import WindowAttributes
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
-from ortpkg.kernels.windows import WindowAttributes
 
 _PLANE_RANK = 2
 _PANEL_NBYTES = 1 << 20
@@ -22,7 +24,9 @@ _PANEL_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placement:
-    """Where the windows' sums lie: ``full`` is the sum's size before ``before`` and what follows ``output`` are cut."""
+    """Where the windows' sums lie: ``full`` is the sum's size before ``before`` and what follows
+    ``output`` are cut.
+    """
 
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
@@ -38,44 +42,67 @@ def _placement(
     output_padding: tuple[int, ...],
     output_shape: tuple[int, ...],
 ) -> _Placement:
-    """Source: the ConvTranspose operator: output = stride · (input - 1) + padding + reach - pads, per spatial axis.
+    """Source: the ConvTranspose operator: output = stride · (input - 1) + padding + reach - pads,
+    per spatial axis.
 
-    With ``output_shape`` (or auto_pad SAME_*, which means input · stride, or all there is where that is less) the pads
-    follow from it; the odd one goes to the end for SAME_UPPER, else to the beginning.
+    With ``output_shape`` (or auto_pad SAME_*, which means input · stride, or all there is where
+    that is less) the pads follow from it; the odd one goes to the end for SAME_UPPER, else to the
+    beginning.
     """
     rank = len(spatial)
     sizes, strides, dilations = attributes.lists(rank, kernel_shape)
     extra = output_padding or (0,) * rank
     if len(extra) != rank or (output_shape and len(output_shape) not in (rank, rank + 2)):
-        raise ValueError(f"output_padding {extra} or output_shape {output_shape} does not fit {rank} spatial axes")
+        raise ValueError(
+            f"output_padding {extra} or output_shape {output_shape} does not fit {rank} spatial"
+            " axes"
+        )
     same = attributes.auto_pad.startswith("SAME")
     full, before, output = [], [], []
     for axis, size in enumerate(spatial):
         natural = strides[axis] * (size - 1) + (sizes[axis] - 1) * dilations[axis] + 1 + extra[axis]
         if output_shape or same:
-            wanted = output_shape[-rank:][axis] if output_shape else min(size * strides[axis], natural)
+            wanted = (
+                output_shape[-rank:][axis] if output_shape else min(size * strides[axis], natural)
+            )
             total = max(natural - wanted, 0)
             first = total // 2 if attributes.auto_pad == "SAME_UPPER" else total - total // 2
         else:
-            pads = attributes.pads if attributes.auto_pad == "NOTSET" and attributes.pads else (0,) * 2 * rank
+            pads = (
+                attributes.pads
+                if attributes.auto_pad == "NOTSET" and attributes.pads
+                else (0,) * 2 * rank
+            )
             first, wanted = pads[axis], natural - pads[axis] - pads[rank + axis]
         if wanted < 1 or first < 0:
-            raise ValueError(f"padding leaves {wanted} of {natural} elements on spatial axis {axis}")
+            raise ValueError(
+                f"padding leaves {wanted} of {natural} elements on spatial axis {axis}"
+            )
         full.append(max(natural, first + wanted))
         before.append(first)
         output.append(wanted)
     return _Placement(
-        strides=strides, dilations=dilations, full=tuple(full), before=tuple(before), output=tuple(output)
+        strides=strides,
+        dilations=dilations,
+        full=tuple(full),
+        before=tuple(before),
+        output=tuple(output),
     )
 
 
-def _add_windows(columns: Tensor, place: _Placement, kernel_shape: tuple[int, ...], full: Tensor) -> None:
-    """Adds ``columns`` (channels, *kernel, *input) into ``full`` (channels, *full) where each window lies."""
+def _add_windows(
+    columns: Tensor, place: _Placement, kernel_shape: tuple[int, ...], full: Tensor
+) -> None:
+    """Adds ``columns`` (channels, *kernel, *input) into ``full`` (channels, *full) where each
+    window lies.
+    """
     spatial = columns.shape[1 + len(kernel_shape) :]
     for tap in itertools.product(*(range(size) for size in kernel_shape)):
         place_of_tap: list[Any] = [
             slice(at * dilation, at * dilation + (size - 1) * stride + 1, stride)
-            for at, dilation, size, stride in zip(tap, place.dilations, spatial, place.strides, strict=True)
+            for at, dilation, size, stride in zip(
+                tap, place.dilations, spatial, place.strides, strict=True
+            )
         ]
         target: tuple[Any, ...] = (slice(None), *place_of_tap)
         source: tuple[Any, ...] = (slice(None), *tap)
@@ -88,7 +115,9 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
     output_padding = tuple(info.attribute("output_padding", ()))
     output_shape = tuple(info.attribute("output_shape", ()))
 
-    def compute(context: OpKernelContext, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    def compute(
+        context: OpKernelContext, x: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
         _check_shapes(x.shape, weight.shape, group, bias)
         spatial, kernel_shape = x.shape[2:], weight.shape[2:]
         place = _placement(attributes, spatial, kernel_shape, output_padding, output_shape)
@@ -96,19 +125,25 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         out = context.output(0, (x.shape[0], per_group * group, *place.output), x.dtype)
         dtype = compute_dtype(x.dtype)
         columns_count = element_count(kernel_shape) * element_count(spatial)
-        context.check_allocation(dtype.itemsize * per_group * (columns_count + element_count(place.full)))
+        context.check_allocation(
+            dtype.itemsize * per_group * (columns_count + element_count(place.full))
+        )
         if _is_tiling(place, kernel_shape) and dtype == x.dtype == weight.dtype:
             _by_tiles(x, weight, bias, group, out)
             return out
         wide, wide_weight = widened(x), widened(weight)
         channels = x.shape[1] // group
-        cut: list[Any] = [slice(at, at + size) for at, size in zip(place.before, place.output, strict=True)]
+        cut: list[Any] = [
+            slice(at, at + size) for at, size in zip(place.before, place.output, strict=True)
+        ]
         for n, g in itertools.product(range(x.shape[0]), range(group)):
             own = slice(g * channels, (g + 1) * channels)
             matrix = wide_weight[own].reshape(channels, -1)
             columns = matrix.T @ wide[n, own].reshape(channels, -1)
             full = np.zeros((per_group, *place.full), dtype)
-            _add_windows(columns.reshape(per_group, *kernel_shape, *spatial), place, kernel_shape, full)
+            _add_windows(
+                columns.reshape(per_group, *kernel_shape, *spatial), place, kernel_shape, full
+            )
             result = full[(slice(None), *cut)]
             if bias is not None:
                 own_bias = widened(bias)[g * per_group : (g + 1) * per_group]
@@ -120,7 +155,9 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
 
 
 def _is_tiling(place: _Placement, kernel_shape: tuple[int, ...]) -> bool:
-    """Whether each output belongs to one window: an image's upsampling by 2 x 2 windows at steps of 2, for one."""
+    """Whether each output belongs to one window: an image's upsampling by 2 x 2 windows at steps of
+    2, for one.
+    """
     return (
         place.strides == kernel_shape
         and all(step == 1 for step in place.dilations)
@@ -131,7 +168,9 @@ def _is_tiling(place: _Placement, kernel_shape: tuple[int, ...]) -> bool:
 
 
 def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: Tensor) -> None:
-    """One product per panel of input rows; each tap's plane is copied to its places in the output."""
+    """One product per panel of input rows; each tap's plane is copied to its places in the
+    output.
+    """
     channels, per_group, (down, across) = x.shape[1] // group, weight.shape[1], weight.shape[2:]
     (height, width), taps = x.shape[2:], down * across
     rows = max(_PANEL_NBYTES // (per_group * taps * width * x.itemsize), 1)
@@ -139,14 +178,23 @@ def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: T
 
     def run(n: int, g: int, first: int) -> None:
         last = min(first + rows, height)
-        own, filters = slice(g * channels, (g + 1) * channels), slice(g * per_group, (g + 1) * per_group)
+        own, filters = (
+            slice(g * channels, (g + 1) * channels),
+            slice(g * per_group, (g + 1) * per_group),
+        )
         (columns,) = take_scratch(Slot.TASK, ((per_group * taps, (last - first) * width), x.dtype))
-        np.matmul(weight[own].reshape(channels, -1).T, planes[n, own, first * width : last * width], out=columns)
+        np.matmul(
+            weight[own].reshape(channels, -1).T,
+            planes[n, own, first * width : last * width],
+            out=columns,
+        )
         if bias is not None:
             by_filter = columns.reshape(per_group, -1)
             np.add(by_filter, bias[filters, None], out=by_filter)
         tiles = columns.reshape(per_group, down, across, last - first, width)
-        target = out[n, filters, first * down : last * down].reshape(per_group, last - first, down, width, across)
+        target = out[n, filters, first * down : last * down].reshape(
+            per_group, last - first, down, width, across
+        )
         for i, j in itertools.product(range(down), range(across)):
             np.copyto(target[:, :, i, :, j], tiles[:, i, j])
 
@@ -158,9 +206,14 @@ def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: T
 def _check_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None) -> None:
     if len(x) < 3 or len(w) != len(x):
         raise ValueError(
-            f"an input of shape {x} and a weight of shape {w} are not (N, C, D1, ...) and (C, M/group, k1, ...)"
+            f"an input of shape {x} and a weight of shape {w} are not (N, C, D1, ...) and (C,"
+            " M/group, k1, ...)"
         )
     if group < 1 or x[1] != w[0] or x[1] % group:
-        raise ValueError(f"an input of {x[1]} channels does not fit a weight of shape {w} in {group} groups")
+        raise ValueError(
+            f"an input of {x[1]} channels does not fit a weight of shape {w} in {group} groups"
+        )
     if bias is not None and bias.shape != (w[1] * group,):
-        raise ValueError(f"a bias of shape {bias.shape} does not fit {w[1] * group} output channels")
+        raise ValueError(
+            f"a bias of shape {bias.shape} does not fit {w[1] * group} output channels"
+        )

@@ -1,9 +1,9 @@
 """Conv and FusedConv on numpy's BLAS, whose threads share the products.
 
-Four ways, chosen by shape: pointwise convolutions are one product on the input as it lies; depthwise ones go to
-``depthwise_convolution``; ones with steps of 1 along rows to ``shifted_products`` where that moves less memory; the
-rest unrolls panels of windows (im2col) and multiplies them into their place in the output. Bias, residual and
-activation follow each product.
+Four ways, chosen by shape: pointwise convolutions are one product on the input as it lies;
+depthwise ones go to ``depthwise_convolution``; ones with steps of 1 along rows to
+``shifted_products`` where that moves less memory; the rest unrolls panels of windows (im2col) and
+multiplies them into their place in the output. Bias, residual and activation follow each product.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from ortpkg.kernels.im2col import padded_image, unroll
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
-from ortpkg.kernels.windows import WindowAttributes, Windows
 
 MS = "com.microsoft"
-#: Bytes of unrolled windows at a time: products of many columns are worth more than panels that stay in cache.
+#: Bytes of unrolled windows at a time: products of many columns are worth more than panels that
+#: stay in cache.
 PANEL_NBYTES = 8 << 20
 
 
@@ -47,20 +48,29 @@ class Filter:
     shifted: Tensor | None = None
 
 
-def check_conv_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None) -> None:
+def check_conv_shapes(
+    x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None
+) -> None:
     """ValueError where input, weight, groups and bias of a convolution do not fit each other."""
     if len(x) < 3 or len(w) != len(x):
         raise ValueError(
-            f"an input of shape {x} and a weight of shape {w} are not (N, C, D1, ...) and (M, C/group, k1, ...)"
+            f"an input of shape {x} and a weight of shape {w} are not (N, C, D1, ...) and (M,"
+            " C/group, k1, ...)"
         )
     if group < 1 or x[1] != w[1] * group or w[0] % group:
-        raise ValueError(f"an input of {x[1]} channels does not fit a weight of shape {w} in {group} groups")
+        raise ValueError(
+            f"an input of {x[1]} channels does not fit a weight of shape {w} in {group} groups"
+        )
     if bias is not None and bias.shape != (w[0],):
         raise ValueError(f"a bias of shape {bias.shape} does not fit {w[0]} output channels")
 
 
-def convolve(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, zero_point: float = 0) -> None:
-    """``epilogue(conv(x - zero_point, weights))``, computed in the weights' float type; padding stands for 0."""
+def convolve(
+    x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, zero_point: float = 0
+) -> None:
+    """``epilogue(conv(x - zero_point, weights))``, computed in the weights' float type; padding
+    stands for 0.
+    """
     if epilogue.out.size == 0:
         return
     with small_ufunc_buffers(epilogue.out.size):
@@ -70,7 +80,9 @@ def convolve(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, z
         if windows.is_pointwise:
             _pointwise(x, weights, windows, epilogue, zero_point)
             return
-        if len(windows.kernel) == 1:  # panels are cut along the first axis, so the one of size 1 goes behind it
+        if (
+            len(windows.kernel) == 1
+        ):  # panels are cut along the first axis, so the one of size 1 goes behind it
             x, windows = x[..., None], windows.with_axis(1)
         channels = weights.values.shape[1]
         for image in range(x.shape[0]):
@@ -78,7 +90,9 @@ def convolve(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, z
                 own = x[image, group * channels : (group + 1) * channels]
                 if weights.shifted is not None:
                     shifted = weights.shifted[group]
-                    shifted_products.convolve(own, shifted, windows, epilogue, (image, group), zero_point)
+                    shifted_products.convolve(
+                        own, shifted, windows, epilogue, (image, group), zero_point
+                    )
                 else:
                     _by_panels(own, weights, windows, epilogue, (image, group), zero_point)
 
@@ -94,7 +108,9 @@ def _dense(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float)
     return dense.reshape(*x.shape[:2], -1)
 
 
-def _pointwise(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, zero_point: float) -> None:
+def _pointwise(
+    x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, zero_point: float
+) -> None:
     """Windows of one element: products of the (strided) images themselves."""
     count, (filters, channels) = element_count(windows.output), weights.values.shape[:2]
     matrix, per_group = weights.values.reshape(filters, channels), filters // weights.group
@@ -107,14 +123,23 @@ def _pointwise(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue,
         for group in range(weights.group):
             own = slice(group * per_group, (group + 1) * per_group)
             target = epilogue.part(image, own, positions)
-            np.matmul(matrix[own], columns[image, group * channels : (group + 1) * channels], out=target)
+            np.matmul(
+                matrix[own], columns[image, group * channels : (group + 1) * channels], out=target
+            )
             epilogue.finish(target, image, own, positions)
 
 
 def _by_panels(
-    x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, where: tuple[int, int], zero_point: float
+    x: Tensor,
+    weights: Filter,
+    windows: Windows,
+    epilogue: Epilogue,
+    where: tuple[int, int],
+    zero_point: float,
 ) -> None:
-    """One image and group: unrolls as many rows of windows as a panel holds, multiplies, finishes."""
+    """One image and group: unrolls as many rows of windows as a panel holds, multiplies,
+    finishes.
+    """
     image, group = where
     (filters, channels), dtype = weights.values.shape[:2], weights.values.dtype
     per_group = filters // weights.group
@@ -125,7 +150,9 @@ def _by_panels(
     padded = padded_image(x, windows, dtype, zero_point)
     for start in range(0, count, step):
         stop = min(start + step, count)
-        (columns,) = take_scratch(Slot.PANEL, ((channels, *windows.kernel, stop - start, *windows.output[1:]), dtype))
+        (columns,) = take_scratch(
+            Slot.PANEL, ((channels, *windows.kernel, stop - start, *windows.output[1:]), dtype)
+        )
         unroll(padded, windows, start, columns)
         positions = slice(start * per_row, stop * per_row)
         target = epilogue.part(image, own, positions)
@@ -135,10 +162,14 @@ def _by_panels(
 
 @lru_cache(maxsize=1024)
 def scratch_nbytes(x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int) -> int:
-    """At most what a run takes besides the output: a padded image and a panel of unrolled windows."""
+    """At most what a run takes besides the output: a padded image and a panel of unrolled
+    windows.
+    """
     if windows.is_pointwise:
         return itemsize * element_count(x)
-    spatial = (b + size + a for b, size, a in zip(windows.before, x[2:], windows.after, strict=True))
+    spatial = (
+        b + size + a for b, size, a in zip(windows.before, x[2:], windows.after, strict=True)
+    )
     row = element_count(w[1:]) * element_count(windows.output[1:]) * itemsize
     shifted = shifted_products.row_nbytes(w, x, windows, itemsize)
     return itemsize * x[1] * element_count(tuple(spatial)) + max(row, shifted, PANEL_NBYTES)
@@ -152,20 +183,30 @@ def _conv(info: OpKernelInfo) -> Compute:
     prepared = None
     if constant is not None and widened(constant) is not constant:
         prepared = info.prepacked("weight", lambda: widened(constant))
-    shifted = constant_shifted_filter(info, attributes, constant if prepared is None else prepared, group)
+    shifted = constant_shifted_filter(
+        info, attributes, constant if prepared is None else prepared, group
+    )
 
     def compute(
-        context: OpKernelContext, x: Tensor, weight: Tensor, bias: Tensor | None = None, residual: Tensor | None = None
+        context: OpKernelContext,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        residual: Tensor | None = None,
     ) -> Tensor:
         check_conv_shapes(x.shape, weight.shape, group, bias)
         windows = attributes.windows(x.shape[2:], weight.shape[2:])
         if windows.kernel != weight.shape[2:]:
-            raise ValueError(f"kernel_shape {windows.kernel} is not that of the weight, {weight.shape}")
+            raise ValueError(
+                f"kernel_shape {windows.kernel} is not that of the weight, {weight.shape}"
+            )
         out = context.output(0, (x.shape[0], weight.shape[0], *windows.output), x.dtype)
         dtype = compute_dtype(x.dtype)
         context.check_allocation(scratch_nbytes(x.shape, weight.shape, windows, dtype.itemsize))
         if residual is not None and residual.shape != out.shape:
-            raise ValueError(f"a residual of shape {residual.shape} does not fit the output's shape {out.shape}")
+            raise ValueError(
+                f"a residual of shape {residual.shape} does not fit the output's shape {out.shape}"
+            )
         weights = Filter(widened(weight) if prepared is None else prepared, group, shifted)
         epilogue = Epilogue(
             out=out,

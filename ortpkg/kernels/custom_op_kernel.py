@@ -1,4 +1,6 @@
-"""Kernels of operators of one's own: what they get is guarded, and what they return is held against the definition."""
+"""Kernels of operators of one's own: what they get is guarded, and what they return is held against
+the definition.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,18 @@ def _make_kernel(operator: CustomOp, info: OpKernelInfo) -> Compute:
         name: info.attribute(name, None if isinstance(default, type | GenericAlias) else default)
         for name, default in operator.attributes.items()
     }
-    attributes = {name: list(value) if isinstance(value, tuple) else value for name, value in attributes.items()}
+    attributes = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in attributes.items()
+    }
     count = len(info.node.outputs)
     expected = [info.output_type(slot) for slot in range(count)]
     # A kernel has one positional argument for each input that may be left out, too.
-    most = len(operator.inputs) if not any(text.endswith("*") for text in operator.inputs.values()) else 0
+    most = (
+        len(operator.inputs)
+        if not any(text.endswith("*") for text in operator.inputs.values())
+        else 0
+    )
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         context.check_cancelled()
@@ -51,7 +60,8 @@ def _make_kernel(operator: CustomOp, info: OpKernelInfo) -> Compute:
         if len(values) < count:
             raise ValueError(f"the kernel returned {len(values)} outputs; the node has {count}")
         checked = [
-            _checked(value, each, slot) for slot, (value, each) in enumerate(zip(values, expected, strict=False))
+            _checked(value, each, slot)
+            for slot, (value, each) in enumerate(zip(values, expected, strict=False))
         ]
         outputs = owned(checked, inputs)
         return outputs[0] if count == 1 else tuple(outputs)
@@ -68,23 +78,33 @@ def _guarded(value: Value) -> Value:
 
 
 def _checked(value: Value, expected: ValueType | None, slot: int) -> Value:
-    """An output as the engine has it. ValueError or TypeError where type or shape are not those of the definition."""
+    """An output as the engine has it.
+
+    ValueError or TypeError where type or shape are not those of the definition.
+    """
     if isinstance(value, np.generic):
         value = np.asarray(value)
     if not isinstance(expected, TensorType):
         return value
     if not isinstance(value, np.ndarray):
-        raise TypeError(f"output {slot} is a {type(value).__name__}; the definition says {expected}")
+        raise TypeError(
+            f"output {slot} is a {type(value).__name__}; the definition says {expected}"
+        )
     if value.dtype.kind in "US":
         value = value.astype(object)
     if value.dtype != numpy_dtype(expected.element_type):
-        raise ValueError(f"output {slot} is of {quoted(value.dtype)}; the definition says {expected}")
+        raise ValueError(
+            f"output {slot} is of {quoted(value.dtype)}; the definition says {expected}"
+        )
     if expected.shape is not None and not _fits(value.shape, expected.shape):
-        raise ValueError(f"output {slot} has the shape {value.shape}; {expected.shape} was inferred")
+        raise ValueError(
+            f"output {slot} has the shape {value.shape}; {expected.shape} was inferred"
+        )
     return np.ascontiguousarray(value) if value.ndim else value
 
 
 def _fits(shape: Sequence[int], expected: Sequence[Any]) -> bool:
     return len(shape) == len(expected) and all(
-        not isinstance(known, int) or known == size for size, known in zip(shape, expected, strict=True)
+        not isinstance(known, int) or known == size
+        for size, known in zip(shape, expected, strict=True)
     )

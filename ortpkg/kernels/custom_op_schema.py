@@ -20,7 +20,9 @@ _Option = onnx.defs.OpSchema.FormalParameterOption
 _OPTIONS = {"?": _Option.Optional, "*": _Option.Variadic}
 #: numpy's words for types whose ONNX name is another.
 _NUMPY_NAMES = {"float32": "float", "float64": "double"}
-_ELEMENT_NAMES = frozenset(each.name.lower() for each in ElementType if each is not ElementType.UNDEFINED)
+_ELEMENT_NAMES = frozenset(
+    each.name.lower() for each in ElementType if each is not ElementType.UNDEFINED
+)
 _KINDS: tuple[tuple[Any, str], ...] = (
     (int, "INT"),
     (float, "FLOAT"),
@@ -33,13 +35,20 @@ _KINDS: tuple[tuple[Any, str], ...] = (
 
 
 def definition_of(operator: CustomOp) -> onnx.defs.OpSchema:
-    """The definition. UsageError, naming the operator and what is wrong, for one that makes no sense."""
+    """The definition.
+
+    UsageError, naming the operator and what is wrong, for one that makes no sense.
+    """
     where = f"operator {quoted(f'{operator.domain}.{operator.op_type}')}"
     if not operator.domain or not operator.op_type.isidentifier() or not operator.outputs:
-        raise UsageError(f"{where}: a domain, a name without blanks and at least one output are needed")
+        raise UsageError(
+            f"{where}: a domain, a name without blanks and at least one output are needed"
+        )
     version: object = operator.version
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise UsageError(f"{where}: its version is a number from 1 on, not {quoted(operator.version)}")
+        raise UsageError(
+            f"{where}: its version is a number from 1 on, not {quoted(operator.version)}"
+        )
     used = {text.rstrip("?*") for text in (*operator.inputs.values(), *operator.outputs.values())}
     unused = [name for name in operator.types if name not in used]
     if unused:
@@ -51,18 +60,24 @@ def definition_of(operator: CustomOp) -> onnx.defs.OpSchema:
         inputs=_formals(operator.inputs, operator, where),
         outputs=_formals(operator.outputs, operator, where),
         type_constraints=[
-            (name, [_type_text(each, where) for each in allowed], "") for name, allowed in operator.types.items()
+            (name, [_type_text(each, where) for each in allowed], "")
+            for name, allowed in operator.types.items()
         ],
         attributes=[_attribute(name, value, where) for name, value in operator.attributes.items()],
     )
 
 
 def publish_definition(definition: onnx.defs.OpSchema) -> None:
-    """Makes the definition one that models are read and inferred with. UsageError where its name is taken."""
+    """Makes the definition one that models are read and inferred with.
+
+    UsageError where its name is taken.
+    """
     try:
         onnx.defs.register_schema(definition)
     except Exception as error:  # onnx's SchemaError, or whatever its extension module raises
-        raise UsageError(f"operator {quoted(f'{definition.domain}.{definition.name}')}: {printable(error)}") from error
+        raise UsageError(
+            f"operator {quoted(f'{definition.domain}.{definition.name}')}: {printable(error)}"
+        ) from error
     forget_cached_schemas()
 
 
@@ -72,7 +87,9 @@ def forget_definition(operator: CustomOp) -> None:
     forget_cached_schemas()
 
 
-def _formals(declared: Mapping[str, str], operator: CustomOp, where: str) -> list[onnx.defs.OpSchema.FormalParameter]:
+def _formals(
+    declared: Mapping[str, str], operator: CustomOp, where: str
+) -> list[onnx.defs.OpSchema.FormalParameter]:
     found = []
     for position, (name, text) in enumerate(declared.items()):
         option = _OPTIONS.get(text[-1:], _Option.Single)
@@ -90,7 +107,9 @@ def _type_text(name: str, where: str) -> str:
     short = _NUMPY_NAMES.get(name, name)
     if short in _ELEMENT_NAMES:
         return f"tensor({short})"
-    if name.startswith(("tensor(", "seq(", "optional(", "map(", "sparse_tensor(")) and name.endswith(")"):
+    if name.startswith(
+        ("tensor(", "seq(", "optional(", "map(", "sparse_tensor(")
+    ) and name.endswith(")"):
         return name
     raise UsageError(f"{where}: there is no type or constraint {quoted(name)}")
 
@@ -102,7 +121,9 @@ def _attribute(name: str, value: Any, where: str) -> onnx.defs.OpSchema.Attribut
     try:
         return _Schema.Attribute(name, onnx.helper.make_attribute(name, _plain(value)))
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{where}: attribute {quoted(name)} cannot have the default {quoted(value)}") from error
+        raise UsageError(
+            f"{where}: attribute {quoted(name)} cannot have the default {quoted(value)}"
+        ) from error
 
 
 def _plain(value: Any) -> Any:

@@ -1,17 +1,21 @@
-"""Operators of domains of one's own, with kernels in Python: declared here, registered once per process.
+"""Operators of domains of one's own, with kernels in Python: declared here, registered once per
+process.
 
-    @ortpkg.custom_op("acme.audio", "Gain", inputs={"x": "T"}, outputs={"y": "T"}, types={"T": ("float", "double")},
+    @ortpkg.custom_op("acme.audio", "Gain", inputs={"x": "T"}, outputs={"y": "T"}, types={"T":
+    ("float", "double")},
                       attributes={"gain": 1.0}, output_shapes=lambda x, gain: [x])
     def gain(x, *, gain):
         return x * np.asarray(gain, x.dtype)
 
     ortpkg.register_custom_ops([gain])
 
-The declaration becomes an operator definition of ONNX, so nodes are held against it like those of ONNX's own operators:
-numbers of inputs and outputs, types, attributes, shapes. docs/custom_operators.md walks through it.
+The declaration becomes an operator definition of ONNX, so nodes are held against it like those of
+ONNX's own operators: numbers of inputs and outputs, types, attributes, shapes.
+docs/custom_operators.md walks through it.
 
-A distribution brings operators by the entry-point group ``ortpkg.custom_ops``: the name is the domain, the object a
-list of operators. It is imported only where a model has a node of that domain. Imports nothing heavy.
+A distribution brings operators by the entry-point group ``ortpkg.custom_ops``: the name is the
+domain, the object a list of operators. It is imported only where a model has a node of that domain.
+Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ _TAKEN_DOMAINS = ("", "ai.onnx", "com.microsoft", "com.ms", "org.pytorch.aten")
 
 #: A dimension is a number, a name, or None; a shape is None where not even the rank is known.
 Shape = Sequence[int | str | None] | None
-#: Called with the shapes of the inputs by position (None for one left out) and the attributes by name.
+#: Called with the shapes of the inputs by position (None for one left out) and the attributes by
+#: name.
 OutputShapes = Callable[..., Sequence[Shape]]
 
 
@@ -39,13 +44,15 @@ class CustomOp:
 
     Attributes:
         domain, op_type: as nodes name it.
-        compute: called with the inputs by position (arrays that cannot be written to; None for one left out) and the
-            attributes by name; returns the output, or a tuple of all of them. Any thread may call it, several at once.
-        inputs, outputs: name → type (``"float"``, ``"seq(tensor(float))"``) or name of a constraint, with ``?`` behind
-            it where it may be left out, and ``*`` behind the last where there may be any number.
+        compute: called with the inputs by position (arrays that cannot be written to; None for one
+            left out) and the attributes by name; returns the output, or a tuple of all of them. Any
+            thread may call it, several at once.
+        inputs, outputs: name → type (``"float"``, ``"seq(tensor(float))"``) or name of a
+            constraint, with ``?`` behind it where it may be left out, and ``*`` behind the last
+            where there may be any number.
         types: constraint → the types that it may be bound to.
-        attributes: name → its default, or the type (``int``, ``float``, ``str``, ``list[int]``, ...) of one that a
-            node must have.
+        attributes: name → its default, or the type (``int``, ``float``, ``str``, ``list[int]``,
+            ...) of one that a node must have.
         output_shapes: what is known of the outputs' shapes before a run; None: nothing.
         version: of the definition; a model imports the domain in this version or a later one.
     """
@@ -102,12 +109,17 @@ _asked: set[str] = set()
 
 
 def register_custom_ops(operators: Iterable[CustomOp]) -> None:
-    """Makes operators known to all sessions that are made from now on in this process; all of them or none.
+    """Makes operators known to all sessions that are made from now on in this process; all of them
+    or none.
 
-    Raises UsageError for a declaration that makes no sense, a domain that is ONNX's or onnxruntime's, or an operator
-    that is registered already with another kernel.
+    Raises UsageError for a declaration that makes no sense, a domain that is ONNX's or
+    onnxruntime's, or an operator that is registered already with another kernel.
     """
-    from ortpkg.kernels.custom_op_schema import definition_of, forget_definition, publish_definition  # onnx
+    from ortpkg.kernels.custom_op_schema import (  # onnx
+        definition_of,
+        forget_definition,
+        publish_definition,
+    )
 
     with _lock:
         wanted = [operator for operator in operators if not _is_registered(operator)]
@@ -125,12 +137,19 @@ def register_custom_ops(operators: Iterable[CustomOp]) -> None:
                 forget_definition(operator)
             raise
         for operator in wanted:
-            _registered.setdefault((operator.domain, operator.op_type), {})[operator.version] = operator
+            _registered.setdefault((operator.domain, operator.op_type), {})[operator.version] = (
+                operator
+            )
 
 
 def unregister_custom_ops(domain: str) -> None:
-    """Forgets all operators of a domain; sessions that have them keep them. UsageError where there are none."""
-    from ortpkg.kernels.custom_op_schema import forget_definition  # onnx: only where some were registered
+    """Forgets all operators of a domain; sessions that have them keep them.
+
+    UsageError where there are none.
+    """
+    from ortpkg.kernels.custom_op_schema import (
+        forget_definition,  # onnx: only where some were registered
+    )
 
     with _lock:
         keys = [key for key in _registered if key[0] == domain]
@@ -142,12 +161,16 @@ def unregister_custom_ops(domain: str) -> None:
 
 
 def find_custom_op(domain: str, op_type: str, version: int) -> CustomOp | None:
-    """The registered operator that a node of that definition's version means; None where there is none."""
+    """The registered operator that a node of that definition's version means; None where there is
+    none.
+    """
     return _registered.get((domain, op_type), {}).get(version)
 
 
 def has_custom_op(domain: str, op_type: str) -> bool:
-    """Whether an operator is registered, or brought by an installed distribution, which is then imported."""
+    """Whether an operator is registered, or brought by an installed distribution, which is then
+    imported.
+    """
     if is_own_domain(domain):
         load_installed_ops(domain)
     return (domain, op_type) in _registered
@@ -155,26 +178,35 @@ def has_custom_op(domain: str, op_type: str) -> bool:
 
 def is_own_domain(domain: str) -> bool:
     """Whether ``domain`` is neither ONNX's nor onnxruntime's."""
-    return not any(domain == taken or (taken and domain.startswith(f"{taken}.")) for taken in _TAKEN_DOMAINS)
+    return not any(
+        domain == taken or (taken and domain.startswith(f"{taken}.")) for taken in _TAKEN_DOMAINS
+    )
 
 
 def load_installed_ops(domain: str) -> bool:
-    """Registers what installed distributions bring for ``domain``; whether this call registered anything.
+    """Registers what installed distributions bring for ``domain``; whether this call registered
+    anything.
 
     Raises UsageError, with the entry point's object, where it cannot be loaded.
     """
     with _lock:
         if domain in _asked:
             return False
-        from importlib.metadata import entry_points  # 15 ms, where a model has operators that nobody knows
+        from importlib.metadata import (
+            entry_points,  # 15 ms, where a model has operators that nobody knows
+        )
 
-        found = sorted(entry_points(group=ENTRY_POINT_GROUP, name=domain), key=lambda point: point.value)
+        found = sorted(
+            entry_points(group=ENTRY_POINT_GROUP, name=domain), key=lambda point: point.value
+        )
         for entry_point in found:
             try:
                 operators = list(entry_point.load())
             except Exception as error:
                 what = quoted(entry_point.value)
-                raise UsageError(f"operators of {what} cannot be loaded: {quoted(error)}") from error
+                raise UsageError(
+                    f"operators of {what} cannot be loaded: {quoted(error)}"
+                ) from error
             register_custom_ops(operators)
         _asked.add(domain)
         return bool(found)
@@ -182,13 +214,19 @@ def load_installed_ops(domain: str) -> bool:
 
 def _is_registered(operator: object) -> bool:
     if not isinstance(operator, CustomOp):
-        raise UsageError(f"register_custom_ops takes operators made by custom_op, not {quoted(operator)}")
+        raise UsageError(
+            f"register_custom_ops takes operators made by custom_op, not {quoted(operator)}"
+        )
     return find_custom_op(operator.domain, operator.op_type, operator.version) is operator
 
 
 def _check_free(operator: CustomOp, *, is_twice: bool) -> None:
     name = f"{operator.domain}.{operator.op_type}"
     if not is_own_domain(operator.domain):
-        raise UsageError(f"operator {quoted(name)}: its domain is ONNX's or onnxruntime's; take one of your own")
+        raise UsageError(
+            f"operator {quoted(name)}: its domain is ONNX's or onnxruntime's; take one of your own"
+        )
     if is_twice or find_custom_op(operator.domain, operator.op_type, operator.version) is not None:
-        raise UsageError(f"operator {quoted(name)} of version {operator.version} is registered already")
+        raise UsageError(
+            f"operator {quoted(name)} of version {operator.version} is registered already"
+        )

@@ -1,8 +1,10 @@
-"""Depthwise convolution (one input channel per group, one or two spatial axes) as sums of shifted planes.
+"""Depthwise convolution (one input channel per group, one or two spatial axes) as sums of shifted
+planes.
 
-The padded input of a block of channels is split by stride phase into planes that lie flat in memory. A tap of the
-kernel then is one contiguous run per channel, shifted by a constant, so that numpy works on long runs whatever the
-row length: the sums have the planes' row length, and the surplus columns are dropped at the end.
+The padded input of a block of channels is split by stride phase into planes that lie flat in
+memory. A tap of the kernel then is one contiguous run per channel, shifted by a constant, so that
+numpy works on long runs whatever the row length: the sums have the planes' row length, and the
+surplus columns are dropped at the end.
 """
 
 from __future__ import annotations
@@ -14,21 +16,29 @@ import numpy as np
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
-from ortpkg.kernels.windows import Windows
+from ortpkg.kernels.sliding_windows import Windows
 
 #: Elements of the input planes per block of channels: what stays in cache together with the sums.
 _BLOCK = 1 << 16
 
 
-def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, epilogue: Epilogue, zero_point: float = 0) -> None:
-    """``epilogue(conv(x - zero_point, weight))``; ``weight`` (channels · multiplier, 1, *kernel), a channel a group."""
+def convolve_depthwise(
+    x: Tensor, weight: Tensor, windows: Windows, epilogue: Epilogue, zero_point: float = 0
+) -> None:
+    """``epilogue(conv(x - zero_point, weight))``; ``weight`` (channels · multiplier, 1, *kernel), a
+    channel a group.
+    """
     if len(windows.kernel) == 1:  # a row is a plane of height 1
         x, weight, windows = x[:, :, None], weight[:, :, None], windows.with_axis(0)
     channels, multiplier = x.shape[1], weight.shape[0] // x.shape[1]
     rows, columns = _plane_shape(windows)
     step = max(_BLOCK // (rows * columns), 1)
     blocks = [(n, first) for n in range(x.shape[0]) for first in range(0, channels, step)]
-    phases = list(dict.fromkeys((y % windows.strides[0], x_ % windows.strides[1]) for y, x_, _, _ in _taps(windows)))
+    phases = list(
+        dict.fromkeys(
+            (y % windows.strides[0], x_ % windows.strides[1]) for y, x_, _, _ in _taps(windows)
+        )
+    )
     sums = windows.output[0] * columns
     positions = slice(0, windows.output[0] * windows.output[1])
 
@@ -58,7 +68,9 @@ def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, epilogue: Ep
 
 
 def _plane_shape(windows: Windows) -> tuple[int, int]:
-    """Rows and columns of one phase's plane: every output position shifted by every tap lies inside."""
+    """Rows and columns of one phase's plane: every output position shifted by every tap lies
+    inside.
+    """
     rows, columns = (
         count + (size - 1) * dilation // stride
         for count, size, dilation, stride in zip(
@@ -76,9 +88,11 @@ def _fill_planes(
     columns: int,
     zero_point: float,
 ) -> None:
-    """(row phase, column phase) → (channels, rows · columns + slack): every stride-th element of the padded input.
+    """(row phase, column phase) → (channels, rows · columns + slack): every stride-th element of
+    the padded input.
 
-    The slack after the last row lets the last tap's run read past the end; what it reads lands in dropped columns.
+    The slack after the last row lets the last tap's run read past the end; what it reads lands in
+    dropped columns.
     """
     (height, width), (step_y, step_x) = x.shape[1:], windows.strides
     for (phase_y, phase_x), plane in planes.items():
@@ -92,7 +106,9 @@ def _fill_planes(
 
 
 def _overlap(size: int, before: int, phase: int, stride: int, count: int) -> tuple[slice, slice]:
-    """Which of ``count`` plane positions hold input elements, and which ones: p holds p·stride + phase - before."""
+    """Which of ``count`` plane positions hold input elements, and which ones: p holds p·stride +
+    phase - before.
+    """
     start = max(-((phase - before) // stride), 0)
     stop = max(min((size - 1 + before - phase) // stride + 1, count), start)
     at = start * stride + phase - before
@@ -114,7 +130,9 @@ def _sum_taps(
     total: Tensor,
     product: Tensor,
 ) -> None:
-    """``total`` (channels, rows · columns) = the taps' planes, each shifted and weighted, added up."""
+    """``total`` (channels, rows · columns) = the taps' planes, each shifted and weighted, added
+    up.
+    """
     step_y, step_x = windows.strides
     length = total.shape[1]
     for number, (y, x, i, j) in enumerate(_taps(windows)):

@@ -16,7 +16,9 @@ def _number(x: Tensor | None, default: float) -> float:
 
 @kernel("NonMaxSuppression", since=(10, 11), uses_output_buffer=False)
 def non_max_suppression(info: OpKernelInfo) -> Compute:
-    """Rows of (batch, class, box), each class's boxes by falling score; ties keep the lower index."""
+    """Rows of (batch, class, box), each class's boxes by falling score; ties keep the lower
+    index.
+    """
     is_centred = bool(info.attribute("center_point_box", 0))
 
     def compute(
@@ -27,9 +29,15 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
         iou_threshold: Tensor | None = None,
         score_threshold: Tensor | None = None,
     ) -> Tensor:
-        if boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[2] != 4 or boxes.shape[:2] != scores.shape[::2]:
+        if (
+            boxes.ndim != 3
+            or scores.ndim != 3
+            or boxes.shape[2] != 4
+            or boxes.shape[:2] != scores.shape[::2]
+        ):
             raise ValueError(
-                f"boxes (batch, boxes, 4) and scores (batch, classes, boxes) do not fit: {boxes.shape}, {scores.shape}"
+                "boxes (batch, boxes, 4) and scores (batch, classes, boxes) do not fit:"
+                f" {boxes.shape}, {scores.shape}"
             )
         limit = max(int(_number(most, 0)), 0)
         iou, lowest = _number(iou_threshold, 0.0), _number(score_threshold, -math.inf)
@@ -38,7 +46,11 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
         for batch, class_ in np.ndindex(scores.shape[:2]):
             context.check_cancelled()
             chosen = _suppressed(context, corners[batch], scores[batch, class_], limit, iou, lowest)
-            rows.append(np.stack([np.full_like(chosen, batch), np.full_like(chosen, class_), chosen], axis=1))
+            rows.append(
+                np.stack(
+                    [np.full_like(chosen, batch), np.full_like(chosen, class_), chosen], axis=1
+                )
+            )
         return np.concatenate(rows) if rows else np.empty((0, 3), np.int64)
 
     return compute
@@ -69,21 +81,29 @@ def _suppressed(
         extents = np.maximum(extents - np.maximum(corners[candidates, :2], corners[best, :2]), 0)
         common = extents[:, 0] * extents[:, 1]
         union = areas[candidates] + areas[best] - common
-        overlaps = (common > 0) & (areas[candidates] > 0) & (areas[best] > 0) & (common > np.float32(iou) * union)
+        overlaps = (
+            (common > 0)
+            & (areas[candidates] > 0)
+            & (areas[best] > 0)
+            & (common > np.float32(iou) * union)
+        )
         candidates = candidates[~overlaps]
     return np.array(chosen, dtype=np.int64)
 
 
 @kernel("MaxRoiPool", since=(1, 22))
 def max_roi_pool(info: OpKernelInfo) -> Compute:
-    """The maximum over each cell of a grid laid over each region (batch index, x1, y1, x2, y2); empty cells give 0."""
+    """The maximum over each cell of a grid laid over each region (batch index, x1, y1, x2, y2);
+    empty cells give 0.
+    """
     height, width = (int(size) for size in info.attribute("pooled_shape"))
     scale = float(info.attribute("spatial_scale", 1.0))
 
     def compute(context: OpKernelContext, x: Tensor, regions: Tensor) -> Tensor:
         if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5 or min(height, width) < 1:
             raise ValueError(
-                f"x of shape {x.shape} and regions of shape {regions.shape} do not fit (N, C, H, W), (R, 5)"
+                f"x of shape {x.shape} and regions of shape {regions.shape} do not fit (N, C, H,"
+                " W), (R, 5)"
             )
         out = context.output(0, (regions.shape[0], x.shape[1], height, width), x.dtype)
         for index, region in enumerate(regions.astype(np.float64)):
@@ -91,7 +111,9 @@ def max_roi_pool(info: OpKernelInfo) -> Compute:
             batch = int(region[0])
             if not 0 <= batch < x.shape[0]:
                 raise ValueError(f"region {index} names image {batch} of {x.shape[0]}")
-            left, top, right, bottom = (int(math.floor(abs(v) + 0.5) * np.sign(v)) for v in region[1:] * scale)
+            left, top, right, bottom = (
+                int(math.floor(abs(v) + 0.5) * np.sign(v)) for v in region[1:] * scale
+            )
             rows = _cells(top, bottom, height, x.shape[2])
             columns = _cells(left, right, width, x.shape[3])
             for row, column in np.ndindex(height, width):
@@ -103,7 +125,11 @@ def max_roi_pool(info: OpKernelInfo) -> Compute:
 
 
 def _cells(start: int, end: int, count: int, size: int) -> list[slice]:
-    """The slices that ``count`` cells between ``start`` and ``end`` (both within) take of an axis of ``size``."""
+    """The slices that ``count`` cells between ``start`` and ``end`` (both within) take of an axis
+    of ``size``.
+    """
     step = max(end - start + 1, 1) / count
-    edges = [(math.floor(i * step) + start, math.ceil((i + 1) * step) + start) for i in range(count)]
+    edges = [
+        (math.floor(i * step) + start, math.ceil((i + 1) * step) + start) for i in range(count)
+    ]
     return [slice(min(max(low, 0), size), min(max(high, 0), size)) for low, high in edges]

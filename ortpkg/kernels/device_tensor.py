@@ -1,8 +1,10 @@
-"""A tensor in memory that the CPU cannot read: where it lies, its shape and its element type; never its elements.
+"""A tensor in memory that the CPU cannot read: where it lies, its shape and its element type; never
+its elements.
 
-Only the allocator whose memory it is in, and kernels of the providers that compute there, can do anything with it. What
-would read it in passing (``numpy.asarray``, iteration, arithmetic) raises TypeError: a value that crosses from one
-memory to another does so in a copy node, where the plan shows it, and nowhere else.
+Only the allocator whose memory it is in, and kernels of the providers that compute there, can do
+anything with it. What would read it in passing (``numpy.asarray``, iteration, arithmetic) raises
+TypeError: a value that crosses from one memory to another does so in a copy node, where the plan
+shows it, and nowhere else.
 """
 
 from __future__ import annotations
@@ -50,17 +52,28 @@ class DeviceTensor:
         """Whether ``other`` is a tensor of the same block, and their ranges overlap."""
         if not isinstance(other, DeviceTensor) or other.block is not self.block:
             return False
-        return self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+        return (
+            self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+        )
 
     def viewed_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceTensor:
-        """The same bytes under another shape and element type. ValueError where these need another number of bytes."""
-        view = DeviceTensor(memory=self.memory, block=self.block, offset=self.offset, shape=shape, dtype=dtype)
+        """The same bytes under another shape and element type.
+
+        ValueError where these need another number of bytes.
+        """
+        view = DeviceTensor(
+            memory=self.memory, block=self.block, offset=self.offset, shape=shape, dtype=dtype
+        )
         if view.nbytes != self.nbytes:
-            raise ValueError(f"{self} has {self.nbytes} bytes, {dtype}{list(shape)} needs {view.nbytes}")
+            raise ValueError(
+                f"{self} has {self.nbytes} bytes, {dtype}{list(shape)} needs {view.nbytes}"
+            )
         return view
 
     def __array__(self, *_arguments: Any, **_keywords: Any) -> Never:
-        raise TypeError(f"{self}: the CPU cannot read it; it is copied by the allocator of that memory")
+        raise TypeError(
+            f"{self}: the CPU cannot read it; it is copied by the allocator of that memory"
+        )
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)} in memory {self.memory!r}"

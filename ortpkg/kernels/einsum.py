@@ -19,8 +19,13 @@ _MOST_INTERMEDIATE_ELEMENTS = 1 << 20
 _EQUATION = re.compile(r"[a-zA-Z.,]*(->[a-zA-Z.]*)?")
 
 
-def _labelled_sizes(terms: list[str], inputs: tuple[Tensor, ...]) -> tuple[dict[str, int], tuple[int, ...]]:
-    """Label → size, and the shape that the ellipses broadcast to. ValueError where terms and inputs do not fit."""
+def _labelled_sizes(
+    terms: list[str], inputs: tuple[Tensor, ...]
+) -> tuple[dict[str, int], tuple[int, ...]]:
+    """Label → size, and the shape that the ellipses broadcast to.
+
+    ValueError where terms and inputs do not fit.
+    """
     sizes: dict[str, int] = {}
     ellipsis: tuple[int, ...] = ()
     for term, x in zip(terms, inputs, strict=True):
@@ -29,7 +34,9 @@ def _labelled_sizes(terms: list[str], inputs: tuple[Tensor, ...]) -> tuple[dict[
             raise ValueError(f"the term {term!r} does not fit an input of shape {x.shape}")
         middle = x.shape[len(before) : x.ndim - len(after)] if dots else ()
         ellipsis = np.broadcast_shapes(ellipsis, middle)
-        labelled = zip(before + after, (*x.shape[: len(before)], *x.shape[x.ndim - len(after) :]), strict=True)
+        labelled = zip(
+            before + after, (*x.shape[: len(before)], *x.shape[x.ndim - len(after) :]), strict=True
+        )
         for label, size in labelled:
             known = sizes.setdefault(label, size)
             if known != size and 1 not in (known, size):
@@ -61,7 +68,11 @@ def einsum(info: OpKernelInfo) -> Compute:
         before, dots, after = output_term.partition("...")
         if not set(before + after) <= set(sizes):
             raise ValueError(f"the output {output_term!r} has labels that no input has")
-        shape = (*(sizes[c] for c in before), *(ellipsis if dots else ()), *(sizes[c] for c in after))
+        shape = (
+            *(sizes[c] for c in before),
+            *(ellipsis if dots else ()),
+            *(sizes[c] for c in after),
+        )
         out = context.output(0, shape, inputs[0].dtype)
         largest = max(out.size, _MOST_INTERMEDIATE_ELEMENTS, *(x.size for x in inputs))
         result = _contracted(terms, [widened(x) for x in inputs], output_term, largest)
@@ -72,7 +83,9 @@ def einsum(info: OpKernelInfo) -> Compute:
 
 
 def _contracted(terms: list[str], inputs: list[Tensor], output: str, largest: int) -> Tensor:
-    """The sum of products: first what each term sums alone, then a large one in parts between which the run may end."""
+    """The sum of products: first what each term sums alone, then a large one in parts between which
+    the run may end.
+    """
     reduced = [_reduced(place, terms, output) for place in range(len(terms))]
     inputs = [
         x if before == after else np.asarray(np.einsum(f"{before}->{after}", x))
@@ -82,9 +95,17 @@ def _contracted(terms: list[str], inputs: list[Tensor], output: str, largest: in
     work = math.prod(sizes.values()) * math.prod(ellipsis)
     label = max(sizes, key=lambda each: sizes[each], default="")
     if len(inputs) == 2 and work > _MOST_WORK_AT_ONCE and label and sizes[label] > 1:
-        return _in_parts(reduced, inputs, output, largest, label, max(sizes[label] * _MOST_WORK_AT_ONCE // work, 1))
+        return _in_parts(
+            reduced,
+            inputs,
+            output,
+            largest,
+            label,
+            max(sizes[label] * _MOST_WORK_AT_ONCE // work, 1),
+        )
     poll_run()
-    # A pairwise contraction order lets numpy use matrix products; what it makes on the way stays bounded.
+    # A pairwise contraction order lets numpy use matrix products; what it makes on the way stays
+    # bounded.
     order = ("greedy", largest) if len(inputs) > 1 else False
     return np.asarray(np.einsum(f"{','.join(reduced)}->{output}", *inputs, optimize=order))
 
@@ -98,9 +119,15 @@ def _reduced(place: int, terms: list[str], output: str) -> str:
     return "".join(ahead) + dots + "".join(label for label in kept if label not in before)
 
 
-def _in_parts(terms: list[str], inputs: list[Tensor], output: str, largest: int, label: str, step: int) -> Tensor:
+def _in_parts(
+    terms: list[str], inputs: list[Tensor], output: str, largest: int, label: str, step: int
+) -> Tensor:
     """The contraction, ``step`` of the sizes that ``label`` stands for at a time."""
-    size = max(x.shape[_axis(term, label, x.ndim)] for term, x in zip(terms, inputs, strict=True) if label in term)
+    size = max(
+        x.shape[_axis(term, label, x.ndim)]
+        for term, x in zip(terms, inputs, strict=True)
+        if label in term
+    )
     parts: list[Tensor] = []
     for start in range(0, size, step):
         sliced = [
@@ -112,7 +139,11 @@ def _in_parts(terms: list[str], inputs: list[Tensor], output: str, largest: int,
             parts.append(part)
         else:
             parts[0] = parts[0] + part
-    return np.concatenate(parts, axis=_axis(output, label, parts[0].ndim)) if label in output else parts[0]
+    return (
+        np.concatenate(parts, axis=_axis(output, label, parts[0].ndim))
+        if label in output
+        else parts[0]
+    )
 
 
 def _axis(term: str, label: str, rank: int) -> int:

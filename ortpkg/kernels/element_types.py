@@ -1,7 +1,8 @@
 """Groups of element types for kernel declarations, and the type that a kernel computes in.
 
-numpy computes float16 slowly and the ml_dtypes types (bfloat16, float8) with a conversion per operation; where more
-than one operation follows, kernels compute in float32 and round once at the end.
+numpy computes float16 slowly and the ml_dtypes types (bfloat16, float8) with a conversion per
+operation; where more than one operation follows, kernels compute in float32 and round once at the
+end.
 """
 
 from __future__ import annotations

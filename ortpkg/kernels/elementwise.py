@@ -1,6 +1,7 @@
 """Elementwise arithmetic of one, two or many inputs: numpy's ufuncs under ONNX's names.
 
-Integer overflow wraps, as in C; float results follow IEEE 754, and the executor silences numpy's warnings.
+Integer overflow wraps, as in C; float results follow IEEE 754, and the executor silences numpy's
+warnings.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _ANY_INPUT_IN_PLACE = ((0, 0), (1, 0))
 
 
 def aligned_second_input(info: OpKernelInfo) -> Callable[[Tensor, Tensor], Tensor]:
-    """How versions before 7 broadcast: only the second input, and only with ``broadcast=1``, aligned at ``axis``."""
+    """How versions before 7 broadcast: only the second input, and only with ``broadcast=1``,
+    aligned at ``axis``.
+    """
     if not info.attribute("broadcast", 0):
         return lambda _a, b: b
     axis = info.attribute("axis")
@@ -108,12 +111,22 @@ _UNARY: Mapping[str, tuple[Callable[..., Any], tuple[int, ...], frozenset[Elemen
 KERNELS = (
     *(
         KernelDef(
-            op_type=op_type, since=since, types={"T": types}, in_place=_ANY_INPUT_IN_PLACE, factory=_binary(ufunc)
+            op_type=op_type,
+            since=since,
+            types={"T": types},
+            in_place=_ANY_INPUT_IN_PLACE,
+            factory=_binary(ufunc),
         )
         for op_type, (ufunc, since, types) in _BINARY.items()
     ),
     *(
-        KernelDef(op_type=op_type, since=since, types={"T": types}, in_place=((0, 0),), factory=_unary(ufunc))
+        KernelDef(
+            op_type=op_type,
+            since=since,
+            types={"T": types},
+            in_place=((0, 0),),
+            factory=_unary(ufunc),
+        )
         for op_type, (ufunc, since, types) in _UNARY.items()
     ),
 )
@@ -126,7 +139,9 @@ def power(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, y: Tensor) -> Tensor:
         if align is not None:
             y = align(x, y)
-        out = context.output(0, x.shape if y.ndim == 0 else broadcast_shape(x.shape, y.shape), x.dtype)
+        out = context.output(
+            0, x.shape if y.ndim == 0 else broadcast_shape(x.shape, y.shape), x.dtype
+        )
         if y.size == 1 and y.flat[0] == 2:
             np.square(x, out=out)
         elif not is_float(x.dtype) and (is_float(y.dtype) or (y.size and int(y.min()) < 0)):
@@ -140,17 +155,23 @@ def power(info: OpKernelInfo) -> Compute:
 
 @kernel("Mod", since=(10, 13, 28), types={"T": NUMBERS}, in_place=_ANY_INPUT_IN_PLACE)
 def modulo(info: OpKernelInfo) -> Compute:
-    """The remainder with the divisor's sign (``fmod=0``) or the dividend's (``fmod=1``); x mod 0 is 0 of integers."""
+    """The remainder with the divisor's sign (``fmod=0``) or the dividend's (``fmod=1``); x mod 0 is
+    0 of integers.
+    """
     return _binary(np.fmod if info.attribute("fmod", 0) else np.mod)(info)
 
 
 @kernel("BitShift", since=(11, 28), types={"T": INTEGERS}, in_place=_ANY_INPUT_IN_PLACE)
 def bit_shift(info: OpKernelInfo) -> Compute:
-    """Shifting all bits out leaves 0, or -1 of a negative number to the right; numpy defines it so too."""
+    """Shifting all bits out leaves 0, or -1 of a negative number to the right; numpy defines it so
+    too.
+    """
     return _binary(np.left_shift if info.attribute("direction") == "LEFT" else np.right_shift)(info)
 
 
-def _fold(ufunc: Callable[..., Any], context: OpKernelContext, inputs: tuple[Tensor, ...]) -> Tensor:
+def _fold(
+    ufunc: Callable[..., Any], context: OpKernelContext, inputs: tuple[Tensor, ...]
+) -> Tensor:
     if not inputs:
         raise ValueError("at least one input is needed, none is given")
     out = context.output(0, broadcast_shape(*(x.shape for x in inputs)), inputs[0].dtype)
@@ -187,7 +208,10 @@ def mean(_info: OpKernelInfo) -> Compute:
 
 @kernel("Clip", since=(1, 6, 11, 12, 13), types={"T": NUMBERS}, in_place=((0, 0),))
 def clip(info: OpKernelInfo) -> Compute:
-    """Versions before 11 have the bounds as attributes. Where min > max, every element becomes max (version 13)."""
+    """Versions before 11 have the bounds as attributes.
+
+    Where min > max, every element becomes max (version 13).
+    """
     if info.node.since_version < 11:
         bounds = info.attribute("min"), info.attribute("max")
         return lambda context, x: _clipped(context, x, *bounds)

@@ -1,4 +1,5 @@
-"""A mixture of experts: of many small networks, each token goes through the few that its router scores highest.
+"""A mixture of experts: of many small networks, each token goes through the few that its router
+scores highest.
 
 Tokens of one expert go through it together. Sums are made in float32 (float64 for doubles).
 """
@@ -37,10 +38,11 @@ class MixtureAttributes:
 
     Attributes:
         chosen: how many experts each token goes through.
-        activation: between an expert's layers; "swiglu" is gated: fc1 makes a gate and what passes it.
+        activation: between an expert's layers; "swiglu" is gated: fc1 makes a gate and what passes
+            it.
         is_normalized: whether the weights of the chosen experts are made to sum to 1.
-        fusion: with swiglu: 0 where fc3 makes what passes the gate; 1, 2: fc1 makes both, in turns or one behind the
-            other.
+        fusion: with swiglu: 0 where fc3 makes what passes the gate; 1, 2: fc1 makes both, in turns
+            or one behind the other.
         alpha, beta, limit: of swiglu.
     """
 
@@ -68,7 +70,8 @@ class MixtureAttributes:
             raise ValueError(f"k is 1 or more, not {found.chosen}")
         if not found.is_gated and found.activation not in _ACTIVATIONS:
             raise ValueError(
-                f"activation_type is one of {', '.join(_ACTIVATIONS)} and swiglu, not {quoted(found.activation)}"
+                f"activation_type is one of {', '.join(_ACTIVATIONS)} and swiglu, not"
+                f" {quoted(found.activation)}"
             )
         if found.fusion not in (_SEPARATE, _INTERLEAVED, _CONCATENATED):
             raise ValueError(f"swiglu_fusion is 0, 1 or 2, not {found.fusion}")
@@ -87,7 +90,9 @@ class MixtureAttributes:
         return self.is_gated and self.fusion != _SEPARATE
 
     def activate(self, first: Tensor, third: Tensor | None) -> Tensor:
-        """What the second layer gets, of what the first one made and, where there is one, the third; changes both."""
+        """What the second layer gets, of what the first one made and, where there is one, the
+        third; changes both.
+        """
         if not self.is_gated:
             _ACTIVATIONS[self.activation](first, first)
             return first if third is None else np.multiply(first, third, out=first)
@@ -140,7 +145,8 @@ class Routes:
 
 
 def best_experts(scores: Tensor, count: int) -> Tensor:
-    """The ``count`` experts with the highest score for each token (tokens, experts), best first; of equals the last.
+    """The ``count`` experts with the highest score for each token (tokens, experts), best first; of
+    equals the last.
 
     ValueError where there are fewer.
     """
@@ -160,17 +166,25 @@ def softmax_rows(scores: Tensor) -> Tensor:
 def check_router(name: str, scores: Tensor, tokens: int, experts: int) -> None:
     """ValueError unless ``scores`` has a row per token and a column per expert."""
     if scores.shape != (tokens, experts):
-        raise ValueError(f"{name} has the shape {(tokens, experts)}, (tokens, experts), not {scores.shape}")
+        raise ValueError(
+            f"{name} has the shape {(tokens, experts)}, (tokens, experts), not {scores.shape}"
+        )
 
 
-def check_layers(attributes: MixtureAttributes, layers: Sequence[ExpertLayer | None], hidden: int) -> None:
-    """ValueError where the layers (fc1, fc2, fc3 or None) do not fit tokens of ``hidden`` features, or each other."""
+def check_layers(
+    attributes: MixtureAttributes, layers: Sequence[ExpertLayer | None], hidden: int
+) -> None:
+    """ValueError where the layers (fc1, fc2, fc3 or None) do not fit tokens of ``hidden`` features,
+    or each other.
+    """
     first, second, third = layers
     assert first is not None
     assert second is not None
     experts, inner = first.shape[0], second.shape[2]
     if attributes.is_gated and attributes.is_fused == (third is not None):
-        raise ValueError("swiglu takes fc3_experts_weights where swiglu_fusion is 0, and only there")
+        raise ValueError(
+            "swiglu takes fc3_experts_weights where swiglu_fusion is 0, and only there"
+        )
     expected = {
         "fc1": (experts, inner * (2 if attributes.is_fused else 1), hidden),
         "fc2": (experts, hidden, inner),
@@ -180,16 +194,26 @@ def check_layers(attributes: MixtureAttributes, layers: Sequence[ExpertLayer | N
         if layer is None:
             continue
         if layer.shape != expected[layer.name]:
-            raise ValueError(f"{layer.name}_experts_weights are for {expected[layer.name]}, not for {layer.shape}")
+            raise ValueError(
+                f"{layer.name}_experts_weights are for {expected[layer.name]}, not for"
+                f" {layer.shape}"
+            )
         if layer.bias is not None and layer.bias.shape != layer.shape[:2]:
-            raise ValueError(f"{layer.name}_experts_bias has the shape {layer.shape[:2]}, not {layer.bias.shape}")
+            raise ValueError(
+                f"{layer.name}_experts_bias has the shape {layer.shape[:2]}, not {layer.bias.shape}"
+            )
 
 
 def token_rows(x: Tensor) -> Tensor:
     """(tokens, hidden size) of an input of 2 or 3 dimensions. ValueError for another."""
     if x.ndim not in (2, 3):
-        raise ValueError(f"input has the shape (tokens, hidden size) or (batch, length, hidden size), not {x.shape}")
-    return x.reshape(-1, x.shape[-1]) if x.size else x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
+        raise ValueError(
+            "input has the shape (tokens, hidden size) or (batch, length, hidden size), not"
+            f" {x.shape}"
+        )
+    return (
+        x.reshape(-1, x.shape[-1]) if x.size else x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
+    )
 
 
 def mix(
@@ -209,7 +233,9 @@ def mix(
     assert second is not None
     sizes = [layer.shape for layer in (first, second, third) if layer is not None]
     rows_nbytes = x.shape[0] * (2 * sum(shape[1] for shape in sizes) + x.shape[1]) * dtype.itemsize
-    context.check_allocation(rows_nbytes + max(shape[1] * shape[2] for shape in sizes) * dtype.itemsize)
+    context.check_allocation(
+        rows_nbytes + max(shape[1] * shape[2] for shape in sizes) * dtype.itemsize
+    )
     total = np.zeros(x.shape, dtype)
     for expert in np.unique(routes.experts).tolist():
         context.check_cancelled()
@@ -217,7 +243,9 @@ def mix(
         if not tokens.size:
             continue
         rows = x[tokens].astype(dtype, copy=False)
-        between = attributes.activate(first.apply(expert, rows), None if third is None else third.apply(expert, rows))
+        between = attributes.activate(
+            first.apply(expert, rows), None if third is None else third.apply(expert, rows)
+        )
         found = second.apply(expert, between)
         found *= routes.weights[tokens, places, None]
         total[tokens] += found

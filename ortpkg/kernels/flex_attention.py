@@ -1,4 +1,6 @@
-"""FlexAttention (ai.onnx.preview): attention whose scores and probabilities two sub-graphs may change."""
+"""FlexAttention (ai.onnx.preview): attention whose scores and probabilities two sub-graphs may
+change.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def flex_attention(info: OpKernelInfo) -> Compute:
         dtype = numpy_dtype(ElementType(precision)) if precision else _softmax_dtype(query.dtype)
         key, value = (np.repeat(x, repeats, axis=1) if repeats > 1 else x for x in (key, value))
         context.check_allocation(math.prod(query.shape[:3]) * key.shape[2] * dtype.itemsize)
-        # Half of the scale on each side, rounded to the input's type, as the specification's function has it.
+        # Half of the scale on each side, rounded to the input's type, as the specification's
+        # function has it.
         root = np.array(np.sqrt(np.float32(scale)), query.dtype)
         scores = np.matmul(query * root, np.swapaxes(key * root, -1, -2)).astype(dtype)
         scores = modified(context, "score_mod", scores)
@@ -60,5 +63,7 @@ def _repeats(query: Tensor, key: Tensor, value: Tensor) -> int:
         and query.shape[1] % key.shape[1] == 0
     )
     if not fits:
-        raise ValueError(f"query, key and value of shapes {query.shape}, {key.shape}, {value.shape} do not fit")
+        raise ValueError(
+            f"query, key and value of shapes {query.shape}, {key.shape}, {value.shape} do not fit"
+        )
     return int(query.shape[1] // key.shape[1])

@@ -1,7 +1,8 @@
 """Matrix products: MatMul, Gemm, FusedMatMul, FusedGemm, on numpy's BLAS.
 
-Constant matrices of narrow floats are widened once, at initialization; float32 ones are used where they lie (BLAS
-takes either order without a copy). Batches of rows times one matrix are a single product.
+Constant matrices of narrow floats are widened once, at initialization; float32 ones are used where
+they lie (BLAS takes either order without a copy). Batches of rows times one matrix are a single
+product.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ MS = "com.microsoft"
 def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a product by numpy's rules (vectors are rows on the left, columns on the right).
 
-    ValueError where the inner dimensions differ, the batches do not broadcast, or a factor is a scalar.
+    ValueError where the inner dimensions differ, the batches do not broadcast, or a factor is a
+    scalar.
     """
     if not a or not b:
         raise ValueError(f"a scalar has no matrix product (shapes {a} and {b})")
@@ -34,7 +36,9 @@ def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b`` for factors of rank 1 or more; narrow floats are multiplied in float32 and rounded once."""
+    """``out = a @ b`` for factors of rank 1 or more; narrow floats are multiplied in float32 and
+    rounded once.
+    """
     a, b = widened(a), widened(b)
     target = out if out.dtype == a.dtype else np.empty(out.shape, a.dtype)
     stacked_product(a, b, target)
@@ -43,7 +47,9 @@ def multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def _widened_constant(info: OpKernelInfo, slot: int) -> Tensor | None:
-    """A constant input in its compute type where that is another type; None where the input serves as it is."""
+    """A constant input in its compute type where that is another type; None where the input serves
+    as it is.
+    """
     value = info.constant_input(slot)
     if value is None or widened(value) is value:
         return None
@@ -71,7 +77,9 @@ def _gemm(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
         if a.ndim != 2 or b.ndim != 2:
-            raise ValueError(f"Gemm multiplies matrices, but the shapes are {a.shape} and {b.shape}")
+            raise ValueError(
+                f"Gemm multiplies matrices, but the shapes are {a.shape} and {b.shape}"
+            )
         dtype = a.dtype
         b = b if prepared is None else prepared
         a, b = a.T if trans_a else a, b.T if trans_b else b
@@ -81,7 +89,9 @@ def _gemm(info: OpKernelInfo) -> Compute:
         addend = None
         if c is not None and beta != 0:
             if broadcast_shape(c.shape, out.shape) != out.shape:
-                raise ValueError(f"C of shape {c.shape} does not broadcast to the product's shape {out.shape}")
+                raise ValueError(
+                    f"C of shape {c.shape} does not broadcast to the product's shape {out.shape}"
+                )
             addend = np.broadcast_to(c if beta == 1 else widened(c) * beta, out.shape)
         matrix_product(wide, widened(b), result)
         if alpha != 1:
@@ -115,7 +125,10 @@ def sparse_to_dense_matmul(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, a: Tensor, b: Tensor) -> Tensor:
         if a.ndim != 2 or b.ndim != 2:
-            raise ValueError(f"SparseToDenseMatMul multiplies matrices, but the shapes are {a.shape} and {b.shape}")
+            raise ValueError(
+                f"SparseToDenseMatMul multiplies matrices, but the shapes are {a.shape} and"
+                f" {b.shape}"
+            )
         a, b = a.T if trans_a else a, b.T if trans_b else b
         out = context.output(0, matmul_shape(a.shape, b.shape), a.dtype)
         multiply(a, b, out)
@@ -128,10 +141,15 @@ def sparse_to_dense_matmul(info: OpKernelInfo) -> Compute:
 
 @kernel("FusedMatMul", since=(1,), domain=MS, types={"T": NUMBERS})
 def fused_matmul(info: OpKernelInfo) -> Compute:
-    """alpha · A' · B'; ``transBatchA`` moves a factor's first axis behind its batch axes before all else."""
+    """alpha · A' · B'; ``transBatchA`` moves a factor's first axis behind its batch axes before all
+    else.
+    """
     alpha = info.attribute("alpha", 1.0)
     trans_a, trans_b = bool(info.attribute("transA", 0)), bool(info.attribute("transB", 0))
-    batch_a, batch_b = bool(info.attribute("transBatchA", 0)), bool(info.attribute("transBatchB", 0))
+    batch_a, batch_b = (
+        bool(info.attribute("transBatchA", 0)),
+        bool(info.attribute("transBatchB", 0)),
+    )
 
     def oriented(x: Tensor, transposed: bool, batch_first: bool) -> Tensor:
         if batch_first and x.ndim > 2:

@@ -1,4 +1,5 @@
-"""Operators that make tensors from few numbers, and Dropout: Constant, ConstantOfShape, Range, EyeLike, OneHot.
+"""Operators that make tensors from few numbers, and Dropout: Constant, ConstantOfShape, Range,
+EyeLike, OneHot.
 
 Sizes come from data here, so every one asks ``context.output`` before it computes.
 """
@@ -34,7 +35,9 @@ _PLAIN_VALUES: Mapping[str, type] = {
 
 
 def _constant_value(info: OpKernelInfo) -> Tensor:
-    """The node's value, read-only; a sparse one made dense (its size is bounded where the model is read)."""
+    """The node's value, read-only; a sparse one made dense (its size is bounded where the model is
+    read).
+    """
     value = info.attribute("value")
     if value is None and info.attribute("sparse_value") is not None:
         value = info.attribute("sparse_value").numpy()
@@ -69,7 +72,9 @@ def constant_of_shape(info: OpKernelInfo) -> Compute:
 
 @kernel("Range", since=(11, 27), types={"T": NUMBERS})
 def range_(_info: OpKernelInfo) -> Compute:
-    """start + i · delta, with max(ceil((limit - start) / delta), 0) elements; narrow floats count in float32."""
+    """start + i · delta, with max(ceil((limit - start) / delta), 0) elements; narrow floats count
+    in float32.
+    """
 
     def compute(context: OpKernelContext, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
         first, last, step = (widened(value).reshape(()).item() for value in (start, limit, delta))
@@ -97,7 +102,9 @@ def eye_like(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.ndim != 2:
             raise ValueError(f"an identity matrix has rank 2, but the input's shape is {x.shape}")
-        out = context.output(0, x.shape, x.dtype if dtype is None else numpy_dtype(ElementType(dtype)))
+        out = context.output(
+            0, x.shape, x.dtype if dtype is None else numpy_dtype(ElementType(dtype))
+        )
         out[...] = 0
         rows = np.arange(max(-k, 0), min(x.shape[0], x.shape[1] - k))
         out[rows, rows + k] = 1
@@ -115,8 +122,13 @@ def one_hot(info: OpKernelInfo) -> Compute:
         size = int(depth.reshape(()).item())
         along = normalized_axis(axis, indices.ndim + 1)
         if size < 0 or values.shape != (2,):
-            raise ValueError(f"depth is {size} and values have shape {values.shape}; at least 0 and (2,) are needed")
-        out = context.output(0, (*indices.shape[:along], size, *indices.shape[along:]), values.dtype)
+            raise ValueError(
+                f"depth is {size} and values have shape {values.shape}; at least 0 and (2,) are"
+                " needed"
+            )
+        out = context.output(
+            0, (*indices.shape[:along], size, *indices.shape[along:]), values.dtype
+        )
         wanted = indices.astype(np.int64)
         wanted = np.expand_dims(np.where(wanted < 0, wanted + size, wanted), along)
         classes = np.arange(size).reshape((size,) + (1,) * (indices.ndim - along))
@@ -129,7 +141,9 @@ def one_hot(info: OpKernelInfo) -> Compute:
 
 @kernel("Dropout", since=(1, 6, 7, 10), alias=((0, 0),), uses_output_buffer=False)
 def dropout_inference(info: OpKernelInfo) -> Compute:
-    """Inference only, as these versions are without ``is_test=0``; the mask says that everything was kept."""
+    """Inference only, as these versions are without ``is_test=0``; the mask says that everything
+    was kept.
+    """
     with_mask = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
     boolean_mask = info.node.since_version >= 10
 
@@ -141,15 +155,20 @@ def dropout_inference(info: OpKernelInfo) -> Compute:
 
 @kernel("Dropout", since=(12, 13, 22), types={"T": FLOATS})
 def dropout(info: OpKernelInfo) -> Compute:
-    """Passes the input on; in training mode zeroes elements at random and scales the rest by 1 / (1 - ratio).
+    """Passes the input on; in training mode zeroes elements at random and scales the rest by 1 / (1
+    - ratio).
 
-    Training mode draws from numpy's legacy generator seeded by ``seed``, as the ONNX reference does.
+    Training mode draws from numpy's legacy generator seeded by ``seed``, as the ONNX reference
+    does.
     """
     with_mask = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
     seed = info.attribute("seed")
 
     def compute(
-        context: OpKernelContext, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None
+        context: OpKernelContext,
+        x: Tensor,
+        ratio: Tensor | None = None,
+        training: Tensor | None = None,
     ) -> Any:
         out = context.output(0, x.shape, x.dtype)
         share = 0.5 if ratio is None else float(ratio.reshape(()).item())

@@ -1,4 +1,6 @@
-"""GridSample: an image (N, C, *sizes) read at places that a grid gives, in two, three or more dimensions."""
+"""GridSample: an image (N, C, *sizes) read at places that a grid gives, in two, three or more
+dimensions.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 #: Version 16 calls two of the modes by other names.
-_MODES = {"linear": "linear", "bilinear": "linear", "nearest": "nearest", "cubic": "cubic", "bicubic": "cubic"}
+_MODES = {
+    "linear": "linear",
+    "bilinear": "linear",
+    "nearest": "nearest",
+    "cubic": "cubic",
+    "bicubic": "cubic",
+}
 _PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75
 _FARTHEST = float(1 << 40)
@@ -24,17 +32,23 @@ _Taps = list[tuple[Tensor, Tensor, Tensor]]
 
 @kernel("GridSample", since=(16, 20, 22))
 def grid_sample(info: OpKernelInfo) -> Compute:
-    mode, padding = str(info.attribute("mode", "linear")), str(info.attribute("padding_mode", "zeros"))
+    mode, padding = (
+        str(info.attribute("mode", "linear")),
+        str(info.attribute("padding_mode", "zeros")),
+    )
     if mode not in _MODES or padding not in _PADDINGS:
         raise InvalidGraphError(
-            f"{info.node}: no mode {quoted(mode)} with padding {quoted(padding)}", node_name=info.node.name
+            f"{info.node}: no mode {quoted(mode)} with padding {quoted(padding)}",
+            node_name=info.node.name,
         )
     align_corners = bool(info.attribute("align_corners", 0))
 
     def compute(context: OpKernelContext, x: Tensor, grid: Tensor) -> Tensor:
         rank = x.ndim - 2
         if rank < 1 or grid.ndim != x.ndim or grid.shape[0] != x.shape[0] or grid.shape[-1] != rank:
-            raise ValueError(f"a grid of shape {grid.shape} does not place points in images of shape {x.shape}")
+            raise ValueError(
+                f"a grid of shape {grid.shape} does not place points in images of shape {x.shape}"
+            )
         spots = grid.shape[1:-1]
         out = context.output(0, (*x.shape[:2], *spots), x.dtype)
         context.check_allocation(2 * x.shape[1] * math.prod(spots) * np.dtype(np.float64).itemsize)
@@ -55,7 +69,9 @@ def grid_sample(info: OpKernelInfo) -> Compute:
 def _interpolated(image: Tensor, taps: list[_Taps]) -> Tensor:
     """The sum over all combinations of taps: (C, points)."""
     sizes, flat = image.shape[1:], widened(image).reshape(image.shape[0], -1)
-    total = np.zeros((image.shape[0], len(taps[0][0][0])), flat.dtype if flat.dtype.kind in "fc" else np.float32)
+    total = np.zeros(
+        (image.shape[0], len(taps[0][0][0])), flat.dtype if flat.dtype.kind in "fc" else np.float32
+    )
     if not flat.size:
         return total
     for combination in itertools.product(*taps):
@@ -76,35 +92,50 @@ def _axis_taps(places: Tensor, size: int, mode: str, padding: str, align_corners
     if mode == "nearest":
         at = np.rint(at)
     outside = (at < low) | (at > high)
-    if padding == "border" and mode != "cubic":  # a cubic's taps are padded one by one, the place itself is not
+    if (
+        padding == "border" and mode != "cubic"
+    ):  # a cubic's taps are padded one by one, the place itself is not
         at = np.where(outside, np.clip(at, 0, size - 1), at)
     elif padding == "reflection" and mode != "cubic":
         at = np.where(outside, _reflected(at, low, high), at)
     first = np.floor(at)
     weights = _weights(at - first, mode)
     start = first - (1 if mode == "cubic" else 0)
-    return [(*_pixel(start + step, size, padding, low, high), weight) for step, weight in enumerate(weights)]
+    return [
+        (*_pixel(start + step, size, padding, low, high), weight)
+        for step, weight in enumerate(weights)
+    ]
 
 
 def _weights(offset: Tensor, mode: str) -> list[Tensor]:
-    """The weights of the taps around a place ``offset`` after its floor. Source: Keys' cubic kernel with a = -0.75."""
+    """The weights of the taps around a place ``offset`` after its floor. Source:
+
+    Keys' cubic kernel with a = -0.75.
+    """
     if mode == "nearest":
         return [np.ones_like(offset)]
     if mode == "linear":
         return [1 - offset, offset]
     distances = (offset + 1, offset, 1 - offset, 2 - offset)
     near = [((_CUBIC + 2) * d - (_CUBIC + 3)) * d * d + 1 for d in distances[1:3]]
-    far = [((_CUBIC * d - 5 * _CUBIC) * d + 8 * _CUBIC) * d - 4 * _CUBIC for d in (distances[0], distances[3])]
+    far = [
+        ((_CUBIC * d - 5 * _CUBIC) * d + 8 * _CUBIC) * d - 4 * _CUBIC
+        for d in (distances[0], distances[3])
+    ]
     return [far[0], *near, far[1]]
 
 
-def _pixel(index: Tensor, size: int, padding: str, low: float, high: float) -> tuple[Tensor, Tensor]:
+def _pixel(
+    index: Tensor, size: int, padding: str, low: float, high: float
+) -> tuple[Tensor, Tensor]:
     """The pixel that an index means under the padding, and whether there is one."""
     inside = (index >= 0) & (index <= size - 1)
     if padding == "reflection":
         index = np.where(inside, index, np.rint(_reflected(index, low, high)))
     last = max(size - 1, 0)
-    return np.clip(index, 0, last).astype(np.intp), np.ones_like(inside) if padding != "zeros" else inside
+    return np.clip(index, 0, last).astype(np.intp), np.ones_like(
+        inside
+    ) if padding != "zeros" else inside
 
 
 def _reflected(at: Tensor, low: float, high: float) -> Tensor:

@@ -1,7 +1,9 @@
-"""Causal attention of query heads that share keys and values, over the part of a cache that each query may see.
+"""Causal attention of query heads that share keys and values, over the part of a cache that each
+query may see.
 
-Queries go in stretches of heads and rows: keys behind a stretch's last row and before its window are not even
-multiplied. Stretches go over the threads; a thread's scores stay in cache, and narrow floats compute in float32.
+Queries go in stretches of heads and rows: keys behind a stretch's last row and before its window
+are not even multiplied. Stretches go over the threads; a thread's scores stay in cache, and narrow
+floats compute in float32.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class CachedSequence:
 
     Attributes:
         query: (heads, length, size).
-        key, value: (shared heads, total, size), the cache as far as it is filled; ``heads`` is a multiple of these.
+        key, value: (shared heads, total, size), the cache as far as it is filled; ``heads`` is a
+            multiple of these.
         first: the position of the first query in the cache.
         bias: added to the scores, (heads or 1, length, total or more), or None.
         out: (heads, length, size), any strides and float type.
@@ -69,24 +72,37 @@ def _stretch(shared: int, group: int, length: int, total: int, itemsize: int) ->
     return min(max(_SCORES_NBYTES // max(group * rows * total * itemsize, 1), 1), shared), rows
 
 
-def scratch_nbytes(shared: int, group: int, length: int, total: int, size: int, itemsize: int) -> int:
-    """What one thread of :func:`attend_grouped` takes at most for ``shared`` heads, each with ``group`` queries."""
+def scratch_nbytes(
+    shared: int, group: int, length: int, total: int, size: int, itemsize: int
+) -> int:
+    """What one thread of :func:`attend_grouped` takes at most for ``shared`` heads, each with
+    ``group`` queries.
+    """
     heads, rows = _stretch(shared, group, length, total, itemsize)
     scores, vectors = heads * group * rows * total, 2 * heads * size * (group * rows + total)
     return (2 * scores + vectors) * itemsize + 2 * rows * total
 
 
 def attend_grouped(
-    sequences: list[CachedSequence], scores: GroupedScores, dtype: np.dtype[Any], check_cancelled: Callable[[], None]
+    sequences: list[CachedSequence],
+    scores: GroupedScores,
+    dtype: np.dtype[Any],
+    check_cancelled: Callable[[], None],
 ) -> None:
-    """``out = softmax(query · keyᵀ · scale + bias) · value`` of each sequence, computed in ``dtype``."""
+    """``out = softmax(query · keyᵀ · scale + bias) · value`` of each sequence, computed in
+    ``dtype``.
+    """
     stretches = []
     for sequence in sequences:
         heads, length = sequence.query.shape[:2]
         shared, total = sequence.key.shape[:2]
         together, step = _stretch(shared, heads // shared, length, total, dtype.itemsize)
         stretches += [
-            (sequence, slice(head, min(head + together, shared)), slice(start, min(start + step, length)))
+            (
+                sequence,
+                slice(head, min(head + together, shared)),
+                slice(start, min(start + step, length)),
+            )
             for head in range(0, shared, together)
             for start in range(0, length, step)
         ]
@@ -97,7 +113,11 @@ def attend_grouped(
 
 
 def _attend_stretch(
-    sequence: CachedSequence, shared: slice, rows: slice, scores: GroupedScores, dtype: np.dtype[Any]
+    sequence: CachedSequence,
+    shared: slice,
+    rows: slice,
+    scores: GroupedScores,
+    dtype: np.dtype[Any],
 ) -> None:
     """The heads that share some of the shared heads, for some rows."""
     group = sequence.query.shape[0] // sequence.key.shape[0]
@@ -114,10 +134,18 @@ def _attend_stretch(
         ((together[1], count), _BOOL),
         *(((widened, count, size), dtype),) * 2,
     )
-    np.multiply(sequence.query[heads, rows], dtype.type(scores.scale), out=query, dtype=dtype, casting="unsafe")
+    np.multiply(
+        sequence.query[heads, rows],
+        dtype.type(scores.scale),
+        out=query,
+        dtype=dtype,
+        casting="unsafe",
+    )
     key = _in_type(sequence.key[shared, keys], key)
     value = _in_type(sequence.value[shared, keys], value)
-    np.matmul(query.reshape(apart, -1, size), key.swapaxes(1, 2), out=found.reshape(apart, -1, count))
+    np.matmul(
+        query.reshape(apart, -1, size), key.swapaxes(1, 2), out=found.reshape(apart, -1, count)
+    )
     if scores.softcap > 0:
         found /= dtype.type(scores.softcap)
         np.tanh(found, out=found)
@@ -129,8 +157,17 @@ def _attend_stretch(
     if raw is not None:
         np.copyto(raw, found, casting="unsafe")
     if scores.is_causal:
-        _hide(found, raw, np.arange(rows.start, rows.stop)[:, None] + sequence.first, keys, scores.window, hidden)
-    sums = _powers(found, None if scores.sinks is None else scores.sinks[heads, None, None].astype(dtype))
+        _hide(
+            found,
+            raw,
+            np.arange(rows.start, rows.stop)[:, None] + sequence.first,
+            keys,
+            scores.window,
+            hidden,
+        )
+    sums = _powers(
+        found, None if scores.sinks is None else scores.sinks[heads, None, None].astype(dtype)
+    )
     if capture is not None and scores.captures_weights:
         np.copyto(capture, found / sums, casting="unsafe")
     np.matmul(found.reshape(apart, -1, count), value, out=product.reshape(apart, -1, size))
@@ -155,8 +192,12 @@ def _seen_keys(sequence: CachedSequence, rows: slice, scores: GroupedScores) -> 
     return slice(min(start, stop - 1), stop)
 
 
-def _hide(found: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, window: int, hidden: Tensor) -> None:
-    """Scores of -inf, and ``raw`` ones of 0, behind each query's position (rows, 1) and before its window."""
+def _hide(
+    found: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, window: int, hidden: Tensor
+) -> None:
+    """Scores of -inf, and ``raw`` ones of 0, behind each query's position (rows, 1) and before its
+    window.
+    """
     places = np.arange(keys.start, keys.stop)
     bounds: list[tuple[np.ufunc, Tensor]] = []
     if positions[0, 0] < keys.stop - 1:
@@ -171,7 +212,9 @@ def _hide(found: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, win
 
 
 def _powers(scores: Tensor, sinks: Tensor | None) -> Tensor:
-    """exp(scores - the row's largest) in place, and the rows' sums; a row that sees nothing has powers of zero."""
+    """exp(scores - the row's largest) in place, and the rows' sums; a row that sees nothing has
+    powers of zero.
+    """
     largest = np.maximum.reduce(scores, axis=-1, keepdims=True)
     if sinks is not None:
         np.maximum(largest, sinks, out=largest)

@@ -1,4 +1,6 @@
-"""What attention operators with a cache per shared head begin with: lengths, heads, rotary angles, the filled cache."""
+"""What attention operators with a cache per shared head begin with: lengths, heads, rotary angles,
+the filled cache.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,14 @@ class Lengths:
 
     @classmethod
     def of(
-        cls, batch: int, new: int, past: int, seqlens: Tensor, total_length: Tensor, *, is_windowed: bool = False
+        cls,
+        batch: int,
+        new: int,
+        past: int,
+        seqlens: Tensor,
+        total_length: Tensor,
+        *,
+        is_windowed: bool = False,
     ) -> Lengths:
         """
         Args:
@@ -46,9 +55,13 @@ class Lengths:
         Raises ValueError where they do not fit each other.
         """
         if total_length.size != 1:
-            raise ValueError(f"total_sequence_length is one number, not a tensor of shape {total_length.shape}")
+            raise ValueError(
+                f"total_sequence_length is one number, not a tensor of shape {total_length.shape}"
+            )
         if seqlens.shape != (batch,):
-            raise ValueError(f"seqlens_k has the shape ({batch},), one per sequence, not {seqlens.shape}")
+            raise ValueError(
+                f"seqlens_k has the shape ({batch},), one per sequence, not {seqlens.shape}"
+            )
         total = int(total_length.reshape(()))
         if total < new or total < 1:
             raise ValueError(f"total_sequence_length {total} is less than the {new} new ones")
@@ -61,13 +74,22 @@ class Lengths:
         for index, (start, stop) in enumerate(zip(starts, stops, strict=True)):
             if start < 0 or stop < 1 or stop > total or (start > past and not is_windowed):
                 raise ValueError(
-                    f"seqlens_k[{index}]={stop - 1} does not fit {new} new queries, a past of {past} and "
-                    f"total_sequence_length={total}"
+                    f"seqlens_k[{index}]={stop - 1} does not fit {new} new queries, a past of"
+                    f" {past} and total_sequence_length={total}"
                 )
-        return cls(new=new, total=total, present=present, starts=starts, stops=stops, is_first_prompt=is_first)
+        return cls(
+            new=new,
+            total=total,
+            present=present,
+            starts=starts,
+            stops=stops,
+            is_first_prompt=is_first,
+        )
 
 
-def split_heads(query: Tensor, key: Tensor | None, value: Tensor | None, heads: int, shared: int) -> list[Tensor]:
+def split_heads(
+    query: Tensor, key: Tensor | None, value: Tensor | None, heads: int, shared: int
+) -> list[Tensor]:
     """Query, key and value as views (batch, length, heads, size)."""
     if query.ndim != 3:
         raise ValueError(f"query has the shape (batch, length, hidden size), not {query.shape}")
@@ -80,12 +102,16 @@ def split_heads(query: Tensor, key: Tensor | None, value: Tensor | None, heads: 
         raise ValueError(f"a query of shape {query.shape} does not divide into {in_query} heads")
     if key is None or value is None:
         packed = query.reshape(batch, length, in_query, size)
-        return [packed[:, :, :heads], packed[:, :, heads : heads + shared], packed[:, :, heads + shared :]]
+        return [
+            packed[:, :, :heads],
+            packed[:, :, heads : heads + shared],
+            packed[:, :, heads + shared :],
+        ]
     for name, x in (("key", key), ("value", value)):
         if x.shape != (batch, length, shared * size) or x.dtype != query.dtype:
             raise ValueError(
-                f"{name} has the shape {(batch, length, shared * size)} and the type {query.dtype} of query, "
-                f"not {x.shape} and {x.dtype}"
+                f"{name} has the shape {(batch, length, shared * size)} and the type {query.dtype}"
+                f" of query, not {x.shape} and {x.dtype}"
             )
     return [
         query.reshape(batch, length, heads, size),
@@ -95,7 +121,9 @@ def split_heads(query: Tensor, key: Tensor | None, value: Tensor | None, heads: 
 
 
 def past_length(past_key: Tensor | None, past_value: Tensor | None, like: Tensor) -> int:
-    """Places in the past cache, 0 where there is none; ``like`` is the new key (batch, length, shared heads, size)."""
+    """Places in the past cache, 0 where there is none; ``like`` is the new key (batch, length,
+    shared heads, size).
+    """
     if past_key is None and past_value is None:
         return 0
     if past_key is None or past_value is None:
@@ -105,35 +133,52 @@ def past_length(past_key: Tensor | None, past_value: Tensor | None, like: Tensor
         expected = (batch, shared, past_key.shape[2] if past_key.ndim == 4 else 0, size)
         if past.shape != expected or past.dtype != like.dtype:
             raise ValueError(
-                f"{name} has the shape {expected}, (batch, kv_num_heads, length, size), and the type {like.dtype}, "
-                f"not {past.shape} and {past.dtype}"
+                f"{name} has the shape {expected}, (batch, kv_num_heads, length, size), and the"
+                f" type {like.dtype}, not {past.shape} and {past.dtype}"
             )
     return int(past_key.shape[2])
 
 
 def angles(
-    cosines: Tensor | None, sines: Tensor | None, position_ids: Tensor | None, lengths: Lengths, like: Tensor
+    cosines: Tensor | None,
+    sines: Tensor | None,
+    position_ids: Tensor | None,
+    lengths: Lengths,
+    like: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """The rows of both caches for each token, (batch or 1, length, n), in the type that they are computed in."""
+    """The rows of both caches for each token, (batch or 1, length, n), in the type that they are
+    computed in.
+    """
     if cosines is None or sines is None:
         raise ValueError("do_rotary=1 needs cos_cache and sin_cache")
     if cosines.ndim != 2 or cosines.shape != sines.shape or 2 * cosines.shape[1] > like.shape[3]:
         raise ValueError(
-            f"caches of shapes {cosines.shape} and {sines.shape} do not turn heads of size {like.shape[3]}"
+            f"caches of shapes {cosines.shape} and {sines.shape} do not turn heads of size"
+            f" {like.shape[3]}"
         )
     if cosines.shape[0] < lengths.total:
-        raise ValueError(f"caches of {cosines.shape[0]} positions are too short for {lengths.total}")
+        raise ValueError(
+            f"caches of {cosines.shape[0]} positions are too short for {lengths.total}"
+        )
     expected = (like.shape[0], lengths.new)
     if position_ids is not None and position_ids.shape != expected:
-        raise ValueError(f"position_ids has the shape {expected}, (batch, length), not {position_ids.shape}")
+        raise ValueError(
+            f"position_ids has the shape {expected}, (batch, length), not {position_ids.shape}"
+        )
     wide = compute_dtype(like.dtype)
     if lengths.is_first_prompt:
         first = 0 if position_ids is None or not position_ids.size else int(position_ids.flat[0])
         if first < 0 or first + lengths.new > cosines.shape[0]:
             raise ValueError(f"caches have no rows for the {lengths.new} positions from {first} on")
         rows = slice(first, first + lengths.new)
-        return cosines[None, rows].astype(wide, copy=False), sines[None, rows].astype(wide, copy=False)
-    positions = np.array(lengths.starts)[:, None] + np.arange(lengths.new) if position_ids is None else position_ids
+        return cosines[None, rows].astype(wide, copy=False), sines[None, rows].astype(
+            wide, copy=False
+        )
+    positions = (
+        np.array(lengths.starts)[:, None] + np.arange(lengths.new)
+        if position_ids is None
+        else position_ids
+    )
     if positions.size and positions.min() < 0:
         raise ValueError(f"position {positions.min()} is negative")
     places = wrapped_indices(positions, cosines.shape[0])
@@ -170,9 +215,11 @@ def fill_cache(cache: Tensor, past: Tensor | None, new: Tensor, lengths: Lengths
 
 
 def resident_count(total: int, capacity: int, window: int) -> int:
-    """How many of ``total`` positions a cache of ``capacity`` places keeps, the last ``window`` ones among them.
+    """How many of ``total`` positions a cache of ``capacity`` places keeps, the last ``window``
+    ones among them.
 
-    When it is full it drops so many at once that only the window is left, so it is a function of ``total`` alone.
+    When it is full it drops so many at once that only the window is left, so it is a function of
+    ``total`` alone.
     """
     if total <= capacity:
         return total
@@ -181,17 +228,19 @@ def resident_count(total: int, capacity: int, window: int) -> int:
 
 
 def slide_cache(cache: Tensor, past: Tensor, new: Tensor, total: int, window: int) -> Tensor:
-    """Moves a cache on by the last positions of a sequence, and gives the ones that their queries may look at.
+    """Moves a cache on by the last positions of a sequence, and gives the ones that their queries
+    may look at.
 
     Args:
-        cache: (shared heads, places, size), perhaps ``past``'s own memory. Gets :func:`resident_count` positions, the
-            newest last, and zeros.
+        cache: (shared heads, places, size), perhaps ``past``'s own memory. Gets
+            :func:`resident_count` positions, the newest last, and zeros.
         past: of the same shape, as the step before left it.
         new: (length, shared heads, size).
         total: positions up to and with the new ones.
         window: how many positions a query looks at.
 
-    Returns (shared heads, count, size), the new positions last: of the cache where it still has all that is looked at.
+    Returns (shared heads, count, size), the new positions last: of the cache where it still has all
+        that is looked at.
     """
     length, capacity = new.shape[0], cache.shape[1]
     held, kept = (resident_count(count, capacity, window) for count in (total - length, total))

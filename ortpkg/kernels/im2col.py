@@ -9,22 +9,32 @@ import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
-from ortpkg.kernels.windows import Windows
+from ortpkg.kernels.sliding_windows import Windows
 
 
 @lru_cache(maxsize=1024)
 def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]:
-    """The spatial shape in which every window lies inside; that of the image itself where there is no padding."""
+    """The spatial shape in which every window lies inside; that of the image itself where there is
+    no padding.
+    """
     return tuple(
         max(first + size, (count - 1) * stride + (reach - 1) * dilation + 1)
         for first, size, count, stride, reach, dilation in zip(
-            windows.before, spatial, windows.output, windows.strides, windows.kernel, windows.dilations, strict=True
+            windows.before,
+            spatial,
+            windows.output,
+            windows.strides,
+            windows.kernel,
+            windows.dilations,
+            strict=True,
         )
     )
 
 
 def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float) -> Tensor:
-    """``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, among zeros, C-contiguous; ``x`` if it serves."""
+    """``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, among zeros, C-contiguous;
+    ``x`` if it serves.
+    """
     shape = _padded_shape(windows, x.shape[1:])
     if shape == x.shape[1:] and x.dtype == dtype and not zero_point and x.flags.c_contiguous:
         return x
@@ -33,7 +43,10 @@ def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: 
         inside = image
     else:
         image.fill(0)
-        places = [slice(first, first + size) for first, size in zip(windows.before, x.shape[1:], strict=True)]
+        places = [
+            slice(first, first + size)
+            for first, size in zip(windows.before, x.shape[1:], strict=True)
+        ]
         inside = image[(slice(None), *places)]
     inside[...] = x
     if zero_point:
@@ -42,7 +55,8 @@ def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: 
 
 
 def unroll(image: Tensor, windows: Windows, start: int, columns: Tensor) -> None:
-    """Copies windows into ``columns`` (channels, *kernel, rows of windows from ``start`` on, *other outputs).
+    """Copies windows into ``columns`` (channels, *kernel, rows of windows from ``start`` on, *other
+    outputs).
 
     ``image`` is what :func:`padded_image` gave.
     """

@@ -13,14 +13,18 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 
 @kernel("AffineGrid", since=(20,))
 def affine_grid(info: OpKernelInfo) -> Compute:
-    """Where each output pixel lies in the input, for ``size`` (N, C, [D,] H, W) under the transforms ``theta``."""
+    """Where each output pixel lies in the input, for ``size`` (N, C, [D,] H, W) under the
+    transforms ``theta``.
+    """
     align_corners = bool(info.attribute("align_corners", 0))
 
     def compute(context: OpKernelContext, theta: Tensor, size: Tensor) -> Tensor:
         shape = shape_from(size)
         sizes, rank = shape[2:], len(shape) - 2
         if rank not in (2, 3) or theta.shape != (shape[0], rank, rank + 1):
-            raise ValueError(f"theta of shape {theta.shape} does not transform images of shape {shape}")
+            raise ValueError(
+                f"theta of shape {theta.shape} does not transform images of shape {shape}"
+            )
         out = context.output(0, (shape[0], *sizes, rank), theta.dtype)
         context.check_allocation(element_count(sizes) * (rank + 1) * np.dtype(np.float64).itemsize)
         axes = [_centres(count, align_corners) for count in sizes]
@@ -63,7 +67,9 @@ def center_crop_pad(info: OpKernelInfo) -> Compute:
 
 
 def _middle(size: int, part: int) -> slice:
-    """The middle ``part`` of an axis of ``size``, half a step to the left where it cannot be exact."""
+    """The middle ``part`` of an axis of ``size``, half a step to the left where it cannot be
+    exact.
+    """
     if part >= size:
         return slice(0, size)
     start = (size - part) // 2
@@ -72,20 +78,33 @@ def _middle(size: int, part: int) -> slice:
 
 @kernel("Col2Im", since=(18,))
 def col2im(info: OpKernelInfo) -> Compute:
-    """Adds blocks (N, C · block elements, positions) up to images (N, C, *image_shape): the inverse of im2col."""
+    """Adds blocks (N, C · block elements, positions) up to images (N, C, *image_shape): the inverse
+    of im2col.
+    """
 
-    def compute(context: OpKernelContext, x: Tensor, image_shape: Tensor, block_shape: Tensor) -> Tensor:
+    def compute(
+        context: OpKernelContext, x: Tensor, image_shape: Tensor, block_shape: Tensor
+    ) -> Tensor:
         image, block = shape_from(image_shape), shape_from(block_shape)
         rank = len(image)
         strides = tuple(info.attribute("strides") or (1,) * rank)
         dilations = tuple(info.attribute("dilations") or (1,) * rank)
         pads = tuple(info.attribute("pads") or (0,) * (2 * rank))
         padded = [size + pads[i] + pads[rank + i] for i, size in enumerate(image)]
-        counts = tuple((padded[i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(rank))
+        counts = tuple(
+            (padded[i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(rank)
+        )
         elements = math.prod(block)
-        if x.ndim != 3 or not elements or x.shape[1] % elements or x.shape[2] != math.prod(counts) or min(counts) < 1:
+        if (
+            x.ndim != 3
+            or not elements
+            or x.shape[1] % elements
+            or x.shape[2] != math.prod(counts)
+            or min(counts) < 1
+        ):
             raise ValueError(
-                f"blocks of shape {x.shape} do not make images of {image} in blocks of {block} at {counts} positions"
+                f"blocks of shape {x.shape} do not make images of {image} in blocks of {block} at"
+                f" {counts} positions"
             )
         channels = x.shape[1] // elements
         context.check_allocation(x.shape[0] * channels * element_count(padded) * x.dtype.itemsize)
@@ -93,7 +112,11 @@ def col2im(info: OpKernelInfo) -> Compute:
         blocks = x.reshape(x.shape[0], channels, *block, *counts)
         for offset in np.ndindex(*block):
             spots = tuple(
-                slice(offset[i] * dilations[i], offset[i] * dilations[i] + (counts[i] - 1) * strides[i] + 1, strides[i])
+                slice(
+                    offset[i] * dilations[i],
+                    offset[i] * dilations[i] + (counts[i] - 1) * strides[i] + 1,
+                    strides[i],
+                )
                 for i in range(rank)
             )
             sums[(slice(None), slice(None), *spots)] += blocks[(slice(None), slice(None), *offset)]
@@ -109,23 +132,34 @@ def col2im(info: OpKernelInfo) -> Compute:
 def max_unpool(info: OpKernelInfo) -> Compute:
     """Puts pooled values back where MaxPool found them.
 
-    Indices count in the shape that follows from the attributes; a larger ``output_shape`` is filled up with zeros.
+    Indices count in the shape that follows from the attributes; a larger ``output_shape`` is filled
+    up with zeros.
     """
     kernel_shape = tuple(info.attribute("kernel_shape"))
     rank = len(kernel_shape)
     strides = tuple(info.attribute("strides") or (1,) * rank)
     pads = tuple(info.attribute("pads") or (0,) * (2 * rank))
 
-    def compute(context: OpKernelContext, x: Tensor, indices: Tensor, output_shape: Tensor | None = None) -> Tensor:
+    def compute(
+        context: OpKernelContext, x: Tensor, indices: Tensor, output_shape: Tensor | None = None
+    ) -> Tensor:
         if x.ndim != rank + 2 or indices.shape != x.shape:
-            raise ValueError(f"x of shape {x.shape} and indices of shape {indices.shape} do not fit {kernel_shape}")
+            raise ValueError(
+                f"x of shape {x.shape} and indices of shape {indices.shape} do not fit"
+                f" {kernel_shape}"
+            )
         sizes = zip(x.shape[2:], strides, pads[:rank], pads[rank:], kernel_shape, strict=True)
         inferred = (
             *x.shape[:2],
-            *(max((size - 1) * stride - before - after + extent, 0) for size, stride, before, after, extent in sizes),
+            *(
+                max((size - 1) * stride - before - after + extent, 0)
+                for size, stride, before, after, extent in sizes
+            ),
         )
         wanted = inferred if output_shape is None else int_tuple(output_shape)
-        if len(wanted) != len(inferred) or any(a < b for a, b in zip(wanted, inferred, strict=True)):
+        if len(wanted) != len(inferred) or any(
+            a < b for a, b in zip(wanted, inferred, strict=True)
+        ):
             raise ValueError(f"output shape {wanted} is smaller than the unpooled shape {inferred}")
         context.check_allocation(element_count(inferred) * x.dtype.itemsize)
         if indices.size and (indices.min() < 0 or indices.max() >= element_count(inferred)):

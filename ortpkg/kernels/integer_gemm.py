@@ -1,9 +1,9 @@
 """Exact products of small-integer matrices on the floating-point BLAS.
 
-numpy multiplies integer matrices without BLAS, dozens of times slower. A float32 sum of integers is exact as long as
-no partial sum can reach 2**24, and no partial sum passes Σ|a·b|, in whatever order BLAS adds. So where the bound holds
-one float32 product does; where it does not, K is cut into pieces that hold it and the pieces are added in float64
-(exact to 2**53).
+numpy multiplies integer matrices without BLAS, dozens of times slower. A float32 sum of integers is
+exact as long as no partial sum can reach 2**24, and no partial sum passes Σ|a·b|, in whatever order
+BLAS adds. So where the bound holds one float32 product does; where it does not, K is cut into
+pieces that hold it and the pieces are added in float64 (exact to 2**53).
 """
 
 from __future__ import annotations
@@ -50,22 +50,34 @@ def largest_centred(x: Tensor, zero_point: Tensor | None) -> float:
     """A bound on the magnitudes in :func:`centred`, from the types and the zero points alone."""
     limits = integer_range(x.dtype)
     assert limits is not None
-    points = [0] if zero_point is None or not zero_point.size else [int(zero_point.min()), int(zero_point.max())]
+    points = (
+        [0]
+        if zero_point is None or not zero_point.size
+        else [int(zero_point.min()), int(zero_point.max())]
+    )
     return float(max(abs(limit - point) for limit in limits for point in points))
 
 
 def integer_matrix(b: Tensor, zero_point: Tensor | None) -> IntegerMatrix:
-    """Lays out a right-hand side; ``zero_point`` is one, or one per column (or broadcasts with ``b``)."""
+    """Lays out a right-hand side; ``zero_point`` is one, or one per column (or broadcasts with
+    ``b``).
+    """
     values = centred(b, zero_point)
     return IntegerMatrix(values, *bounds_of(values))
 
 
 def bounds_of(values: Tensor) -> tuple[float, float]:
-    """The largest magnitude in a right-hand side (as float32 integers), and the largest sum of a column's."""
+    """The largest magnitude in a right-hand side (as float32 integers), and the largest sum of a
+    column's.
+    """
     magnitudes = np.abs(values)
     if not magnitudes.size:
         return 0.0, 0.0
-    columns = magnitudes.sum(axis=-2, dtype=np.float64) if values.ndim > 1 else magnitudes.sum(dtype=np.float64)
+    columns = (
+        magnitudes.sum(axis=-2, dtype=np.float64)
+        if values.ndim > 1
+        else magnitudes.sum(dtype=np.float64)
+    )
     return float(magnitudes.max()), float(np.max(columns))
 
 
@@ -100,11 +112,17 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def scaled_matmul(
-    a: Tensor, b: IntegerMatrix, out: Tensor, factor: Tensor, bias: Tensor | None = None, extra: Tensor | None = None
+    a: Tensor,
+    b: IntegerMatrix,
+    out: Tensor,
+    factor: Tensor,
+    bias: Tensor | None = None,
+    extra: Tensor | None = None,
 ) -> None:
     """``out = (a @ b + extra) · factor + bias`` in float32, for products that are scaled anyway.
 
-    Where a sum passes 2**24 it is off by parts in 2**24, as is a 32-bit integer that is converted to be scaled.
+    Where a sum passes 2**24 it is off by parts in 2**24, as is a 32-bit integer that is converted
+    to be scaled.
 
     Args:
         a: integers as float32, (..., K).
@@ -131,7 +149,9 @@ def centred_scratch(x: Tensor, zero_point: Tensor | None) -> Tensor:
 
 
 def as_int32(x: Tensor) -> Tensor:
-    """Exact integers in a float array as int32; beyond 32 bits they wrap around, as integer accumulators do."""
+    """Exact integers in a float array as int32; beyond 32 bits they wrap around, as integer
+    accumulators do.
+    """
     if x.dtype == np.float32:
         return x.astype(np.int32)
     return x.astype(np.int64).astype(np.int32)

@@ -1,6 +1,8 @@
-"""Kernel definitions and the registry that finds one for a node by (domain, operator, since-version, types).
+"""Kernel definitions and the registry that finds one for a node by (domain, operator,
+since-version, types).
 
-Registration is explicit: ``kernels/cpu_kernels.py`` names the modules whose tagged functions make up the registry.
+Registration is explicit: ``kernels/cpu_kernels.py`` names the modules whose tagged functions make
+    up the registry.
 """
 
 from __future__ import annotations
@@ -21,18 +23,22 @@ class KernelDef:
     Attributes:
         domain, op_type: the operator.
         since: the operator-schema versions (``Node.since_version``) that it implements.
-        types: type-constraint name of the schema → allowed element types; a constraint not named allows all.
-        in_place: (input, output) pairs: the output may lie in the input's buffer when that input dies here and the
-            sizes agree.
-        alias: (input, output) pairs: the output *is* the input's buffer under another shape (Reshape, Squeeze, ...).
-        uses_output_buffer: whether it computes into ``context.output`` (then planned memory is worth planning).
-        host_inputs, host_outputs: slots whose values lie in memory that the CPU reads, also where the provider's own
-            memory is another (a shape, for one).
+        types: type-constraint name of the schema → allowed element types; a constraint not named
+            allows all.
+        in_place: (input, output) pairs: the output may lie in the input's buffer when that input
+            dies here and the sizes agree.
+        alias: (input, output) pairs: the output *is* the input's buffer under another shape
+            (Reshape, Squeeze, ...).
+        uses_output_buffer: whether it computes into ``context.output`` (then planned memory is
+            worth planning).
+        host_inputs, host_outputs: slots whose values lie in memory that the CPU reads, also where
+            the provider's own memory is another (a shape, for one).
         factory: makes the compute function.
-        is_async: the compute function may return a ``concurrent.futures.Future`` of its result; nodes that do not need
-            it run meanwhile. It brings its own memory: ``uses_output_buffer`` is False, and nothing is in place.
-        is_strict: without it, the compute function is called while inputs are still under way, and gets these as
-            objects whose ``result()`` waits.
+        is_async: the compute function may return a ``concurrent.futures.Future`` of its result;
+            nodes that do not need it run meanwhile. It brings its own memory:
+            ``uses_output_buffer`` is False, and nothing is in place.
+        is_strict: without it, the compute function is called while inputs are still under way, and
+            gets these as objects whose ``result()`` waits.
 
     Raises ValueError for an asynchronous kernel that would write to planned memory.
     """
@@ -52,7 +58,9 @@ class KernelDef:
 
     def __post_init__(self) -> None:
         if self.is_async and (self.uses_output_buffer or self.in_place or self.alias):
-            raise ValueError(f"the asynchronous kernel for {self.op_type} must bring its own memory")
+            raise ValueError(
+                f"the asynchronous kernel for {self.op_type} must bring its own memory"
+            )
 
 
 _TAG = "__ortpkg_kernel_defs__"
@@ -92,8 +100,9 @@ def kernel(
 
 
 def kernel_defs_of(module: ModuleType) -> list[KernelDef]:
-    """The definitions that ``module`` brings, in source order: those of its tagged functions (imported ones belong to
-    the module that defines them), then its literal table ``KERNELS``, for operators that differ in one ufunc only.
+    """The definitions that ``module`` brings, in source order: those of its tagged functions
+    (imported ones belong to the module that defines them), then its literal table ``KERNELS``, for
+    operators that differ in one ufunc only.
     """
     tagged = [
         definition
@@ -113,21 +122,33 @@ class KernelRegistry:
             self.register(definition)
 
     def register(self, definition: KernelDef) -> None:
-        """Adds a kernel behind those of the same operator and version: of several that fit, the first is taken."""
+        """Adds a kernel behind those of the same operator and version: of several that fit, the
+        first is taken.
+        """
         for version in definition.since:
-            self._definitions.setdefault((definition.domain, definition.op_type, version), []).append(definition)
+            self._definitions.setdefault(
+                (definition.domain, definition.op_type, version), []
+            ).append(definition)
 
     def definitions(self) -> list[KernelDef]:
         """Every definition once, in registration order."""
-        found = [definition for definitions in self._definitions.values() for definition in definitions]
+        found = [
+            definition for definitions in self._definitions.values() for definition in definitions
+        ]
         return list({id(definition): definition for definition in found}.values())
 
     def try_find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
-        """The first definition for ``node`` whose type constraints allow ``types`` (constraint name → element type).
+        """The first definition for ``node`` whose type constraints allow ``types`` (constraint name
+        → element type).
 
         A constraint whose type is not known counts as allowed.
         """
-        for definition in self._definitions.get((node.domain, node.op_type, node.since_version), ()):
-            if all(name not in types or types[name] in allowed for name, allowed in definition.types.items()):
+        for definition in self._definitions.get(
+            (node.domain, node.op_type, node.since_version), ()
+        ):
+            if all(
+                name not in types or types[name] in allowed
+                for name, allowed in definition.types.items()
+            ):
                 return definition
         return None

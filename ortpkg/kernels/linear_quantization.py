@@ -1,7 +1,8 @@
-"""The arithmetic of linear quantization: y = saturate(round(x / scale) + zero point), halves to even, and back.
+"""The arithmetic of linear quantization: y = saturate(round(x / scale) + zero point), halves to
+even, and back.
 
-Functions here take and give arrays; the kernels around them are in :mod:`ortpkg.kernels.quantization` and
-:mod:`ortpkg.kernels.microsoft_quantization`.
+Functions here take and give arrays; the kernels around them are in
+:mod:`ortpkg.kernels.quantization` and :mod:`ortpkg.kernels.microsoft_quantization`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _SUB_BYTE_RANGES: dict[np.dtype[Any], tuple[int, int]] = {
 
 
 def integer_range(dtype: np.dtype[Any]) -> tuple[int, int] | None:
-    """The least and the greatest value of an integer type, 4- and 2-bit ones included; None for floats."""
+    """The least and the greatest value of an integer type, 4- and 2-bit ones included; None for
+    floats.
+    """
     if dtype in _SUB_BYTE_RANGES:
         return _SUB_BYTE_RANGES[dtype]
     if dtype.kind not in "iu":
@@ -42,8 +45,8 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int] | None:
 def spread(parameter: Tensor, shape: tuple[int, ...], axis: int, block_size: int) -> Tensor:
     """A scale or zero point, shaped to broadcast with a tensor of ``shape``.
 
-    One element: per tensor. One dimension: per index of ``axis``. Otherwise blocked: one per ``block_size`` indices of
-    ``axis``. ValueError where the sizes do not fit.
+    One element: per tensor. One dimension: per index of ``axis``. Otherwise blocked: one per
+    ``block_size`` indices of ``axis``. ValueError where the sizes do not fit.
     """
     if parameter.size == 1:
         return parameter.reshape(())
@@ -51,40 +54,55 @@ def spread(parameter: Tensor, shape: tuple[int, ...], axis: int, block_size: int
     if not block_size:
         if parameter.shape != (shape[axis],):
             raise ValueError(
-                f"scales per index of axis {axis} of shape {shape} have shape ({shape[axis]},), not {parameter.shape}"
+                f"scales per index of axis {axis} of shape {shape} have shape ({shape[axis]},), not"
+                f" {parameter.shape}"
             )
-        return parameter.reshape([shape[axis] if index == axis else 1 for index in range(len(shape))])
+        return parameter.reshape(
+            [shape[axis] if index == axis else 1 for index in range(len(shape))]
+        )
     blocks = -(-shape[axis] // block_size)
     expected = (*shape[:axis], blocks, *shape[axis + 1 :])
     if parameter.shape != expected:
         raise ValueError(
-            f"scales per block of {block_size} along axis {axis} of a tensor of shape {shape} have shape {expected}, "
-            f"not {parameter.shape}"
+            f"scales per block of {block_size} along axis {axis} of a tensor of shape {shape} have"
+            f" shape {expected}, not {parameter.shape}"
         )
     repeated = np.repeat(parameter, block_size, axis=axis)
     return repeated[tuple(slice(0, size) for size in shape)]
 
 
-def quantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, saturate: bool = True) -> None:
+def quantize_into(
+    out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, saturate: bool = True
+) -> None:
     """Writes ``x`` quantized to ``out``'s type; scale and zero point broadcast with it.
 
     The division is in ``scale``'s type. NaN becomes the least integer.
     """
     limits = integer_range(out.dtype)
-    is_whole = out.dtype not in _SUB_BYTE_RANGES and out.dtype.itemsize <= np.dtype(np.int16).itemsize
+    is_whole = (
+        out.dtype not in _SUB_BYTE_RANGES and out.dtype.itemsize <= np.dtype(np.int16).itemsize
+    )
     if limits is not None and x.dtype == scale.dtype == _FLOAT32 and is_whole:
         _quantize_floats(out, x, scale, zero_point, limits)
         return
     divided = np.asarray(np.divide(x.astype(scale.dtype, copy=False), scale))
     if limits is None:
-        shifted = divided if zero_point is None else divided.astype(_FLOAT32) + zero_point.astype(_FLOAT32)
+        shifted = (
+            divided
+            if zero_point is None
+            else divided.astype(_FLOAT32) + zero_point.astype(_FLOAT32)
+        )
         np.copyto(out, converted(shifted, out.dtype, saturate=saturate), casting="unsafe")
         return
     round_into(out, divided, zero_point)
 
 
-def _quantize_floats(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, limits: tuple[int, int]) -> None:
-    """float32 to whole-byte integers in scratch, a block at a time where one scale and zero point serve all."""
+def _quantize_floats(
+    out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, limits: tuple[int, int]
+) -> None:
+    """float32 to whole-byte integers in scratch, a block at a time where one scale and zero point
+    serve all.
+    """
     point = None if zero_point is None else zero_point.astype(_FLOAT32)
     low, high = np.float32(limits[0]), np.float32(limits[1])
 
@@ -94,10 +112,17 @@ def _quantize_floats(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor |
         np.rint(work, out=work)
         if point is not None:
             np.add(work, point, out=work)
-        np.fmin(np.fmax(work, low, out=work), high, out=work)  # fmax replaces NaN, whose conversion is undefined
+        np.fmin(
+            np.fmax(work, low, out=work), high, out=work
+        )  # fmax replaces NaN, whose conversion is undefined
         np.copyto(target, work, casting="unsafe")
 
-    is_flat = x.flags.c_contiguous and out.flags.c_contiguous and scale.size == 1 and (point is None or point.size == 1)
+    is_flat = (
+        x.flags.c_contiguous
+        and out.flags.c_contiguous
+        and scale.size == 1
+        and (point is None or point.size == 1)
+    )
     if not is_flat:
         with small_ufunc_buffers(x.size):
             quantize(out, x)
@@ -110,14 +135,18 @@ def _quantize_floats(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor |
 
 
 def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
-    """Writes round(x) + zero point, saturated to ``out``'s integer type; ``x`` is scaled already and is overwritten."""
+    """Writes round(x) + zero point, saturated to ``out``'s integer type; ``x`` is scaled already
+    and is overwritten.
+    """
     limits = integer_range(out.dtype)
     assert limits is not None
     rounded = np.asarray(np.rint(x, out=x) if x.ndim and x.flags.writeable else np.rint(x))
     if rounded.dtype.itemsize < _FLOAT32.itemsize or rounded.dtype.kind == "V":
         rounded = rounded.astype(_FLOAT32)  # half precision has no room for a 16-bit zero point
     if zero_point is not None:
-        rounded = np.asarray(np.add(rounded, zero_point.astype(rounded.dtype), out=rounded if rounded.ndim else None))
+        rounded = np.asarray(
+            np.add(rounded, zero_point.astype(rounded.dtype), out=rounded if rounded.ndim else None)
+        )
     # fmax, not maximum: it replaces NaN, whose conversion to an integer is undefined.
     into = rounded if rounded.ndim and rounded.dtype == _FLOAT32 else None
     rounded = np.fmin(np.fmax(rounded, limits[0], out=into), limits[1], out=into)
@@ -127,12 +156,22 @@ def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
 
 
 def dequantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None) -> None:
-    """Writes (x - zero point) · scale, computed in float32, to ``out``; scale and zero point broadcast with ``x``."""
+    """Writes (x - zero point) · scale, computed in float32, to ``out``; scale and zero point
+    broadcast with ``x``.
+    """
     work = out if out.dtype == _FLOAT32 else np.empty(x.shape, _FLOAT32)
-    if x.dtype.kind in "iu" and x.dtype.itemsize >= np.dtype(np.int32).itemsize and zero_point is not None:
+    if (
+        x.dtype.kind in "iu"
+        and x.dtype.itemsize >= np.dtype(np.int32).itemsize
+        and zero_point is not None
+    ):
         np.copyto(work, x.astype(np.int64) - zero_point, casting="unsafe")
     else:
-        np.copyto(work, x, casting="unsafe") if x.dtype.kind in "iu" else np.copyto(work, x.astype(_FLOAT32))
+        (
+            np.copyto(work, x, casting="unsafe")
+            if x.dtype.kind in "iu"
+            else np.copyto(work, x.astype(_FLOAT32))
+        )
         if zero_point is not None:
             np.subtract(work, zero_point.astype(_FLOAT32), out=work)
     np.multiply(work, scale.astype(_FLOAT32), out=work)
@@ -156,10 +195,16 @@ class Requantization:
 
     def of_rows(self, rows: slice) -> Requantization:
         """The same for some of the rows."""
-        return self if not self.factor.ndim else Requantization(self.factor[rows], self.zero_point, self.dtype)
+        return (
+            self
+            if not self.factor.ndim
+            else Requantization(self.factor[rows], self.zero_point, self.dtype)
+        )
 
     def write(self, sums: Tensor, out: Tensor) -> None:
-        """Writes ``sums`` (rows, columns; float32, overwritten) to ``out``, which may be strided."""
+        """Writes ``sums`` (rows, columns; float32, overwritten) to ``out``, which may be
+        strided.
+        """
         limits = np.iinfo(self.dtype)
         np.multiply(sums, self.factor[:, None] if self.factor.ndim else self.factor, out=sums)
         np.rint(sums, out=sums)

@@ -1,9 +1,9 @@
 """Products of matrices on numpy's BLAS, on the threads that the library has.
 
-What was measured (OpenBLAS on AVX-512, two cores): the library's own threads share a product better than threads of
-ours, each with a part, do: they wait awake, and never for the interpreter's lock. A matrix that lies transposed (one
-row per output feature) packs slowly from the right; a few dozen rows then multiply faster feature-major, as
-``b.T @ a.T``.
+What was measured (OpenBLAS on AVX-512, two cores): the library's own threads share a product better
+than threads of ours, each with a part, do: they wait awake, and never for the interpreter's lock. A
+matrix that lies transposed (one row per output feature) packs slowly from the right; a few dozen
+rows then multiply faster feature-major, as ``b.T @ a.T``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:
         and b.strides[0] == b.itemsize
         and rows * depth * b.shape[1] > _MOST_UNPACKED_PRODUCTS
     ):
-        left, product = take_scratch(Slot.TASK, ((depth, rows), b.dtype), ((b.shape[1], rows), b.dtype))
+        left, product = take_scratch(
+            Slot.TASK, ((depth, rows), b.dtype), ((b.shape[1], rows), b.dtype)
+        )
         np.copyto(left, a.T)
         np.matmul(b.T, left, out=product)
         np.copyto(out, product.T)
@@ -42,10 +44,19 @@ def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b`` by numpy's rules for stacks and vectors; rows times one matrix are a single product."""
+    """``out = a @ b`` by numpy's rules for stacks and vectors; rows times one matrix are a single
+    product.
+    """
     if a.ndim == 2 and b.ndim == 2:
         matrix_product(a, b, out)
-    elif b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous and out.flags.c_contiguous and a.size and b.size:
+    elif (
+        b.ndim == 2
+        and a.ndim > 2
+        and a.flags.c_contiguous
+        and out.flags.c_contiguous
+        and a.size
+        and b.size
+    ):
         matrix_product(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, b.shape[1]))
     else:
         product_in_blocks(a, b, out)
@@ -58,7 +69,10 @@ def product_in_blocks(a: Tensor, b: Tensor, out: Tensor) -> None:
         np.matmul(a, b, out=out)
     elif out.ndim > 2:
         batch = out.shape[:-2]
-        stacks = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.broadcast_to(b, (*batch, *b.shape[-2:]))
+        stacks = (
+            np.broadcast_to(a, (*batch, *a.shape[-2:])),
+            np.broadcast_to(b, (*batch, *b.shape[-2:])),
+        )
         for index in np.ndindex(batch):
             poll_run()
             product_in_blocks(stacks[0][index], stacks[1][index], out[index])

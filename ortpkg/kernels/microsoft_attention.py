@@ -1,6 +1,8 @@
-"""com.microsoft: Attention and MultiHeadAttention, as exported and optimised transformer models carry them.
+"""com.microsoft: Attention and MultiHeadAttention, as exported and optimised transformer models
+carry them.
 
-Source: onnxruntime's contrib operators. Padding adds ``mask_filter_value`` to the scores, as onnxruntime does.
+Source: onnxruntime's contrib operators. Padding adds ``mask_filter_value`` to the scores, as
+    onnxruntime does.
 """
 
 from __future__ import annotations
@@ -30,12 +32,15 @@ MS = "com.microsoft"
 _MASK_FILTER = -10000.0
 
 
-def _padding_bias(mask: Tensor, batch: int, length: int, total: int, filtered: float, dtype: np.dtype[Any]) -> Tensor:
+def _padding_bias(
+    mask: Tensor, batch: int, length: int, total: int, filtered: float, dtype: np.dtype[Any]
+) -> Tensor:
     """A padding mask as bias, broadcastable to (batch, 1, length, total).
 
-    Forms: (batch,) numbers of keys that count from the left; (2 · batch,) these, then each row's first key;
-    (3 · batch + 2,) these, then where queries and keys would start in tensors without padding, which nothing asks here;
-    (batch, total), (batch, length, total) or (batch, 1, total, total): 0 where a key does not count.
+    Forms: (batch,) numbers of keys that count from the left; (2 · batch,) these, then each row's
+    first key; (3 · batch + 2,) these, then where queries and keys would start in tensors without
+    padding, which nothing asks here; (batch, total), (batch, length, total) or (batch, 1, total,
+    total): 0 where a key does not count.
     """
     keys = np.arange(total)
     if mask.shape == (batch,):
@@ -48,10 +53,15 @@ def _padding_bias(mask: Tensor, batch: int, length: int, total: int, filtered: f
         counts = mask[:, None, None, :] != 0
     elif mask.shape == (batch, length, total):
         counts = mask[:, None] != 0
-    elif mask.ndim == 4 and mask.shape[:2] == (batch, 1) and mask.shape[2] == mask.shape[3] >= total:
+    elif (
+        mask.ndim == 4 and mask.shape[:2] == (batch, 1) and mask.shape[2] == mask.shape[3] >= total
+    ):
         counts = mask[:, :, total - length : total, :total] != 0
     else:
-        raise ValueError(f"a mask of shape {mask.shape} does not fit {batch} sequences, {length} queries, {total} keys")
+        raise ValueError(
+            f"a mask of shape {mask.shape} does not fit {batch} sequences, {length} queries,"
+            f" {total} keys"
+        )
     bias: Tensor = np.where(counts, dtype.type(0), dtype.type(filtered))
     return bias
 
@@ -75,7 +85,9 @@ class _Scoring:
         bias: Tensor | None,
         dtype: np.dtype[Any],
     ) -> Tensor:
-        """Factors (batch, heads, length, size) to the output (batch, length, heads · value size) in ``dtype``."""
+        """Factors (batch, heads, length, size) to the output (batch, length, heads · value size) in
+        ``dtype``.
+        """
         check_heads(query, key, value)
         check_scores(context, query, key)
         batch, heads, length, size = query.shape
@@ -92,8 +104,17 @@ class _Scoring:
         shape = (batch, length, heads * value.shape[3])
         out = context.output(0, shape, dtype)
         result = out if wide == dtype else np.empty(shape, wide)
-        steps = ScoreSteps(scale=1 / math.sqrt(size) if self.scale is None else self.scale, softmax_dtype=wide)
-        attend(widened(query), widened(key), widened(value), combined, steps, split_heads(result, heads))
+        steps = ScoreSteps(
+            scale=1 / math.sqrt(size) if self.scale is None else self.scale, softmax_dtype=wide
+        )
+        attend(
+            widened(query),
+            widened(key),
+            widened(value),
+            combined,
+            steps,
+            split_heads(result, heads),
+        )
         if result is not out:
             np.copyto(out, result, casting="unsafe")
         return out
@@ -102,7 +123,9 @@ class _Scoring:
 def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """``rows @ weights + bias``, in scratch memory."""
     if bias is not None and bias.shape != weights.shape[1:]:
-        raise ValueError(f"a bias of shape {bias.shape} does not fit weights of shape {weights.shape}")
+        raise ValueError(
+            f"a bias of shape {bias.shape} does not fit weights of shape {weights.shape}"
+        )
     (out,) = take_scratch(Slot.SHARED, ((len(rows), weights.shape[1]), rows.dtype))
     matrix_product(rows, weights, out)
     if bias is not None:
@@ -112,7 +135,9 @@ def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
 
 @kernel("Attention", since=(1,), domain=MS, types={"T": FLOATS})
 def microsoft_attention(info: OpKernelInfo) -> Compute:
-    """Projects the input to query, key and value, attends, and keeps keys and values as ``present``."""
+    """Projects the input to query, key and value, attends, and keeps keys and values as
+    ``present``.
+    """
     scoring = _Scoring(info)
     sizes = info.attribute("qkv_hidden_sizes")
     wants_present = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
@@ -127,7 +152,9 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
         attention_bias: Tensor | None = None,
     ) -> Any:
         if x.ndim != 3 or weights.ndim != 2 or x.shape[2] != weights.shape[0]:
-            raise ValueError(f"an input of shape {x.shape} does not fit weights of shape {weights.shape}")
+            raise ValueError(
+                f"an input of shape {x.shape} does not fit weights of shape {weights.shape}"
+            )
         widths = tuple(sizes) if sizes else (weights.shape[1] // 3,) * 3
         if len(widths) != 3 or sum(widths) != weights.shape[1]:
             raise ValueError(f"hidden sizes {widths} do not fit weights of shape {weights.shape}")
@@ -138,11 +165,16 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
         first, second = widths[0], widths[0] + widths[1]
         query, key, value = (
             split_heads(part, scoring.heads)
-            for part in (projected[..., :first], projected[..., first:second], projected[..., second:])
+            for part in (
+                projected[..., :first],
+                projected[..., first:second],
+                projected[..., second:],
+            )
         )
         if past is not None:
             key, value = (
-                np.concatenate([widened(old), new], axis=2) for old, new in zip(past, (key, value), strict=True)
+                np.concatenate([widened(old), new], axis=2)
+                for old, new in zip(past, (key, value), strict=True)
             )
         out = scoring.run(context, query, key, value, mask, attention_bias, x.dtype)
         if not wants_present:
@@ -155,8 +187,12 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def _unpacked(query: Tensor, key: Tensor | None, value: Tensor | None, heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value as (batch, heads, length, size), from any of MultiHeadAttention's packings."""
+def _unpacked(
+    query: Tensor, key: Tensor | None, value: Tensor | None, heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value as (batch, heads, length, size), from any of MultiHeadAttention's
+    packings.
+    """
     if query.ndim == 5:  # (batch, length, heads, 3, size)
         packed = query.transpose(3, 0, 2, 1, 4)
         return packed[0], packed[1], packed[2]
@@ -175,11 +211,17 @@ def _unpacked(query: Tensor, key: Tensor | None, value: Tensor | None, heads: in
     )
 
 
-def _with_bias(parts: tuple[Tensor, Tensor, Tensor], bias: Tensor, is_own: tuple[bool, ...]) -> list[Tensor]:
-    """Adds each part's stretch of the projection bias, except to keys and values that come from elsewhere."""
+def _with_bias(
+    parts: tuple[Tensor, Tensor, Tensor], bias: Tensor, is_own: tuple[bool, ...]
+) -> list[Tensor]:
+    """Adds each part's stretch of the projection bias, except to keys and values that come from
+    elsewhere.
+    """
     widths = [part.shape[1] * part.shape[3] for part in parts]
     if bias.shape != (sum(widths),):
-        raise ValueError(f"a bias of shape {bias.shape} does not fit query, key and value of widths {widths}")
+        raise ValueError(
+            f"a bias of shape {bias.shape} does not fit query, key and value of widths {widths}"
+        )
     found, start = [], 0
     for part, width, own in zip(parts, widths, is_own, strict=True):
         stretch = widened(bias)[start : start + width].reshape(1, part.shape[1], 1, part.shape[3])

@@ -1,7 +1,8 @@
-"""com.microsoft: GatherBlockQuantized, rows of a table that is quantized in blocks (embeddings of 4-bit models).
+"""com.microsoft: GatherBlockQuantized, rows of a table that is quantized in blocks (embeddings of
+4-bit models).
 
-Source: ONNX Runtime, docs/ContribOperators.md. Only what is gathered is dequantized, in float32, some indices at a
-time.
+Source: ONNX Runtime, docs/ContribOperators.md. Only what is gathered is dequantized, in float32,
+some indices at a time.
 """
 
 from __future__ import annotations
@@ -33,14 +34,22 @@ _NARROW_FLOATS = tuple(
 )
 #: Elements that are dequantized at a time.
 _BLOCK = 1 << 16
-#: Bytes per element while they are: the codes, the scales and zero points spread over them, and the values.
+#: Bytes per element while they are: the codes, the scales and zero points spread over them, and the
+#: values.
 _NBYTES_PER_ELEMENT = 16
 
 
 def _check_parameters(
-    data: Tensor, scales: Tensor, zero_points: Tensor | None, axis: int, block_size: int, per_byte: int
+    data: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    axis: int,
+    block_size: int,
+    per_byte: int,
 ) -> None:
-    """ValueError where scales or zero points do not fit ``data``; narrow floats may share scales (dimensions of 1)."""
+    """ValueError where scales or zero points do not fit ``data``; narrow floats may share scales
+    (dimensions of 1).
+    """
     shares = data.dtype in _NARROW_FLOATS
     blocks = -(-data.shape[axis] * per_byte // block_size)
     expected = [blocks if index == axis else size for index, size in enumerate(data.shape)]
@@ -50,14 +59,16 @@ def _check_parameters(
     )
     if not fits:
         raise ValueError(
-            f"scales of a tensor of shape {data.shape} in blocks of {block_size} along axis {axis} have shape "
-            f"{tuple(expected)}, not {scales.shape}"
+            f"scales of a tensor of shape {data.shape} in blocks of {block_size} along axis {axis}"
+            f" have shape {tuple(expected)}, not {scales.shape}"
         )
     if zero_points is None:
         return
     if shares:
         raise ValueError(f"data of type {data.dtype} is symmetric: it takes no zero points")
-    packed = tuple(-(-size // per_byte) if index == axis else size for index, size in enumerate(scales.shape))
+    packed = tuple(
+        -(-size // per_byte) if index == axis else size for index, size in enumerate(scales.shape)
+    )
     if zero_points.shape != packed or zero_points.dtype != data.dtype:
         raise ValueError(
             f"zero points have the shape {packed} and the type {data.dtype} here, "
@@ -87,7 +98,9 @@ class _Table:
 
     def values(self, chosen: Tensor) -> Tensor:
         """The float32 values at ``chosen`` indices of the gather axis."""
-        values = bits_apart(np.take(self.data, chosen, axis=self.gather), self.bits).astype(_FLOAT32)
+        values = bits_apart(np.take(self.data, chosen, axis=self.gather), self.bits).astype(
+            _FLOAT32
+        )
         if isinstance(self.points, int):
             values -= np.float32(self.points)
         elif self.points is not None:
@@ -96,18 +109,29 @@ class _Table:
         return values
 
     def _spread(self, parameter: Tensor, chosen: Tensor, size: int) -> Tensor:
-        """What ``parameter`` says of the chosen indices, in float32, broadcastable to their codes."""
+        """What ``parameter`` says of the chosen indices, in float32, broadcastable to their
+        codes.
+        """
         if self.gather == self.axis:
             return np.take(parameter, chosen // self.block_size, axis=self.gather).astype(_FLOAT32)
-        own = parameter if parameter.shape[self.gather] == 1 else np.take(parameter, chosen, axis=self.gather)
+        own = (
+            parameter
+            if parameter.shape[self.gather] == 1
+            else np.take(parameter, chosen, axis=self.gather)
+        )
         spread: Tensor = np.repeat(own.astype(_FLOAT32), self.block_size, axis=self.axis)
         return spread[(*(slice(None),) * self.axis, slice(0, size))]
 
 
 @kernel("GatherBlockQuantized", since=(1,), domain=_DOMAIN)
 def gather_block_quantized(info: OpKernelInfo) -> Compute:
-    """uint8 data packs 8 / ``bits`` codes per byte along its last axis; an index out of range gives zeros."""
-    gather_axis, quantize_axis = int(info.attribute("gather_axis", 0)), int(info.attribute("quantize_axis", 1))
+    """uint8 data packs 8 / ``bits`` codes per byte along its last axis; an index out of range gives
+    zeros.
+    """
+    gather_axis, quantize_axis = (
+        int(info.attribute("gather_axis", 0)),
+        int(info.attribute("quantize_axis", 1)),
+    )
     bits, block_size = int(info.attribute("bits", 4)), int(info.attribute("block_size", 128))
     if block_size != 0 and (block_size < 16 or block_size & (block_size - 1)):
         raise ValueError(f"block_size is a power of 2 from 16 on (0: one block), not {block_size}")
@@ -115,7 +139,11 @@ def gather_block_quantized(info: OpKernelInfo) -> Compute:
         raise ValueError(f"GatherBlockQuantized takes 2, 4 or 8 bits, not {bits}")
 
     def compute(
-        context: OpKernelContext, data: Tensor, indices: Tensor, scales: Tensor, zero_points: Tensor | None = None
+        context: OpKernelContext,
+        data: Tensor,
+        indices: Tensor,
+        scales: Tensor,
+        zero_points: Tensor | None = None,
     ) -> Tensor:
         axes = normalized_axis(gather_axis, data.ndim), normalized_axis(quantize_axis, data.ndim)
         table = _checked_table(data, scales, zero_points, axes, bits, block_size)
@@ -148,13 +176,20 @@ def gather_block_quantized(info: OpKernelInfo) -> Compute:
 
 
 def _checked_table(
-    data: Tensor, scales: Tensor, zero_points: Tensor | None, axes: tuple[int, int], bits: int, block_size: int
+    data: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    axes: tuple[int, int],
+    bits: int,
+    block_size: int,
 ) -> _Table:
     """ValueError where data, scales, zero points and attributes do not go together."""
     gather, axis = axes
     per_byte = _codes_per_element(data, gather, axis, bits)
     if block_size == 0 and data.dtype not in _NARROW_FLOATS:
-        raise ValueError(f"block_size 0, one block per axis, is for float8 and float4, not for {data.dtype}")
+        raise ValueError(
+            f"block_size 0, one block per axis, is for float8 and float4, not for {data.dtype}"
+        )
     if scales.dtype not in (np.float32, np.float16):
         raise ValueError(f"scales are float or float16, not {scales.dtype}")
     block_size = block_size or max(data.shape[axis], 1)
@@ -176,16 +211,22 @@ def _checked_table(
 
 
 def _codes_per_element(data: Tensor, gather: int, axis: int, bits: int) -> int:
-    """How many codes one element of ``data`` packs. ValueError where data, axes and bits do not go together."""
+    """How many codes one element of ``data`` packs.
+
+    ValueError where data, axes and bits do not go together.
+    """
     if data.dtype == np.uint8:
         if gather != 0 or axis != data.ndim - 1 or gather == axis:
             raise ValueError(
-                f"packed data of shape {data.shape} is gathered along axis 0 and quantized along its last axis, "
-                f"not along {gather} and {axis}"
+                f"packed data of shape {data.shape} is gathered along axis 0 and quantized along"
+                f" its last axis, not along {gather} and {axis}"
             )
         return 8 // bits
     if data.dtype in _NIBBLES and bits != 4:
         raise ValueError(f"data of type {data.dtype} has 4 bits, not {bits}")
     if data.dtype not in (*_NIBBLES, *_NARROW_FLOATS):
-        raise ValueError(f"GatherBlockQuantized takes uint8, int4, uint4, float8 or float4 data, not {data.dtype}")
+        raise ValueError(
+            "GatherBlockQuantized takes uint8, int4, uint4, float8 or float4 data, not"
+            f" {data.dtype}"
+        )
     return 1

@@ -20,8 +20,8 @@ def ngram_repeat_block(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, ids: Tensor, scores: Tensor) -> Tensor:
         if ids.ndim != 2 or scores.ndim != 2 or ids.shape[0] != scores.shape[0]:
             raise ValueError(
-                f"input_ids (batch, length) of shape {ids.shape} do not fit scores (batch, vocabulary) of shape "
-                f"{scores.shape}"
+                f"input_ids (batch, length) of shape {ids.shape} do not fit scores (batch,"
+                f" vocabulary) of shape {scores.shape}"
             )
         out = context.output(0, scores.shape, scores.dtype)
         np.copyto(out, scores)
@@ -30,14 +30,18 @@ def ngram_repeat_block(info: OpKernelInfo) -> Compute:
             return out
         context.check_allocation(2 * ids.shape[0] * count)
         repeats = np.ones((ids.shape[0], count), np.bool_)
-        for offset in range(size - 1):  # the last size - 1 tokens, held against those from each position on
+        for offset in range(
+            size - 1
+        ):  # the last size - 1 tokens, held against those from each position on
             context.check_cancelled()
             repeats &= ids[:, offset : offset + count] == ids[:, count + offset, None]
         rows, starts = np.nonzero(repeats)
         tokens = ids[rows, starts + size - 1]
         wrong = (tokens < 0) | (tokens >= scores.shape[1])
         if wrong.any():
-            raise ValueError(f"token {tokens[wrong][0]} is none of the vocabulary of {scores.shape[1]}")
+            raise ValueError(
+                f"token {tokens[wrong][0]} is none of the vocabulary of {scores.shape[1]}"
+            )
         out[rows, tokens] = -np.inf
         return out
 

@@ -1,8 +1,9 @@
-"""com.microsoft: GroupQueryAttention, the attention of language models whose heads share a cache of keys and values.
+"""com.microsoft: GroupQueryAttention, the attention of language models whose heads share a cache of
+keys and values.
 
-Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent. The cache has float
-type, and full length or (``sliding_window_cache``) the places that the caller gives it: quantized caches, and norms of
-query and key, are refused.
+Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent.
+The cache has float type, and full length or (``sliding_window_cache``) the places that the caller
+gives it: quantized caches, and norms of query and key, are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ import numpy as np
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.element_types import FLOATS, compute_dtype
-from ortpkg.kernels.grouped_attention import CachedSequence, GroupedScores, attend_grouped, scratch_nbytes
+from ortpkg.kernels.grouped_attention import (
+    CachedSequence,
+    GroupedScores,
+    attend_grouped,
+    scratch_nbytes,
+)
 from ortpkg.kernels.grouped_inputs import (
     CachedKeys,
     Lengths,
@@ -75,9 +81,13 @@ class _Attributes:
             qk_output=int(info.attribute("qk_output", 0)),
         )
         if found.heads < 1 or found.shared_heads < 1 or found.heads % found.shared_heads:
-            raise ValueError(f"num_heads={found.heads} is no multiple of kv_num_heads={found.shared_heads}")
+            raise ValueError(
+                f"num_heads={found.heads} is no multiple of kv_num_heads={found.shared_heads}"
+            )
         if found.window != -1 and (found.window < 1 or not found.is_causal):
-            raise ValueError(f"local_window_size is -1 or, where causal is 1, 1 or more, not {found.window}")
+            raise ValueError(
+                f"local_window_size is -1 or, where causal is 1, 1 or more, not {found.window}"
+            )
         if found.qk_output not in (_NO_QK, _QK_SCORES, _QK_WEIGHTS):
             raise ValueError(f"qk_output is 0, 1 or 2, not {found.qk_output}")
         for name in ("k_quant_type", "v_quant_type"):
@@ -85,9 +95,13 @@ class _Attributes:
             if kind != "NONE":
                 raise ValueError(f"a quantized cache ({name}={quoted(kind)}) is not supported")
         if found.slides and found.window < 1:
-            raise ValueError("a cache of the window's size (sliding_window_cache=1) needs a local_window_size")
+            raise ValueError(
+                "a cache of the window's size (sliding_window_cache=1) needs a local_window_size"
+            )
         if found.slides and found.qk_output:
-            raise ValueError(f"qk_output is 0 where sliding_window_cache is 1, not {found.qk_output}")
+            raise ValueError(
+                f"qk_output is 0 where sliding_window_cache is 1, not {found.qk_output}"
+            )
         given = info.node.inputs
         for slot, name in enumerate(_INPUTS):
             if name in _REFUSED_INPUTS and slot < len(given) and given[slot]:
@@ -95,7 +109,9 @@ class _Attributes:
         return found
 
 
-def _check_extras(bias: Tensor | None, sinks: Tensor | None, batch: int, heads: int, lengths: Lengths) -> None:
+def _check_extras(
+    bias: Tensor | None, sinks: Tensor | None, batch: int, heads: int, lengths: Lengths
+) -> None:
     if bias is not None and (
         bias.ndim != 4
         or bias.shape[0] not in (1, batch)
@@ -103,15 +119,19 @@ def _check_extras(bias: Tensor | None, sinks: Tensor | None, batch: int, heads: 
         or bias.shape[2:] != (lengths.new, lengths.total)
     ):
         raise ValueError(
-            f"attention_bias has the shape ({batch} or 1, {heads} or 1, {lengths.new}, {lengths.total}), "
-            f"not {bias.shape}"
+            f"attention_bias has the shape ({batch} or 1, {heads} or 1, {lengths.new},"
+            f" {lengths.total}), not {bias.shape}"
         )
     if sinks is not None and sinks.shape != (heads,):
         raise ValueError(f"head_sink has the shape ({heads},), not {sinks.shape}")
 
 
-def _scores(attributes: _Attributes, size: int, sinks: Tensor | None, wide: np.dtype[Any]) -> GroupedScores:
-    """How keys are scored by heads of ``size``; a smooth softmax is one with a sink of 0 for each head."""
+def _scores(
+    attributes: _Attributes, size: int, sinks: Tensor | None, wide: np.dtype[Any]
+) -> GroupedScores:
+    """How keys are scored by heads of ``size``; a smooth softmax is one with a sink of 0 for each
+    head.
+    """
     if sinks is None and attributes.is_smooth:
         sinks = np.zeros(attributes.heads, wide)
     return GroupedScores(
@@ -132,14 +152,20 @@ def _sequences(
     out: Tensor,
     capture: Tensor | None,
 ) -> list[CachedSequence]:
-    """What is attended to per sequence, as views; ``query`` and ``out`` are (batch, length, heads, size)."""
+    """What is attended to per sequence, as views; ``query`` and ``out`` are (batch, length, heads,
+    size).
+    """
     return [
         CachedSequence(
             query=query[index].swapaxes(0, 1),
             key=held.keys,
             value=held.values,
             first=lengths.starts[index] - held.position,
-            bias=None if bias is None else bias[index if bias.shape[0] > 1 else 0, ..., held.position :],
+            bias=(
+                None
+                if bias is None
+                else bias[index if bias.shape[0] > 1 else 0, ..., held.position :]
+            ),
             out=out[index].swapaxes(0, 1),
             capture=None if capture is None else capture[index, ..., held.position :],
         )
@@ -158,7 +184,9 @@ def _filled(caches: _Caches, past: _Past, new: _Caches, lengths: Lengths) -> lis
     ]
 
 
-def _slid(caches: _Caches, past: _Past, new: _Caches, lengths: Lengths, window: int) -> list[CachedKeys]:
+def _slid(
+    caches: _Caches, past: _Past, new: _Caches, lengths: Lengths, window: int
+) -> list[CachedKeys]:
     """Moves caches of the window on; what each sequence then attends to."""
     found = []
     for index, (start, stop) in enumerate(zip(lengths.starts, lengths.stops, strict=True)):
@@ -179,7 +207,9 @@ def _slid(caches: _Caches, past: _Past, new: _Caches, lengths: Lengths, window: 
     in_place=((3, 1), (4, 2)),
 )
 def group_query_attention(info: OpKernelInfo) -> Compute:
-    """Present caches end in zeros; a prompt's padding lies in them as it came, and its queries see the whole prompt."""
+    """Present caches end in zeros; a prompt's padding lies in them as it came, and its queries see
+    the whole prompt.
+    """
     attributes = _Attributes.of(info)
     heads, shared = attributes.heads, attributes.shared_heads
     wants = [bool(name) for name in info.node.outputs] + [False] * 4
@@ -209,8 +239,8 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         lengths = Lengths.of(batch, new, past, seqlens, total_length, is_windowed=attributes.slides)
         if attributes.slides and past < attributes.window:
             raise ValueError(
-                f"a cache of {past} places is too short for local_window_size={attributes.window}, of which "
-                "sliding_window_cache=1 keeps all"
+                f"a cache of {past} places is too short for local_window_size={attributes.window},"
+                " of which sliding_window_cache=1 keeps all"
             )
         _check_extras(bias, sinks, batch, heads, lengths)
         cache_shape = (batch, shared, lengths.present, size)
@@ -232,10 +262,20 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
             ((*q.shape[:3], cosine.shape[2]) if cosine is not None else (0,), wide),
             *((cache_shape if not wants[slot] else (0,), dtype) for slot in (1, 2)),
         )
-        keys, values = (context.output(slot, cache_shape, dtype) if wants[slot] else spare[slot - 1] for slot in (1, 2))
+        keys, values = (
+            context.output(slot, cache_shape, dtype) if wants[slot] else spare[slot - 1]
+            for slot in (1, 2)
+        )
         if cosine is not None and sine is not None:
             rotate(q, cosine, sine, interleaved=attributes.interleaved, out=turned, spare=work)
-            rotate(k, cosine, sine, interleaved=attributes.interleaved, out=turned_key, spare=work[:, :, :shared])
+            rotate(
+                k,
+                cosine,
+                sine,
+                interleaved=attributes.interleaved,
+                out=turned_key,
+                spare=work[:, :, :shared],
+            )
             q, k = turned, turned_key
         pairs = (keys, values), (past_key, past_value), (k, v), lengths
         cached = _slid(*pairs, attributes.window) if attributes.slides else _filled(*pairs)
@@ -244,7 +284,9 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
             capture = context.output(3, (batch, heads, new, lengths.total), dtype)
             capture[...] = 0
         sequences = _sequences(q, cached, lengths, bias, out.reshape(q.shape), capture)
-        attend_grouped(sequences, _scores(attributes, size, sinks, wide), wide, context.check_cancelled)
+        attend_grouped(
+            sequences, _scores(attributes, size, sinks, wide), wide, context.check_cancelled
+        )
         present = (keys if wants[1] else None, values if wants[2] else None, capture)
         return (out, *present)[: len(info.node.outputs)] if len(info.node.outputs) > 1 else out
 

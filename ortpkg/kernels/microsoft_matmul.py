@@ -1,4 +1,5 @@
-"""Quantized matrix products of com.microsoft: dynamic 8-bit weights, and weights packed in 2 to 8 bits per block.
+"""Quantized matrix products of com.microsoft: dynamic 8-bit weights, and weights packed in 2 to 8
+bits per block.
 
 Source: ONNX Runtime, docs/ContribOperators.md.
 """
@@ -52,7 +53,9 @@ def matmul_integer_to_float(info: OpKernelInfo) -> Compute:
         assert left is not None
         assert right is not None
         out = context.output(0, matmul_shape(a.shape, matrix.values.shape), np.dtype(np.float32))
-        scaled_matmul(centred_scratch(a, per_row(a_zero)), matrix, out, np.asarray(left * right), bias)
+        scaled_matmul(
+            centred_scratch(a, per_row(a_zero)), matrix, out, np.asarray(left * right), bias
+        )
         return out
 
     return compute
@@ -76,7 +79,9 @@ def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
         right = per_column(b_scale)
         assert right is not None
         out = context.output(0, matmul_shape(a.shape, matrix.values.shape), np.dtype(np.float32))
-        scaled_matmul(quantized_scratch(a, a_scale, a_zero), matrix, out, np.asarray(a_scale * right), bias)
+        scaled_matmul(
+            quantized_scratch(a, a_scale, a_zero), matrix, out, np.asarray(a_scale * right), bias
+        )
         return out
 
     return compute
@@ -84,13 +89,18 @@ def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
 
 @kernel("QGemm", since=(1,), domain=_DOMAIN, types={"TA": BYTES, "TB": BYTES})
 def qgemm(info: OpKernelInfo) -> Compute:
-    """alpha · A' · B' + C, quantized where an output scale is given, else float32. C has the scale of the product."""
+    """alpha · A' · B' + C, quantized where an output scale is given, else float32.
+
+    C has the scale of the product.
+    """
     trans_a, trans_b = bool(info.attribute("transA", 0)), bool(info.attribute("transB", 0))
     alpha = np.float32(info.attribute("alpha", 1.0))
     prepared = None if trans_b else prepared_matrix(info, 3, 5)
     constant, constant_zero = info.constant_input(3), info.constant_input(5)
     if trans_b and constant is not None and constant_zero is not None:
-        values = info.prepacked("matrix", lambda: np.ascontiguousarray(centred(constant.T, per_column(constant_zero))))
+        values = info.prepacked(
+            "matrix", lambda: np.ascontiguousarray(centred(constant.T, per_column(constant_zero)))
+        )
         prepared = IntegerMatrix(values, *bounds_of(values))
 
     def compute(
@@ -125,7 +135,7 @@ def qgemm(info: OpKernelInfo) -> Compute:
     return compute
 
 
-# --- weights packed in few bits --------------------------------------------------------------------------------------
+# --- weights packed in few bits -------------------------------------------------------------------
 
 
 @kernel("MatMulNBits", since=(1,), domain=_DOMAIN)
@@ -138,11 +148,13 @@ def matmul_nbits(info: OpKernelInfo) -> Compute:
     bits, block_size = int(info.attribute("bits", 4)), int(info.attribute("block_size"))
     if bits not in (2, 4, 8) or block_size < 1 or depth < 1 or columns < 1:
         raise ValueError(
-            f"MatMulNBits takes 2, 4 or 8 bits and positive sizes, not bits={bits}, block_size={block_size}, "
-            f"K={depth}, N={columns}"
+            f"MatMulNBits takes 2, 4 or 8 bits and positive sizes, not bits={bits},"
+            f" block_size={block_size}, K={depth}, N={columns}"
         )
 
-    def unpacked(b: Tensor, scales: Tensor, zero_points: Tensor | None, groups: Tensor | None) -> Tensor:
+    def unpacked(
+        b: Tensor, scales: Tensor, zero_points: Tensor | None, groups: Tensor | None
+    ) -> Tensor:
         return _unpacked_weights(b, scales, zero_points, groups, (columns, depth), bits, block_size)
 
     constants = [info.constant_input(slot) for slot in (1, 2, 3, 4)]
@@ -150,10 +162,14 @@ def matmul_nbits(info: OpKernelInfo) -> Compute:
     constant_weights, constant_scales, constant_points, constant_groups = constants
     prepared = None
     if constant_weights is not None and constant_scales is not None:
-        is_constant = all(x is not None or not is_given for x, is_given in zip(constants, given, strict=True))
+        is_constant = all(
+            x is not None or not is_given for x, is_given in zip(constants, given, strict=True)
+        )
         if is_constant:
             weights, scales = constant_weights, constant_scales
-            prepared = info.prepacked("weights", lambda: unpacked(weights, scales, constant_points, constant_groups))
+            prepared = info.prepacked(
+                "weights", lambda: unpacked(weights, scales, constant_points, constant_groups)
+            )
 
     def compute(
         context: OpKernelContext,
@@ -186,25 +202,37 @@ def _unpacked_weights(
     bits: int,
     block_size: int,
 ) -> Tensor:
-    """The weights (N, K) in float32. ``groups`` (g_idx) says which block's scale each index of K takes."""
+    """The weights (N, K) in float32.
+
+    ``groups`` (g_idx) says which block's scale each index of K takes.
+    """
     columns, depth = shape
     blocks = -(-depth // block_size)
     blob = -(-block_size * bits // 8)
     if b.size != columns * blocks * blob or scales.size != columns * blocks:
         raise ValueError(
-            f"weights of K={depth}, N={columns} in blocks of {block_size} have {columns * blocks * blob} bytes and "
-            f"{columns * blocks} scales, not {b.size} and {scales.size}"
+            f"weights of K={depth}, N={columns} in blocks of {block_size} have"
+            f" {columns * blocks * blob} bytes and {columns * blocks} scales, not {b.size} and"
+            f" {scales.size}"
         )
-    codes = bits_apart(b.reshape(columns, blocks, blob), bits)[..., :block_size].reshape(columns, -1)[:, :depth]
+    codes = bits_apart(b.reshape(columns, blocks, blob), bits)[..., :block_size].reshape(
+        columns, -1
+    )[:, :depth]
     block_of = np.arange(depth) // block_size if groups is None else groups.astype(np.intp)
-    if groups is not None and (groups.shape != (depth,) or block_of.min() < 0 or block_of.max() >= blocks):
+    if groups is not None and (
+        groups.shape != (depth,) or block_of.min() < 0 or block_of.max() >= blocks
+    ):
         raise ValueError(f"g_idx names, for each of {depth} rows, one of {blocks} blocks")
     scale = scales.reshape(columns, blocks).astype(np.float32)[:, block_of]
-    return (codes.astype(np.float32) - _zero_points(zero_points, columns, blocks, bits)[:, block_of]) * scale
+    return (
+        codes.astype(np.float32) - _zero_points(zero_points, columns, blocks, bits)[:, block_of]
+    ) * scale
 
 
 def _zero_points(zero_points: Tensor | None, columns: int, blocks: int, bits: int) -> Tensor:
-    """Zero points (N, blocks) in float32: half the range where left out, packed in bytes, or floats as they are."""
+    """Zero points (N, blocks) in float32: half the range where left out, packed in bytes, or floats
+    as they are.
+    """
     if zero_points is None:
         return np.full((columns, blocks), 1 << (bits - 1), np.float32)
     if zero_points.dtype != np.uint8:

@@ -1,7 +1,9 @@
-"""com.microsoft: MoE and QMoE, mixtures of experts with float weights and with weights packed in 2, 4 or 8 bits.
+"""com.microsoft: MoE and QMoE, mixtures of experts with float weights and with weights packed in 2,
+4 or 8 bits.
 
-Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernels do where that is silent: how routers' scores
-become weights, and how swiglu is laid out. Sparse mixers and floats of 4 or 8 bits (``quant_type``) are refused.
+Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernels do where that is silent:
+how routers' scores become weights, and how swiglu is laid out. Sparse mixers and floats of 4 or 8
+bits (``quant_type``) are refused.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from ortpkg.kernels.packed_bits import bits_apart
 
 _DOMAIN = "com.microsoft"
 _FLOAT32 = np.dtype(np.float32)
-#: Constant weights are unpacked at initialization where a node's all together take no more; else each expert's when a
-#: token goes to it.
+#: Constant weights are unpacked at initialization where a node's all together take no more; else
+#: each expert's when a token goes to it.
 _MOST_UNPACKED_NBYTES = 1 << 30
 
 
@@ -60,13 +62,17 @@ def mixture_of_experts(info: OpKernelInfo) -> Compute:
         check_layers(attributes, layers, rows.shape[1])
         dtype = compute_dtype(x.dtype)
         context.check_allocation(4 * scores.size * dtype.itemsize)
-        shares = softmax_rows(scores.astype(dtype, copy=False)) if scores.size else scores.astype(dtype)
+        shares = (
+            softmax_rows(scores.astype(dtype, copy=False)) if scores.size else scores.astype(dtype)
+        )
         experts = best_experts(shares, attributes.chosen)
         found = np.take_along_axis(shares, experts, axis=1)
         if attributes.is_normalized:
             found /= found.sum(axis=1, keepdims=True)
         out = context.output(0, x.shape, x.dtype)
-        total = mix(context, attributes, rows, Routes(experts=experts, weights=found), layers, dtype)
+        total = mix(
+            context, attributes, rows, Routes(experts=experts, weights=found), layers, dtype
+        )
         np.copyto(out, total.reshape(x.shape), casting="unsafe")
         return out
 
@@ -79,12 +85,14 @@ def _float_layer(name: str, weights: Tensor | None, bias: Tensor | None) -> Expe
             raise ValueError(f"{name}_experts_bias needs {name}_experts_weights")
         return None
     if weights.ndim != 3:
-        raise ValueError(f"{name}_experts_weights have the shape (experts, outputs, inputs), not {weights.shape}")
+        raise ValueError(
+            f"{name}_experts_weights have the shape (experts, outputs, inputs), not {weights.shape}"
+        )
     experts, outputs, inputs = weights.shape
     return ExpertLayer(name, (experts, outputs, inputs), weights.__getitem__, bias)
 
 
-# --- quantized weights -----------------------------------------------------------------------------------------------
+# --- quantized weights ----------------------------------------------------------------------------
 
 #: Slots of QMoE: per layer its weights, scales, bias and zero points.
 _LAYER_SLOTS = ((2, 3, 4, 11), (5, 6, 7, 12), (8, 9, 10, 13))
@@ -97,17 +105,25 @@ class _QuantizedLayer:
 
     def __init__(self, info: OpKernelInfo, number: int) -> None:
         self.name = f"fc{number}"
-        self.bits = int(info.attribute(f"{self.name}_expert_weight_bits", info.attribute("expert_weight_bits", 4)))
+        self.bits = int(
+            info.attribute(
+                f"{self.name}_expert_weight_bits", info.attribute("expert_weight_bits", 4)
+            )
+        )
         self.block_size = max(int(info.attribute("block_size", 0)), 0)
         if self.bits not in (2, 4, 8):
             raise ValueError(f"experts' weights have 2, 4 or 8 bits, not {self.bits}")
         self._unpacked: Tensor | None = None
         self._unpacked = self._unpacked_constants(info, _LAYER_SLOTS[number - 1])
 
-    def _unpacked_constants(self, info: OpKernelInfo, slots: tuple[int, int, int, int]) -> Tensor | None:
+    def _unpacked_constants(
+        self, info: OpKernelInfo, slots: tuple[int, int, int, int]
+    ) -> Tensor | None:
         """The weights of all experts, where they are constant and not too large."""
         slot, scale_slot, _, zero_slot = slots
-        weights, scales, zeros = (info.constant_input(each) for each in (slot, scale_slot, zero_slot))
+        weights, scales, zeros = (
+            info.constant_input(each) for each in (slot, scale_slot, zero_slot)
+        )
         has_zeros = zero_slot < len(info.node.inputs) and bool(info.node.inputs[zero_slot])
         if weights is None or scales is None or (has_zeros and zeros is None):
             return None
@@ -115,7 +131,8 @@ class _QuantizedLayer:
             return None
         layer = self.with_inputs(weights, scales, None, zeros)
         return info.prepacked(
-            self.name, lambda: np.stack([layer.weights_of(expert) for expert in range(layer.shape[0])])
+            self.name,
+            lambda: np.stack([layer.weights_of(expert) for expert in range(layer.shape[0])]),
         )
 
     def with_inputs(
@@ -124,12 +141,15 @@ class _QuantizedLayer:
         """The layer of a run. ValueError where the inputs do not fit each other."""
         if weights.ndim != 3:
             raise ValueError(
-                f"{self.name}_experts_weights have the shape (experts, outputs, inputs x bits / 8), not {weights.shape}"
+                f"{self.name}_experts_weights have the shape (experts, outputs, inputs x bits / 8),"
+                f" not {weights.shape}"
             )
         experts, outputs, packed = weights.shape
         inputs = packed * 8 // self.bits
         if self._unpacked is not None:
-            return ExpertLayer(self.name, (experts, outputs, inputs), self._unpacked.__getitem__, bias)
+            return ExpertLayer(
+                self.name, (experts, outputs, inputs), self._unpacked.__getitem__, bias
+            )
         self._check_scales((experts, outputs, inputs), scales, zeros)
         assert scales is not None
 
@@ -143,42 +163,59 @@ class _QuantizedLayer:
 
         return ExpertLayer(self.name, (experts, outputs, inputs), weights_of, bias)
 
-    def _check_scales(self, shape: tuple[int, int, int], scales: Tensor | None, zeros: Tensor | None) -> None:
+    def _check_scales(
+        self, shape: tuple[int, int, int], scales: Tensor | None, zeros: Tensor | None
+    ) -> None:
         experts, outputs, inputs = shape
         if self.block_size and inputs % self.block_size:
-            raise ValueError(f"{self.name}: {inputs} inputs are no multiple of block_size={self.block_size}")
-        expected = (experts, outputs, inputs // self.block_size) if self.block_size else (experts, outputs)
+            raise ValueError(
+                f"{self.name}: {inputs} inputs are no multiple of block_size={self.block_size}"
+            )
+        expected = (
+            (experts, outputs, inputs // self.block_size) if self.block_size else (experts, outputs)
+        )
         if scales is None or scales.shape != expected:
             raise ValueError(
-                f"{self.name}_scales have the shape {expected}, not {None if scales is None else scales.shape}"
+                f"{self.name}_scales have the shape {expected}, not"
+                f" {None if scales is None else scales.shape}"
             )
         if zeros is not None:
             packed = (*expected[:-1], -(-expected[-1] * self.bits // 8))
             if zeros.shape != packed:
-                raise ValueError(f"{self.name}_zero_points have the shape {packed}, not {zeros.shape}")
+                raise ValueError(
+                    f"{self.name}_zero_points have the shape {packed}, not {zeros.shape}"
+                )
 
     def _zero_points(self, zeros: Tensor | None, expert: int, outputs: int, blocks: int) -> Tensor:
         """(outputs, blocks, 1) in float32; half the range where there are none."""
         if zeros is None:
             return np.full((1, 1, 1), 1 << (self.bits - 1), np.float32)
         codes = bits_apart(zeros[expert], self.bits).astype(np.float32)
-        return (codes[:, :blocks] if self.block_size else codes[:outputs]).reshape(outputs, blocks, 1)
+        return (codes[:, :blocks] if self.block_size else codes[:outputs]).reshape(
+            outputs, blocks, 1
+        )
 
 
 @kernel("QMoE", since=(1,), domain=_DOMAIN, types={"T": FLOATS})
 def quantized_mixture_of_experts(info: OpKernelInfo) -> Compute:
-    """Weights are the softmax over the chosen experts' scores, or what ``router_weights`` says of the chosen ones."""
+    """Weights are the softmax over the chosen experts' scores, or what ``router_weights`` says of
+    the chosen ones.
+    """
     attributes = MixtureAttributes.of(info)
     _check_quantization(info)
     quantized = [_QuantizedLayer(info, number) for number in (1, 2, 3)]
 
-    def compute(context: OpKernelContext, x: Tensor, scores: Tensor, *rest: Tensor | None) -> Tensor:
+    def compute(
+        context: OpKernelContext, x: Tensor, scores: Tensor, *rest: Tensor | None
+    ) -> Tensor:
         inputs: list[Tensor | None] = [x, scores, *rest]
         inputs += [None] * (_FIRST_FLOAT_SCALE - len(inputs))
         layers: list[ExpertLayer | None] = []
         for layer, slots in zip(quantized, _LAYER_SLOTS, strict=True):
             weights, scales, bias, zeros = (inputs[slot] for slot in slots)
-            layers.append(None if weights is None else layer.with_inputs(weights, scales, bias, zeros))
+            layers.append(
+                None if weights is None else layer.with_inputs(weights, scales, bias, zeros)
+            )
         rows = token_rows(x)
         assert layers[0] is not None
         experts_count = layers[0].shape[0]
@@ -190,7 +227,10 @@ def quantized_mixture_of_experts(info: OpKernelInfo) -> Compute:
         given = inputs[_ROUTER_WEIGHTS]
         if given is not None:
             check_router("router_weights", given, rows.shape[0], experts_count)
-        routes = Routes(experts=experts, weights=_weights(scores, given, experts, attributes).astype(dtype, copy=False))
+        routes = Routes(
+            experts=experts,
+            weights=_weights(scores, given, experts, attributes).astype(dtype, copy=False),
+        )
         out = context.output(0, x.shape, x.dtype)
         total = mix(context, attributes, rows, routes, layers, dtype)
         np.copyto(out, total.reshape(x.shape), casting="unsafe")
@@ -199,7 +239,9 @@ def quantized_mixture_of_experts(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def _weights(scores: Tensor, given: Tensor | None, experts: Tensor, attributes: MixtureAttributes) -> Tensor:
+def _weights(
+    scores: Tensor, given: Tensor | None, experts: Tensor, attributes: MixtureAttributes
+) -> Tensor:
     """How much each chosen expert counts, (tokens, k)."""
     dtype = compute_dtype(scores.dtype)
     if given is None:
@@ -217,9 +259,13 @@ def _check_quantization(info: OpKernelInfo) -> None:
     """ValueError for what is not quantized to integers, or laid out for one provider alone."""
     kind = str(info.attribute("quant_type", "int"))
     if kind != "int":
-        raise ValueError(f"weights quantized to floats (quant_type={quoted(kind)}) are not supported")
+        raise ValueError(
+            f"weights quantized to floats (quant_type={quoted(kind)}) are not supported"
+        )
     if int(info.attribute("weights_prepacked", -1)) == 1:
-        raise ValueError("weights laid out for one execution provider (weights_prepacked=1) are not supported")
+        raise ValueError(
+            "weights laid out for one execution provider (weights_prepacked=1) are not supported"
+        )
     if any(info.node.inputs[_FIRST_FLOAT_SCALE:]):
         raise ValueError("global scales and scales of activations are not supported")
     block_size = int(info.attribute("block_size", 0))

@@ -1,6 +1,8 @@
-"""com.microsoft: layer normalization fused with the sums before it: SkipLayerNormalization and kin, EmbedLayer.
+"""com.microsoft: layer normalization fused with the sums before it: SkipLayerNormalization and kin,
+EmbedLayer.
 
-Source: onnxruntime's contrib operators. The panels of rows are summed, normalized and scaled while in cache.
+Source: onnxruntime's contrib operators. The panels of rows are summed, normalized and scaled while
+    in cache.
 """
 
 from __future__ import annotations
@@ -22,20 +24,31 @@ _INT32 = np.dtype(np.int32)
 
 def _check_row(parameter: Tensor | None, columns: int, what: str) -> Tensor | None:
     if parameter is not None and parameter.shape != (columns,):
-        raise ValueError(f"{what} of shape {parameter.shape} does not fit rows of {columns} features")
+        raise ValueError(
+            f"{what} of shape {parameter.shape} does not fit rows of {columns} features"
+        )
     return None if parameter is None else widened(parameter)
 
 
 def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
-    """normalize(input + skip + bias) · gamma + beta; outputs: result, mean, inverse deviation, the sum."""
+    """normalize(input + skip + bias) · gamma + beta; outputs: result, mean, inverse deviation, the
+    sum.
+    """
     epsilon = info.attribute("epsilon", _EPSILON)
     wants = [bool(name) for name in info.node.outputs] + [False] * 4
 
     def run(
-        context: OpKernelContext, x: Tensor, skip: Tensor, gamma: Tensor, beta: Tensor | None, bias: Tensor | None
+        context: OpKernelContext,
+        x: Tensor,
+        skip: Tensor,
+        gamma: Tensor,
+        beta: Tensor | None,
+        bias: Tensor | None,
     ) -> Any:
         if broadcast_shape(skip.shape, x.shape) != x.shape:
-            raise ValueError(f"a skip of shape {skip.shape} does not broadcast to the input's shape {x.shape}")
+            raise ValueError(
+                f"a skip of shape {skip.shape} does not broadcast to the input's shape {x.shape}"
+            )
         columns = x.shape[-1]
         scale, shift = _check_row(gamma, columns, "gamma"), _check_row(beta, columns, "beta")
         row_bias = _check_row(bias, columns, "bias")
@@ -75,7 +88,9 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
 
     if by_rms:
         return lambda context, x, skip, gamma, bias=None: run(context, x, skip, gamma, None, bias)
-    return lambda context, x, skip, gamma, beta=None, bias=None: run(context, x, skip, gamma, beta, bias)
+    return lambda context, x, skip, gamma, beta=None, bias=None: run(
+        context, x, skip, gamma, beta, bias
+    )
 
 
 @kernel("SkipLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
@@ -90,7 +105,9 @@ def skip_simplified_layer_normalization(info: OpKernelInfo) -> Compute:
 
 @kernel("EmbedLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
 def embed_layer_normalization(info: OpKernelInfo) -> Compute:
-    """Word, position and segment embeddings added up and normalized; the mask becomes a count of tokens per row."""
+    """Word, position and segment embeddings added up and normalized; the mask becomes a count of
+    tokens per row.
+    """
     epsilon = info.attribute("epsilon", _EPSILON)
     wanted = len(info.node.outputs)
 
@@ -107,7 +124,9 @@ def embed_layer_normalization(info: OpKernelInfo) -> Compute:
         position_ids: Tensor | None = None,
     ) -> Any:
         if ids.ndim != 2 or words.ndim != 2:
-            raise ValueError(f"ids of shape {ids.shape} and words of shape {words.shape} are not matrices")
+            raise ValueError(
+                f"ids of shape {ids.shape} and words of shape {words.shape} are not matrices"
+            )
         batch, length = ids.shape
         columns = words.shape[1]
         out = context.output(0, (batch, length, columns), words.dtype)

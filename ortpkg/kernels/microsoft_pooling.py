@@ -1,7 +1,9 @@
-"""com.microsoft: NhwcMaxPool and QLinearAveragePool, pooling of 8-bit codes, with the channels last or second.
+"""com.microsoft: NhwcMaxPool and QLinearAveragePool, pooling of 8-bit codes, with the channels last
+or second.
 
-Source: ONNX Runtime, docs/ContribOperators.md. Codes are folded as they are, one spatial axis after the other: maxima
-in their own type, sums as 32-bit integers, which are exact; a mean is rounded once.
+Source: ONNX Runtime, docs/ContribOperators.md. Codes are folded as they are, one spatial axis after
+the other: maxima in their own type, sums as 32-bit integers, which are exact; a mean is rounded
+once.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from ortpkg.kernels.linear_quantization import Requantization
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import BYTES
 from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
-from ortpkg.kernels.windows import WindowAttributes, Windows
 
 _DOMAIN = "com.microsoft"
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
@@ -28,13 +30,17 @@ _BLOCK = 1 << 16
 
 def _check_codes(x: Tensor) -> None:
     if x.ndim < 3:
-        raise ValueError(f"pooling needs spatial dimensions, which a tensor of shape {x.shape} has not")
+        raise ValueError(
+            f"pooling needs spatial dimensions, which a tensor of shape {x.shape} has not"
+        )
     if x.dtype not in (np.uint8, np.int8):
         raise ValueError(f"pooling of codes takes uint8 or int8, not {x.dtype}")
 
 
 def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """For each position in the window along a spatial axis: (windows, inputs) that it joins, padding left out."""
+    """For each position in the window along a spatial axis: (windows, inputs) that it joins,
+    padding left out.
+    """
     stride = windows.strides[axis]
     for tap in range(windows.kernel[axis]):
         shift = tap * windows.dilations[axis] - windows.before[axis]
@@ -45,8 +51,13 @@ def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice
             yield slice(start, stop), slice(at, at + (stop - start - 1) * stride + 1, stride)
 
 
-def _folded(ufunc: np.ufunc, neutral: int, x: Tensor, windows: Windows, buffers: list[Tensor]) -> Tensor:
-    """Folds ``ufunc`` over the windows of ``x`` (planes, *spatial, inner); the last buffer has it. One per axis."""
+def _folded(
+    ufunc: np.ufunc, neutral: int, x: Tensor, windows: Windows, buffers: list[Tensor]
+) -> Tensor:
+    """Folds ``ufunc`` over the windows of ``x`` (planes, *spatial, inner); the last buffer has it.
+
+    One per axis.
+    """
     for axis, out in enumerate(buffers):
         before = (slice(None),) * (axis + 1)
         out.fill(neutral)
@@ -59,7 +70,9 @@ def _folded(ufunc: np.ufunc, neutral: int, x: Tensor, windows: Windows, buffers:
 
 def _fold_shapes(spatial: tuple[int, ...], inner: int, windows: Windows) -> list[tuple[int, ...]]:
     """The shape of one plane after each spatial axis is folded."""
-    return [(*windows.output[: axis + 1], *spatial[axis + 1 :], inner) for axis in range(len(spatial))]
+    return [
+        (*windows.output[: axis + 1], *spatial[axis + 1 :], inner) for axis in range(len(spatial))
+    ]
 
 
 @kernel("NhwcMaxPool", since=(1,), domain=_DOMAIN, types={"T": BYTES})
@@ -78,7 +91,9 @@ def nhwc_max_pool(info: OpKernelInfo) -> Compute:
         for image in range(x.shape[0] if out.size else 0):
             context.check_cancelled()
             kept = take_scratch(Slot.TASK, *(((1, *shape), x.dtype) for shape in shapes[:-1]))
-            _folded(np.maximum, lowest, x[image : image + 1], windows, [*kept, out[image : image + 1]])
+            _folded(
+                np.maximum, lowest, x[image : image + 1], windows, [*kept, out[image : image + 1]]
+            )
         return out
 
     return compute
@@ -100,19 +115,25 @@ def _code(parameter: Tensor | None, like: np.dtype[Any]) -> int:
     if parameter is None:
         return 0
     if parameter.size != 1 or parameter.dtype != like:
-        raise ValueError(f"a zero point of shape {parameter.shape} and type {parameter.dtype} is not one {like}")
+        raise ValueError(
+            f"a zero point of shape {parameter.shape} and type {parameter.dtype} is not one {like}"
+        )
     return int(parameter.reshape(()))
 
 
 def _factor(scale: Tensor) -> np.float32:
     if scale.size != 1:
-        raise ValueError(f"a tensor quantized as a whole has one scale, not scales of shape {scale.shape}")
+        raise ValueError(
+            f"a tensor quantized as a whole has one scale, not scales of shape {scale.shape}"
+        )
     return np.float32(scale.reshape(()))
 
 
 @kernel("QLinearAveragePool", since=(1,), domain=_DOMAIN, types={"T": BYTES})
 def qlinear_average_pool(info: OpKernelInfo) -> Compute:
-    """With ``count_include_pad`` every window is divided by its whole size, as onnxruntime does, in ceil mode too."""
+    """With ``count_include_pad`` every window is divided by its whole size, as onnxruntime does, in
+    ceil mode too.
+    """
     attributes = WindowAttributes.of(info)
     include_pad = bool(info.attribute("count_include_pad", 0))
     channels_last = bool(info.attribute("channels_last", 0))
@@ -135,12 +156,17 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
             codes, target, inner = x, out, x.shape[-1]
         else:
             out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
-            codes, target, inner = x.reshape(-1, *spatial, 1), out.reshape(-1, *windows.output, 1), 1
+            codes, target, inner = (
+                x.reshape(-1, *spatial, 1),
+                out.reshape(-1, *windows.output, 1),
+                1,
+            )
         if not out.size:
             return out
         counts = _counts(windows, spatial)
         divisors = np.full_like(counts, math.prod(windows.kernel)) if include_pad else counts
-        # Zero points leave the sums here, once per window, and the mean comes in the same step as the new scale.
+        # Zero points leave the sums here, once per window, and the mean comes in the same step as
+        # the new scale.
         factors, shifts = (factor / divisors)[..., None], (counts * np.float32(-point))[..., None]
         shapes = _fold_shapes(spatial, inner, windows)
         largest = max(math.prod(shape) for shape in shapes)

@@ -1,6 +1,8 @@
-"""Quantized operators of com.microsoft that optimized and quantized models carry: elementwise, pooling, concatenation.
+"""Quantized operators of com.microsoft that optimized and quantized models carry: elementwise,
+pooling, concatenation.
 
-Source: ONNX Runtime, docs/ContribOperators.md. Matrices are in :mod:`ortpkg.kernels.microsoft_matmul`.
+Source: ONNX Runtime, docs/ContribOperators.md. Matrices are in
+    :mod:`ortpkg.kernels.microsoft_matmul`.
 """
 
 from __future__ import annotations
@@ -26,11 +28,17 @@ _BLOCK = 1 << 16
 
 def _real(x: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
     """The float32 values that a tensor quantized as a whole stands for."""
-    return np.asarray(centred(x, zero_point if zero_point is None else zero_point.reshape(())) * scale.reshape(()))
+    return np.asarray(
+        centred(x, zero_point if zero_point is None else zero_point.reshape(())) * scale.reshape(())
+    )
 
 
 def _quantized_output(
-    context: OpKernelContext, y: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: np.dtype[np.generic]
+    context: OpKernelContext,
+    y: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    dtype: np.dtype[np.generic],
 ) -> Tensor:
     out = context.output(0, y.shape, dtype)
     scaled = np.asarray(np.divide(y, scale.reshape(()), dtype=np.float32))
@@ -38,10 +46,14 @@ def _quantized_output(
     return out
 
 
-def _parameters(scale: Tensor, zero_point: Tensor | None, over: np.float32) -> tuple[np.float32, np.float32]:
+def _parameters(
+    scale: Tensor, zero_point: Tensor | None, over: np.float32
+) -> tuple[np.float32, np.float32]:
     """Factor and shift with factor · code + shift = real value / over."""
     factor = np.float32(scale.reshape(())) / over
-    return factor, np.float32(0) if zero_point is None else -factor * np.float32(zero_point.reshape(()))
+    return factor, (
+        np.float32(0) if zero_point is None else -factor * np.float32(zero_point.reshape(()))
+    )
 
 
 def _binary(operation: np.ufunc) -> Compute:
@@ -59,7 +71,10 @@ def _binary(operation: np.ufunc) -> Compute:
         c_zero: Tensor | None = None,
     ) -> Tensor:
         out = context.output(0, broadcast_shape(a.shape, b.shape), a.dtype)
-        over, point = np.float32(c_scale.reshape(())), 0 if c_zero is None else int(c_zero.reshape(()))
+        over, point = (
+            np.float32(c_scale.reshape(())),
+            0 if c_zero is None else int(c_zero.reshape(())),
+        )
         left = _parameters(a_scale, a_zero, over)
         right = _parameters(b_scale, b_zero, over if operation is np.add else np.float32(1))
         requantization = Requantization(np.asarray(np.float32(1)), point, out.dtype)
@@ -78,7 +93,9 @@ def _binary(operation: np.ufunc) -> Compute:
 
         def run(place: tuple[slice, slice]) -> None:
             shape = target[place].shape
-            first, second = take_scratch(Slot.TASK, (shape, np.dtype(np.float32)), (shape, np.dtype(np.float32)))
+            first, second = take_scratch(
+                Slot.TASK, (shape, np.dtype(np.float32)), (shape, np.dtype(np.float32))
+            )
             for codes, real, (factor, shift) in ((a, first, left), (b, second, right)):
                 np.copyto(real, codes[place])
                 np.multiply(real, factor, out=real)
@@ -145,13 +162,20 @@ def qlinear_softmax(info: OpKernelInfo) -> Compute:
     flattens = int(info.attribute("opset", 13)) < 13
 
     def compute(
-        context: OpKernelContext, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor
+        context: OpKernelContext,
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero: Tensor | None,
+        y_scale: Tensor,
+        y_zero: Tensor,
     ) -> Tensor:
         axis = normalized_axis(axis_attribute, x.ndim)
         axes = tuple(range(axis, x.ndim)) if flattens else (axis,)
         real = _real(x, x_scale, x_zero)
         powers = np.exp(real - real.max(axis=axes, keepdims=True, initial=-np.inf))
-        return _quantized_output(context, powers / powers.sum(axis=axes, keepdims=True), y_scale, y_zero, x.dtype)
+        return _quantized_output(
+            context, powers / powers.sum(axis=axes, keepdims=True), y_scale, y_zero, x.dtype
+        )
 
     return compute
 
@@ -161,10 +185,17 @@ def qlinear_global_average_pool(info: OpKernelInfo) -> Compute:
     channels_last = bool(info.attribute("channels_last", 0))
 
     def compute(
-        context: OpKernelContext, x: Tensor, x_scale: Tensor, x_zero: Tensor, y_scale: Tensor, y_zero: Tensor
+        context: OpKernelContext,
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero: Tensor,
+        y_scale: Tensor,
+        y_zero: Tensor,
     ) -> Tensor:
         if x.ndim < 3:
-            raise ValueError(f"pooling needs spatial dimensions, which a tensor of shape {x.shape} has not")
+            raise ValueError(
+                f"pooling needs spatial dimensions, which a tensor of shape {x.shape} has not"
+            )
         axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
         count = math.prod(x.shape[axis] for axis in axes)
         # Sums of integers are exact; the mean is rounded once.
@@ -177,27 +208,44 @@ def qlinear_global_average_pool(info: OpKernelInfo) -> Compute:
 
 @kernel("QLinearConcat", since=(1,), domain=_DOMAIN)
 def qlinear_concat(info: OpKernelInfo) -> Compute:
-    """Inputs: the output's scale and zero point, then tensor, scale and zero point for each part."""
+    """Inputs: the output's scale and zero point, then tensor, scale and zero point for each
+    part.
+    """
     axis_attribute = int(info.attribute("axis"))
 
-    def compute(context: OpKernelContext, y_scale: Tensor, y_zero: Tensor, *parts: Tensor) -> Tensor:
+    def compute(
+        context: OpKernelContext, y_scale: Tensor, y_zero: Tensor, *parts: Tensor
+    ) -> Tensor:
         if not parts or len(parts) % 3:
-            raise ValueError(f"parts come as tensor, scale and zero point, but there are {len(parts)} inputs for them")
+            raise ValueError(
+                f"parts come as tensor, scale and zero point, but there are {len(parts)} inputs for"
+                " them"
+            )
         triples = [parts[index : index + 3] for index in range(0, len(parts), 3)]
         tensors = [x for x, _, _ in triples]
         axis = normalized_axis(axis_attribute, tensors[0].ndim)
         size = sum(x.shape[axis] for x in tensors)
-        out = context.output(0, (*tensors[0].shape[:axis], size, *tensors[0].shape[axis + 1 :]), y_zero.dtype)
-        same = [_requantized(x, scale, zero_point, y_scale, y_zero) for x, scale, zero_point in triples]
+        out = context.output(
+            0, (*tensors[0].shape[:axis], size, *tensors[0].shape[axis + 1 :]), y_zero.dtype
+        )
+        same = [
+            _requantized(x, scale, zero_point, y_scale, y_zero) for x, scale, zero_point in triples
+        ]
         np.concatenate(same, axis=axis, out=out)
         return out
 
     return compute
 
 
-def _requantized(x: Tensor, scale: Tensor, zero_point: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
+def _requantized(
+    x: Tensor, scale: Tensor, zero_point: Tensor, y_scale: Tensor, y_zero: Tensor
+) -> Tensor:
     """``x`` under another scale and zero point; ``x`` itself where they are the same."""
-    if x.dtype == y_zero.dtype and scale.item() == y_scale.item() and zero_point.item() == y_zero.item():
+    if (
+        x.dtype == y_zero.dtype
+        and scale.item() == y_scale.item()
+        and zero_point.item() == y_zero.item()
+    ):
         return x
     assert integer_range(x.dtype) is not None
     out = np.empty(x.shape, y_zero.dtype)

@@ -1,8 +1,10 @@
-"""com.microsoft: SparseAttention, causal attention in which each block of queries sees some blocks of keys only.
+"""com.microsoft: SparseAttention, causal attention in which each block of queries sees some blocks
+of keys only.
 
-Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent. Blocks come as rows
-and columns of a sparse matrix (CSR) per layout; heads take the layouts in turns. That kernel mixes up the weights of
-sequences of different lengths in one batch; here each is what it is alone.
+Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent.
+Blocks come as rows and columns of a sparse matrix (CSR) per layout; heads take the layouts in
+turns. That kernel mixes up the weights of sequences of different lengths in one batch; here each is
+what it is alone.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.element_types import FLOATS, compute_dtype
-from ortpkg.kernels.grouped_attention import CachedSequence, GroupedScores, attend_grouped, scratch_nbytes
+from ortpkg.kernels.grouped_attention import (
+    CachedSequence,
+    GroupedScores,
+    attend_grouped,
+    scratch_nbytes,
+)
 from ortpkg.kernels.grouped_inputs import Lengths, angles, fill_cache, past_length, split_heads
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -36,18 +43,20 @@ class _BlockMask:
     size: int
 
     @classmethod
-    def of(cls, context: OpKernelContext, rows: Tensor, columns: Tensor, size: int, heads: int) -> _BlockMask:
+    def of(
+        cls, context: OpKernelContext, rows: Tensor, columns: Tensor, size: int, heads: int
+    ) -> _BlockMask:
         """From the bounds of the rows (layouts, blocks + 1) and the columns (layouts, entries)."""
         if rows.ndim != 2 or rows.shape[1] < 2 or not rows.shape[0] or heads % rows.shape[0]:
             raise ValueError(
-                f"block_row_indices has the shape (layouts, blocks + 1), {heads} heads a multiple of the layouts, "
-                f"not {rows.shape}"
+                f"block_row_indices has the shape (layouts, blocks + 1), {heads} heads a multiple"
+                f" of the layouts, not {rows.shape}"
             )
         layouts, blocks = rows.shape[0], rows.shape[1] - 1
         if columns.ndim != 2 or columns.shape[0] != layouts or columns.shape[1] > blocks * blocks:
             raise ValueError(
-                f"block_col_indices has the shape ({layouts}, entries), at most {blocks * blocks} entries, "
-                f"not {columns.shape}"
+                f"block_col_indices has the shape ({layouts}, entries), at most {blocks * blocks}"
+                f" entries, not {columns.shape}"
             )
         context.check_allocation(layouts * blocks * blocks)
         sees = np.zeros((layouts, blocks, blocks), np.bool_)
@@ -55,10 +64,14 @@ class _BlockMask:
             counts = np.diff(rows[layout])
             first, last = int(rows[layout, 0]), int(rows[layout, -1])
             if first < 0 or last > columns.shape[1] or (counts < 0).any():
-                raise ValueError(f"block_row_indices of layout {layout} do not rise from 0 to {columns.shape[1]}")
+                raise ValueError(
+                    f"block_row_indices of layout {layout} do not rise from 0 to {columns.shape[1]}"
+                )
             used = columns[layout, first:last]
             if used.size and (used.min() < 0 or used.max() >= blocks):
-                raise ValueError(f"block_col_indices of layout {layout} name a block that is none of {blocks}")
+                raise ValueError(
+                    f"block_col_indices of layout {layout} name a block that is none of {blocks}"
+                )
             sees[layout, np.repeat(np.arange(blocks), counts), used] = True
         return cls(sees, size)
 
@@ -67,8 +80,12 @@ class _BlockMask:
         blocks: int = self.sees.shape[1]
         return blocks * self.size
 
-    def bias(self, layout: int, first: int, count: int, total: int, dtype: np.dtype[Any]) -> Tensor | None:
-        """(1, count, total): the least number where a query from ``first`` on sees no key; None where all are seen."""
+    def bias(
+        self, layout: int, first: int, count: int, total: int, dtype: np.dtype[Any]
+    ) -> Tensor | None:
+        """(1, count, total): the least number where a query from ``first`` on sees no key; None
+        where all are seen.
+        """
         queries = np.minimum(np.arange(first, first + count) // self.size, self.sees.shape[1] - 1)
         blocks = -(-total // self.size)
         seen = self.sees[layout, :, :blocks][queries]
@@ -78,12 +95,20 @@ class _BlockMask:
         return np.repeat(hidden, self.size, axis=1)[None, :, :total]
 
 
-@kernel("SparseAttention", since=(1,), domain=_DOMAIN, types={"T": FLOATS}, in_place=((3, 1), (4, 2)))
+@kernel(
+    "SparseAttention", since=(1,), domain=_DOMAIN, types={"T": FLOATS}, in_place=((3, 1), (4, 2))
+)
 def sparse_attention(info: OpKernelInfo) -> Compute:
     """Present caches are the past ones with what is new; what lies behind that stays."""
     heads, shared = int(info.attribute("num_heads", 0)), int(info.attribute("kv_num_heads", 0))
-    block_size, scale = int(info.attribute("sparse_block_size", 0)), float(info.attribute("scale", 0.0))
-    do_rotary, interleaved = bool(info.attribute("do_rotary", 0)), bool(info.attribute("rotary_interleaved", 0))
+    block_size, scale = (
+        int(info.attribute("sparse_block_size", 0)),
+        float(info.attribute("scale", 0.0)),
+    )
+    do_rotary, interleaved = (
+        bool(info.attribute("do_rotary", 0)),
+        bool(info.attribute("rotary_interleaved", 0)),
+    )
     if heads < 1 or shared < 1 or heads % shared:
         raise ValueError(f"num_heads={heads} is no multiple of kv_num_heads={shared}")
     if block_size < 1:
@@ -109,12 +134,18 @@ def sparse_attention(info: OpKernelInfo) -> Compute:
         past = past_length(past_key, past_value, k)
         lengths = Lengths.of(batch, new, past, key_lengths.astype(np.int64) - 1, total_length)
         if lengths.total > past:
-            raise ValueError(f"caches of {past} places are too short for total_sequence_length={lengths.total}")
+            raise ValueError(
+                f"caches of {past} places are too short for total_sequence_length={lengths.total}"
+            )
         mask = _BlockMask.of(context, rows, columns, block_size, heads)
         if mask.positions < lengths.total:
-            raise ValueError(f"a mask of {mask.positions} positions is too short for {lengths.total}")
+            raise ValueError(
+                f"a mask of {mask.positions} positions is too short for {lengths.total}"
+            )
         wide = compute_dtype(dtype)
-        stretch_nbytes = scratch_nbytes(shared, heads // shared, new, lengths.total, size, wide.itemsize)
+        stretch_nbytes = scratch_nbytes(
+            shared, heads // shared, new, lengths.total, size, wide.itemsize
+        )
         bias_nbytes = 2 * new * (lengths.total + block_size) * wide.itemsize
         context.check_allocation(4 * q.size * wide.itemsize + bias_nbytes + stretch_nbytes)
         out = context.output(0, (batch, new, heads * size), dtype)
@@ -127,14 +158,18 @@ def sparse_attention(info: OpKernelInfo) -> Compute:
             fill_cache(cache, cache, added, lengths)
         scores = GroupedScores(scale=scale or 1 / math.sqrt(size))
         for layout in range(mask.sees.shape[0]):
-            sequences = _sequences(q, keys, values, lengths, mask, layout, out.reshape(q.shape), wide)
+            sequences = _sequences(
+                q, keys, values, lengths, mask, layout, out.reshape(q.shape), wide
+            )
             attend_grouped(sequences, scores, wide, context.check_cancelled)
         return out, keys, values
 
     return compute
 
 
-def _turned(q: Tensor, k: Tensor, cosine: Tensor, sine: Tensor, *, interleaved: bool) -> tuple[Tensor, Tensor]:
+def _turned(
+    q: Tensor, k: Tensor, cosine: Tensor, sine: Tensor, *, interleaved: bool
+) -> tuple[Tensor, Tensor]:
     """Queries and keys turned by their positions' angles, in the type of the angles."""
     found = np.empty(q.shape, cosine.dtype), np.empty(k.shape, cosine.dtype)
     for x, out in zip((q, k), found, strict=True):
@@ -152,14 +187,17 @@ def _sequences(
     out: Tensor,
     dtype: np.dtype[Any],
 ) -> list[CachedSequence]:
-    """What the heads of a layout attend to, per sequence; ``q`` and ``out`` are (batch, length, heads, size)."""
+    """What the heads of a layout attend to, per sequence; ``q`` and ``out`` are (batch, length,
+    heads, size).
+    """
     heads, shared, layouts = q.shape[2], keys.shape[1], mask.sees.shape[0]
     group = heads // shared
     if group % layouts == 0:
         parts = [(slice(layout, None, layouts), slice(0, shared))]
     else:
         parts = [
-            (slice(head, head + 1), slice(head // group, head // group + 1)) for head in range(layout, heads, layouts)
+            (slice(head, head + 1), slice(head // group, head // group + 1))
+            for head in range(layout, heads, layouts)
         ]
     found = []
     for index, (start, stop) in enumerate(zip(lengths.starts, lengths.stops, strict=True)):

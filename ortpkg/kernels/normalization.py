@@ -1,4 +1,5 @@
-"""Normalizations: Batch-, Instance-, Group-, Layer-, RMSNormalization, LRN, LpNormalization, MeanVariance.
+"""Normalizations: Batch-, Instance-, Group-, Layer-, RMSNormalization, LRN, LpNormalization,
+MeanVariance.
 
 Statistics of narrow floats are computed in float32, in row panels that stay in cache.
 """
@@ -18,7 +19,8 @@ from ortpkg.kernels.softmax import row_sums
 from ortpkg.kernels.special_functions import BLOCK
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
-#: Elements of the panels of rows that are normalized at a time: they are passed over several times in one place.
+#: Elements of the panels of rows that are normalized at a time: they are passed over several times
+#: in one place.
 _PANEL = 4 * BLOCK
 
 
@@ -50,7 +52,10 @@ def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tens
 
 
 def normalize_rows_by_rms(x: Tensor, out: Tensor, epsilon: float) -> Tensor:
-    """``out = x / sqrt(mean(x²) + epsilon)`` per row of a matrix; ``out`` may be ``x``. Returns the factors."""
+    """``out = x / sqrt(mean(x²) + epsilon)`` per row of a matrix; ``out`` may be ``x``.
+
+    Returns the factors.
+    """
     inverse: Tensor = np.vecdot(x, x)[:, None]
     inverse /= x.shape[1]
     inverse += epsilon
@@ -60,15 +65,20 @@ def normalize_rows_by_rms(x: Tensor, out: Tensor, epsilon: float) -> Tensor:
     return inverse
 
 
-def _row_parameter(parameter: Tensor | None, shape: tuple[int, ...], axis: int, what: str) -> Tensor | None:
-    """Scale or bias as one flat row where it spans the normalized axes only, else broadcast to all rows.
+def _row_parameter(
+    parameter: Tensor | None, shape: tuple[int, ...], axis: int, what: str
+) -> Tensor | None:
+    """Scale or bias as one flat row where it spans the normalized axes only, else broadcast to all
+    rows.
 
     ValueError where it does not broadcast to the input.
     """
     if parameter is None:
         return None
     if broadcast_shape(parameter.shape, shape) != shape:
-        raise ValueError(f"{what} of shape {parameter.shape} does not broadcast to the input's shape {shape}")
+        raise ValueError(
+            f"{what} of shape {parameter.shape} does not broadcast to the input's shape {shape}"
+        )
     columns = element_count(shape[axis:])
     if parameter.shape == shape[axis:]:
         return widened(parameter).reshape(1, columns)
@@ -76,7 +86,8 @@ def _row_parameter(parameter: Tensor | None, shape: tuple[int, ...], axis: int, 
 
 
 def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
-    """Y, and where the node asks for them the mean (not with ``by_rms``) and the inverse standard deviation.
+    """Y, and where the node asks for them the mean (not with ``by_rms``) and the inverse standard
+    deviation.
 
     These are float32 whatever the type of the input is, as the operators' definitions have it.
     """
@@ -84,7 +95,9 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
     n_outputs = len(info.node.outputs)
     first_statistic = 1 if by_rms else 0
 
-    def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
+    def compute(
+        context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor | None = None
+    ) -> Any:
         first = normalized_axis(axis, x.ndim)
         shape = (element_count(x.shape[:first]), element_count(x.shape[first:]))
         out = context.output(0, x.shape, scale.dtype if by_rms else x.dtype)
@@ -99,7 +112,9 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
             if by_rms:
                 statistics[1, rows] = normalize_rows_by_rms(wide[rows], panel, epsilon)
             else:
-                statistics[0, rows], statistics[1, rows] = normalize_rows(wide[rows], panel, epsilon)
+                statistics[0, rows], statistics[1, rows] = normalize_rows(
+                    wide[rows], panel, epsilon
+                )
             if wide_scale is not None:
                 panel *= wide_scale if len(wide_scale) == 1 else wide_scale[rows]
             if wide_bias is not None:
@@ -111,7 +126,9 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         if n_outputs == 1:
             return out
         kept = (*x.shape[:first], *(1,) * (x.ndim - first))
-        given = statistics[first_statistic : first_statistic + n_outputs - 1].astype(np.float32, copy=False)
+        given = statistics[first_statistic : first_statistic + n_outputs - 1].astype(
+            np.float32, copy=False
+        )
         return (out, *(statistic.reshape(kept) for statistic in given))
 
     return compute
@@ -120,22 +137,31 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
 @kernel("LayerNormalization", since=(17,), types={"T": FLOATS})
 @kernel("LayerNormalization", since=(1,), types={"T": FLOATS})
 def layer_normalization(info: OpKernelInfo) -> Compute:
-    """Version 1 is onnxruntime's contribution, stamped with the main domain by old exporters; same semantics."""
+    """Version 1 is onnxruntime's contribution, stamped with the main domain by old exporters; same
+    semantics.
+    """
     return _layer_normalization(info, by_rms=False)
 
 
 @kernel("RMSNormalization", since=(23,), types={"T": FLOATS, "V": FLOATS})
 @kernel("SimplifiedLayerNormalization", since=(1,), types={"T": FLOATS, "V": FLOATS})
-@kernel("SimplifiedLayerNormalization", since=(1,), domain="com.microsoft", types={"T": FLOATS, "V": FLOATS})
+@kernel(
+    "SimplifiedLayerNormalization",
+    since=(1,),
+    domain="com.microsoft",
+    types={"T": FLOATS, "V": FLOATS},
+)
 def rms_normalization(info: OpKernelInfo) -> Compute:
     return _layer_normalization(info, by_rms=True)
 
 
-# --- statistics over planes ------------------------------------------------------------------------------------------
+# --- statistics over planes -----------------------------------------------------------------------
 
 
 def _normalized_planes(x: Tensor, planes: int, epsilon: float) -> Tensor:
-    """A new array like ``x`` in its compute type, each of ``planes`` equal parts normalized by itself."""
+    """A new array like ``x`` in its compute type, each of ``planes`` equal parts normalized by
+    itself.
+    """
     wide = widened(x).reshape(planes, -1) if x.size else widened(x).reshape(planes, 0)
     out = np.empty(wide.shape, wide.dtype)
     over_row_panels(lambda rows: normalize_rows(wide[rows], out[rows], epsilon), *wide.shape)
@@ -143,9 +169,15 @@ def _normalized_planes(x: Tensor, planes: int, epsilon: float) -> Tensor:
 
 
 def _by_channel(parameter: Tensor, x: Tensor) -> Tensor:
-    """A per-channel parameter shaped to broadcast over (N, C, ...). ValueError where the count is not C."""
+    """A per-channel parameter shaped to broadcast over (N, C, ...).
+
+    ValueError where the count is not C.
+    """
     if x.ndim < 2 or parameter.shape != x.shape[1:2]:
-        raise ValueError(f"parameters of shape {parameter.shape} do not fit the channels of an input of {x.shape}")
+        raise ValueError(
+            f"parameters of shape {parameter.shape} do not fit the channels of an input of"
+            f" {x.shape}"
+        )
     return widened(parameter).reshape((-1,) + (1,) * (x.ndim - 2))
 
 
@@ -172,7 +204,9 @@ def group_normalization(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
         if x.ndim < 2 or x.shape[1] % groups:
-            raise ValueError(f"{groups} groups do not divide the channels of an input of shape {x.shape}")
+            raise ValueError(
+                f"{groups} groups do not divide the channels of an input of shape {x.shape}"
+            )
         if per_group:
             each = x.shape[1] // groups
             scale, bias = np.repeat(scale, each), np.repeat(bias, each)
@@ -202,7 +236,7 @@ def mean_variance_normalization(info: OpKernelInfo) -> Compute:
     return compute
 
 
-# --- over channels or one axis ---------------------------------------------------------------------------------------
+# --- over channels or one axis --------------------------------------------------------------------
 
 
 @kernel("LRN", since=(1, 13), types={"T": FLOATS})

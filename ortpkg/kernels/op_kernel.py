@@ -1,9 +1,10 @@
 """What a kernel is: made once per node at initialization, then called by the executor, stateless.
 
-A *kernel factory* gets an :class:`OpKernelInfo` (the node's attributes, constant inputs, known types) and returns a
-*compute function*. Everything that can be done once (reading attributes, laying out constant weights) is done in the
-factory; the compute function only computes, keeps no state between calls, and may run on many threads at once. This is
-ONNX Runtime's OpKernel, with ``Compute() const``, as a closure::
+A *kernel factory* gets an :class:`OpKernelInfo` (the node's attributes, constant inputs, known
+types) and returns a *compute function*. Everything that can be done once (reading attributes,
+laying out constant weights) is done in the factory; the compute function only computes, keeps no
+state between calls, and may run on many threads at once. This is ONNX Runtime's OpKernel, with
+``Compute() const``, as a closure::
 
     @kernel("Relu", since=(6, 13, 14), types={"T": REAL_NUMBERS}, in_place=((0, 0),))
     def relu(info: OpKernelInfo) -> Compute:
@@ -12,14 +13,16 @@ ONNX Runtime's OpKernel, with ``Compute() const``, as a closure::
 
         return compute
 
-A compute function takes one positional argument per declared input (None for one left out) and returns the value of
-its single output or a tuple with one item per output. An output is either the buffer got from ``context.output`` (then
-it lies in planned memory) or any new array (plain allocation), or a view of an input where the kernel says ``alias``.
-It never writes to an input, unless ``context.output`` handed out that input's buffer (``in_place``). Every tensor is
-an array, never a numpy scalar. Shapes that do not fit raise ValueError with a sentence; the executor adds the node.
+A compute function takes one positional argument per declared input (None for one left out) and
+returns the value of its single output or a tuple with one item per output. An output is either the
+buffer got from ``context.output`` (then it lies in planned memory) or any new array (plain
+allocation), or a view of an input where the kernel says ``alias``. It never writes to an input,
+unless ``context.output`` handed out that input's buffer (``in_place``). Every tensor is an array,
+never a numpy scalar. Shapes that do not fit raise ValueError with a sentence; the executor adds the
+node.
 
-The executor runs compute functions under ``np.errstate(all="ignore")``: division by zero, overflow and invalid
-operations give what IEEE 754 says, in silence. Kernels do not set it again.
+The executor runs compute functions under ``np.errstate(all="ignore")``: division by zero, overflow
+and invalid operations give what IEEE 754 says, in silence. Kernels do not set it again.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ import numpy.typing as npt
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ValueType
 
-#: Goes up when a kernel's layout of its constants changes: what was kept of the old one is then refused.
+#: Goes up when a kernel's layout of its constants changes: what was kept of the old one is then
+#: refused.
 KERNEL_LAYOUT_VERSION = 2
 
 Tensor = npt.NDArray[Any]
@@ -45,11 +49,13 @@ class OpKernelContext(Protocol):
     """One run of one node, seen from the kernel."""
 
     def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-        """A C-contiguous, uninitialized array for output ``index``, in planned memory where there is a plan.
+        """A C-contiguous, uninitialized array for output ``index``, in planned memory where there
+        is a plan.
 
-        Raises LimitExceededError before allocating anything where the run's memory limit would be passed, so a kernel
-        whose output size comes from data (ConstantOfShape, Expand, Tile, Range, Pad, Resize, OneHot, ...) must ask
-        here, or call :meth:`check_allocation`, before it computes.
+        Raises LimitExceededError before allocating anything where the run's memory limit would be
+        passed, so a kernel whose output size comes from data (ConstantOfShape, Expand, Tile, Range,
+        Pad, Resize, OneHot, ...) must ask here, or call :meth:`check_allocation`, before it
+        computes.
         """
         ...
 
@@ -59,21 +65,26 @@ class OpKernelContext(Protocol):
 
     @property
     def is_watched(self) -> bool:
-        """Whether the run has a time limit or can be cancelled; where not, :meth:`check_cancelled` never raises."""
+        """Whether the run has a time limit or can be cancelled; where not, :meth:`check_cancelled`
+        never raises.
+        """
         ...
 
     def check_cancelled(self) -> None:
-        """Raises CancelledError or LimitExceededError (time) where the run should end. Long loops call it.
+        """Raises CancelledError or LimitExceededError (time) where the run should end.
+
+        Long loops call it.
 
         What has no context asks :func:`ortpkg.kernels.polling.poll_run`.
         """
         ...
 
     def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:
-        """Runs the sub-graph in ``attribute`` on ``feeds`` (its inputs, in order); outer values are captured.
+        """Runs the sub-graph in ``attribute`` on ``feeds`` (its inputs, in order); outer values are
+        captured.
 
-        What it returns is the kernel's own: it shares memory with nothing but, where the body passes a value through,
-        the feeds.
+        What it returns is the kernel's own: it shares memory with nothing but, where the body
+        passes a value through, the feeds.
         """
         ...
 
@@ -99,15 +110,20 @@ class OpKernelInfo(Protocol):
         ...
 
     def constant_input(self, slot: int) -> Tensor | None:
-        """The value of an input that is constant, else None. Read-only; lay it out anew rather than change it."""
+        """The value of an input that is constant, else None.
+
+        Read-only; lay it out anew rather than change it.
+        """
         ...
 
     def prepacked(self, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """A constant of the node in the layout that the kernel computes with: ``make()``, or what was kept of it.
+        """A constant of the node in the layout that the kernel computes with: ``make()``, or what
+        was kept of it.
 
-        Compiled contexts keep what ``make`` returned and hand it out, mapped from their file, instead of making it
-        again. ``name`` is unique in the node. Read-only, and a function of the node's attributes, types and constants
-        alone; a change to a layout goes with a new ``KERNEL_LAYOUT_VERSION``.
+        Compiled contexts keep what ``make`` returned and hand it out, mapped from their file,
+        instead of making it again. ``name`` is unique in the node. Read-only, and a function of the
+        node's attributes, types and constants alone; a change to a layout goes with a new
+        ``KERNEL_LAYOUT_VERSION``.
         """
         ...
 

@@ -1,4 +1,6 @@
-"""One node as its kernel factory sees it at initialization, and the compute function made from it."""
+"""One node as its kernel factory sees it at initialization, and the compute function made from
+it.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +58,15 @@ class NodeKernelInfo:
         return self._graph.type_of(names[slot]) if slot < len(names) and names[slot] else None
 
 
-def make_compute(graph: Graph, node: Node, definition: KernelDef, info: OpKernelInfo | None = None) -> Compute:
+def make_compute(
+    graph: Graph, node: Node, definition: KernelDef, info: OpKernelInfo | None = None
+) -> Compute:
     """The compute function of ``node``.
 
     ``info``: what the kernel sees of the node, where that is more than the graph says.
 
-    Raises InvalidGraphError where the node's attributes do not fit, and ModelError (FAIL) where what the factory made
-    cannot be called; both name the node.
+    Raises InvalidGraphError where the node's attributes do not fit, and ModelError (FAIL) where
+    what the factory made cannot be called; both name the node.
     """
     try:
         compute = definition.factory(info or NodeKernelInfo(graph, node))
@@ -72,8 +76,9 @@ def make_compute(graph: Graph, node: Node, definition: KernelDef, info: OpKernel
         raise InvalidGraphError(f"{node}: {printable(error)}", node_name=node.name) from error
     if not callable(compute):
         raise ModelError(
-            f"got no kernel for node {quoted(node.name)} ({node.op_type}): {node.execution_provider or 'its factory'} "
-            f"made {type(compute).__name__}, which cannot be called",
+            f"got no kernel for node {quoted(node.name)} ({node.op_type}):"
+            f" {node.execution_provider or 'its factory'} made {type(compute).__name__}, which"
+            " cannot be called",
             node_name=node.name,
         )
     return compute

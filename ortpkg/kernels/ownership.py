@@ -1,8 +1,10 @@
-"""Who owns a value that no kernel computed anew: one that comes out of a sequence, an optional or a sub-graph.
+"""Who owns a value that no kernel computed anew: one that comes out of a sequence, an optional or a
+sub-graph.
 
-The executor may overwrite a buffer once the value in it has died, and may compute in place. So an output must not share
-memory with an input, nor with another output. Sequences own their elements: arrays in a list are never written to,
-lists may share them, and what goes in or comes out is copied.
+The executor may overwrite a buffer once the value in it has died, and may compute in place. So an
+output must not share memory with an input, nor with another output. Sequences own their elements:
+arrays in a list are never written to, lists may share them, and what goes in or comes out is
+copied.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from ortpkg.kernels.op_kernel import Value
 
 
 def copied(value: Value) -> Value:
-    """A value of one's own: arrays are copied, lists share their elements (which nobody writes to)."""
+    """A value of one's own: arrays are copied, lists share their elements (which nobody writes
+    to).
+    """
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):
@@ -24,7 +28,9 @@ def copied(value: Value) -> Value:
 
 
 def owned(values: Iterable[Value], inputs: Sequence[Value]) -> list[Value]:
-    """``values``, with those copied that share memory with one of ``inputs`` or with an earlier one of themselves."""
+    """``values``, with those copied that share memory with one of ``inputs`` or with an earlier one
+    of themselves.
+    """
     taken = [value for value in inputs if isinstance(value, np.ndarray)]
     found: list[Value] = []
     for value in values:

@@ -1,4 +1,6 @@
-"""Integers of few bits, several in one byte: how com.microsoft's quantized operators store their weights."""
+"""Integers of few bits, several in one byte: how com.microsoft's quantized operators store their
+weights.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from ortpkg.kernels.op_kernel import Tensor
 
 
 def bits_apart(packed: Tensor, bits: int) -> Tensor:
-    """Bytes to their codes of ``bits`` (2, 4 or 8) bits each, low bits first, along the last axis."""
+    """Bytes to their codes of ``bits`` (2, 4 or 8) bits each, low bits first, along the last
+    axis.
+    """
     if bits == 8:
         return packed
     codes = (packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8((1 << bits) - 1)

@@ -1,9 +1,10 @@
-"""softmax(query · keyᵀ · scale + bias) · value in float32 or float64: the case that transformers spend their time in.
+"""softmax(query · keyᵀ · scale + bias) · value in float32 or float64: the case that transformers
+spend their time in.
 
-A few heads at a time are multiplied and normalized while their scores are in cache. The
-powers are taken of the scores as they are where the lengths of queries and keys prove that they cannot overflow, which
-saves finding and subtracting each row's largest score. The rows are divided by their sums after the second product,
-where they are shorter.
+A few heads at a time are multiplied and normalized while their scores are in cache. The powers are
+taken of the scores as they are where the lengths of queries and keys prove that they cannot
+overflow, which saves finding and subtracting each row's largest score. The rows are divided by
+their sums after the second product, where they are shorter.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ from ortpkg.kernels.softmax import row_sums
 
 #: Bytes of scores computed at a time by one thread.
 _SCORES_NBYTES = 1 << 19
-#: Scores of at most this size have powers and sums that are normal numbers, far from the ends of float32.
+#: Scores of at most this size have powers and sums that are normal numbers, far from the ends of
+#: float32.
 _LARGEST_SAFE_SCORE = 60.0
 _LEAST_SAFE_SUM = 1e-30
 
 
-def attend_plainly(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, out: Tensor) -> None:
-    """The operands of :func:`ortpkg.kernels.attention.attend`, each query head with a key head of its own."""
+def attend_plainly(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, out: Tensor
+) -> None:
+    """The operands of :func:`ortpkg.kernels.attention.attend`, each query head with a key head of
+    its own.
+    """
     batches, heads, length = query.shape[:3]
     total = key.shape[2]
     per_call = max(_SCORES_NBYTES // max(length * total * query.itemsize, 1), 1)
@@ -41,13 +47,23 @@ def _part(bias: Tensor, batch: int, heads: slice) -> Tensor:
 
 
 def _attend_heads(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, highest_bias: float, out: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    scale: float,
+    highest_bias: float,
+    out: Tensor,
 ) -> None:
     """(heads, length, size) and (heads, total, size) to (heads, length, value size)."""
     dtype = query.dtype
-    scaled, scores = take_scratch(Slot.TASK, (query.shape, dtype), ((*query.shape[:2], key.shape[1]), dtype))
+    scaled, scores = take_scratch(
+        Slot.TASK, (query.shape, dtype), ((*query.shape[:2], key.shape[1]), dtype)
+    )
     np.multiply(query, dtype.type(scale), out=scaled)
-    if _largest_length(scaled) * _largest_length(key) + highest_bias < _LARGEST_SAFE_SCORE:  # false for NaN
+    if (
+        _largest_length(scaled) * _largest_length(key) + highest_bias < _LARGEST_SAFE_SCORE
+    ):  # false for NaN
         np.matmul(scaled, key.swapaxes(-1, -2), out=scores)
         if bias is not None:
             scores += bias
@@ -69,7 +85,9 @@ def _attend_heads(
 
 
 def _weigh(powers: Tensor, value: Tensor, sums: Tensor, scratch: Tensor, out: Tensor) -> None:
-    """``out = powers · value / sums``; the product goes to ``scratch`` first where it has its shape, in one piece."""
+    """``out = powers · value / sums``; the product goes to ``scratch`` first where it has its
+    shape, in one piece.
+    """
     product = scratch if scratch.shape == out.shape else out
     np.matmul(powers, value, out=product)
     np.divide(product, sums, out=out)

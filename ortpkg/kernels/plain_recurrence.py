@@ -1,7 +1,8 @@
-"""LSTM and GRU with their default activations and nothing else: steps without temporaries, as few calls as possible.
+"""LSTM and GRU with their default activations and nothing else: steps without temporaries, as few
+calls as possible.
 
-The sigmoid is taken as 0.5 · tanh(0.5 · x) + 0.5, so that one call does for all gates; the inner 0.5 is put into the
-gates' rows of the weights and biases beforehand, which is exact.
+The sigmoid is taken as 0.5 · tanh(0.5 · x) + 0.5, so that one call does for all gates; the inner
+0.5 is put into the gates' rows of the weights and biases beforehand, which is exact.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.special_functions import sigmoid_block
 
-#: inputs (steps, batch, gates · hidden), states (batch, hidden), out (steps, batch, hidden), the steps in order, what
-#: to call before each → the last states.
+#: inputs (steps, batch, gates · hidden), states (batch, hidden), out (steps, batch, hidden), the
+#: steps in order, what to call before each → the last states.
 PlainRun = Callable[
     [Tensor, tuple[Tensor, ...], Tensor, Sequence[int], Callable[[], None] | None],
     tuple[Tensor, ...],
@@ -98,9 +99,18 @@ def plain_gru(recurrence: Tensor, recurrent_bias: Tensor, *, reset_after: bool) 
         inputs[..., : 2 * n] *= half
         (h,) = states
         batch = len(h)
-        gates, candidate = np.empty((batch, of_gates.shape[1]), h.dtype), np.empty((batch, n), h.dtype)
+        gates, candidate = (
+            np.empty((batch, of_gates.shape[1]), h.dtype),
+            np.empty((batch, n), h.dtype),
+        )
         sigmoids, z, r = gates[:, : 2 * n], gates[:, :n], gates[:, n : 2 * n]
-        multiply, add, subtract, tanh, matmul = np.multiply, np.add, np.subtract, np.tanh, _multiplier(batch)
+        multiply, add, subtract, tanh, matmul = (
+            np.multiply,
+            np.add,
+            np.subtract,
+            np.tanh,
+            _multiplier(batch),
+        )
         for t in order:
             if check is not None:
                 check()

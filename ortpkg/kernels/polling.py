@@ -1,8 +1,9 @@
-"""Ends kernels in the middle: those of ours that compute in many steps, and Python code that asks nobody.
+"""Ends kernels in the middle: those of ours that compute in many steps, and Python code that asks
+nobody.
 
-A kernel has a context to ask. What is called from many kernels (products of matrices, folds) asks :func:`poll_run`,
-which knows the run that this thread is at. Code of other libraries is ended where it stands, by
-:func:`run_interruptibly`.
+A kernel has a context to ask. What is called from many kernels (products of matrices, folds) asks
+:func:`poll_run`, which knows the run that this thread is at. Code of other libraries is ended where
+it stands, by :func:`run_interruptibly`.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ def _raise_in(thread_id: int, exception: type[BaseException] | None) -> None:
 def run_interruptibly(context: WatchedRun, compute: Callable[[], ResultT]) -> ResultT:
     """Returns ``compute()``; where the run of ``context`` is to end meanwhile, raises why.
 
-    It ends at the next instruction of Python code; a single call into numpy is not interrupted. What the process takes
-    meanwhile counts as the run's. For code that changes nothing but values of its own.
+    It ends at the next instruction of Python code; a single call into numpy is not interrupted.
+    What the process takes meanwhile counts as the run's. For code that changes nothing but values
+    of its own.
     """
     if not context.is_watched:
         return compute()

@@ -1,6 +1,7 @@
 """Pooling: MaxPool, AveragePool, LpPool and their global forms.
 
-Maxima and sums over a box are taken one axis after the other: a window of k x k costs 2k passes instead of k².
+Maxima and sums over a box are taken one axis after the other: a window of k x k costs 2k passes
+    instead of k².
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
-from ortpkg.kernels.windows import WindowAttributes, Windows
 
 _INT64 = np.dtype(np.int64)
 #: Elements of the planes that are folded at a time: what stays in cache.
@@ -35,7 +36,9 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
 
 
 def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """For each position in the window along a spatial axis: (outputs, inputs) that it joins, padding left out."""
+    """For each position in the window along a spatial axis: (outputs, inputs) that it joins,
+    padding left out.
+    """
     stride, first = windows.strides[axis], windows.before[axis]
     for tap in range(windows.kernel[axis]):
         shift = tap * windows.dilations[axis] - first
@@ -56,7 +59,8 @@ class _Fold:
 
     Attributes:
         shape: of a plane afterwards.
-        started: inputs of up to two taps that every window has: the fold needs no neutral element to start from.
+        started: inputs of up to two taps that every window has: the fold needs no neutral element
+            to start from.
         rest: the others.
     """
 
@@ -67,14 +71,18 @@ class _Fold:
 
 @lru_cache(maxsize=1024)
 def _folds(windows: Windows, spatial: tuple[int, ...]) -> tuple[_Fold, ...]:
-    """One per spatial axis, the first axis first: it has whole rows to fold, and leaves less to fold along them."""
+    """One per spatial axis, the first axis first: it has whole rows to fold, and leaves less to
+    fold along them.
+    """
     folds = []
     for axis, size in enumerate(spatial):
         before = (slice(None),) * (axis + 1)
         whole = slice(0, windows.output[axis])
         taps = sorted(_taps(windows, axis, size), key=lambda tap: tap[0] != whole)
         started = tuple((*before, inputs) for outputs, inputs in taps[:2] if outputs == whole)
-        rest = tuple(((*before, outputs), (*before, inputs)) for outputs, inputs in taps[len(started) :])
+        rest = tuple(
+            ((*before, outputs), (*before, inputs)) for outputs, inputs in taps[len(started) :]
+        )
         folds.append(_Fold((*windows.output[: axis + 1], *spatial[axis + 1 :]), started, rest))
     return tuple(folds)
 
@@ -93,8 +101,18 @@ def _fold_axis(ufunc: np.ufunc, neutral: Any, x: Tensor, fold: _Fold, out: Tenso
         ufunc(part, x[inputs], out=part)
 
 
-def _pooled(context: OpKernelContext, ufunc: np.ufunc, neutral: Any, x: Tensor, windows: Windows, out: Tensor) -> None:
-    """Folds ``ufunc`` over the windows of ``x``, some planes at a time. Narrow floats are folded in float32."""
+def _pooled(
+    context: OpKernelContext,
+    ufunc: np.ufunc,
+    neutral: Any,
+    x: Tensor,
+    windows: Windows,
+    out: Tensor,
+) -> None:
+    """Folds ``ufunc`` over the windows of ``x``, some planes at a time.
+
+    Narrow floats are folded in float32.
+    """
     if not out.size:
         return
     planes = x.reshape(-1, *x.shape[2:])
@@ -156,16 +174,24 @@ def max_pool(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def _max_pool_with_indices(x: Tensor, windows: Windows, out: Tensor, indices: Tensor, column_major: bool) -> None:
-    """The first of equal maxima counts; indices run over the whole input, each plane in the asked-for order."""
+def _max_pool_with_indices(
+    x: Tensor, windows: Windows, out: Tensor, indices: Tensor, column_major: bool
+) -> None:
+    """The first of equal maxima counts; indices run over the whole input, each plane in the
+    asked-for order.
+    """
     spatial = x.shape[2:]
     plane = element_count(spatial)
     positions = np.arange(plane).reshape(spatial, order="F" if column_major else "C")
-    numbers = positions + plane * np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * len(spatial))
+    numbers = positions + plane * np.arange(x.shape[0] * x.shape[1]).reshape(
+        *x.shape[:2], *(1,) * len(spatial)
+    )
     best = np.full(out.shape, _lowest(x.dtype), x.dtype)
     indices[...] = 0
     unseen = np.ones(out.shape, np.bool_)
-    for taps in itertools.product(*(list(_taps(windows, axis, size)) for axis, size in enumerate(spatial))):
+    for taps in itertools.product(
+        *(list(_taps(windows, axis, size)) for axis, size in enumerate(spatial))
+    ):
         poll_run()
         target: tuple[Any, ...] = (..., *(outputs for outputs, _ in taps))
         source: tuple[Any, ...] = (..., *(inputs for _, inputs in taps))
@@ -178,13 +204,17 @@ def _max_pool_with_indices(x: Tensor, windows: Windows, out: Tensor, indices: Te
 
 @lru_cache(maxsize=64)
 def _counts(windows: Windows, spatial: tuple[int, ...], include_pad: bool) -> Tensor:
-    """How many elements each window averages: those of the input, with ``include_pad`` those of the padding too."""
+    """How many elements each window averages: those of the input, with ``include_pad`` those of the
+    padding too.
+    """
     total = np.ones((), np.float32)
     for axis, size in enumerate(spatial):
         first, last = (windows.before[axis], windows.after[axis]) if include_pad else (0, 0)
         starts = np.arange(windows.output[axis]) * windows.strides[axis] - windows.before[axis]
         below = np.clip(-((starts + first) // windows.dilations[axis]), 0, windows.kernel[axis])
-        until = np.clip(-((starts - size - last) // windows.dilations[axis]), 0, windows.kernel[axis])
+        until = np.clip(
+            -((starts - size - last) // windows.dilations[axis]), 0, windows.kernel[axis]
+        )
         total = total[..., None] * (until - below).astype(np.float32)
     total.flags.writeable = False
     return total
@@ -245,7 +275,9 @@ def global_average_pool(_info: OpKernelInfo) -> Compute:
 def global_max_pool(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, (*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype)
-        np.copyto(out.reshape(out.shape[:2]), _rows(x).max(axis=2, initial=-np.inf), casting="unsafe")
+        np.copyto(
+            out.reshape(out.shape[:2]), _rows(x).max(axis=2, initial=-np.inf), casting="unsafe"
+        )
         return out
 
     return compute
@@ -258,7 +290,9 @@ def global_lp_pool(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, (*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype)
         sums = np.power(np.abs(_rows(x)), p).sum(axis=2)
-        np.copyto(out.reshape(out.shape[:2]), np.power(sums, sums.dtype.type(1 / p)), casting="unsafe")
+        np.copyto(
+            out.reshape(out.shape[:2]), np.power(sums, sums.dtype.type(1 / p)), casting="unsafe"
+        )
         return out
 
     return compute

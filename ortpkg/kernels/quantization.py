@@ -1,4 +1,6 @@
-"""Quantized operators of ai.onnx on tensors and matrices; convolutions are in :mod:`ortpkg.kernels.quantized_conv`."""
+"""Quantized operators of ai.onnx on tensors and matrices; convolutions are in
+:mod:`ortpkg.kernels.quantized_conv`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def quantize_linear(info: OpKernelInfo) -> Compute:
     declared = int(info.attribute("output_dtype", 0)) or int(E.UINT8)
     precision = int(info.attribute("precision", 0))
 
-    def compute(context: OpKernelContext, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
+    def compute(
+        context: OpKernelContext, x: Tensor, scale: Tensor, zero_point: Tensor | None = None
+    ) -> Tensor:
         dtype = numpy_dtype(E(declared)) if zero_point is None else zero_point.dtype
         out = context.output(0, x.shape, dtype)
         if precision:
@@ -60,9 +64,13 @@ def dequantize_linear(info: OpKernelInfo) -> Compute:
     block_size = int(info.attribute("block_size", 0))
     declared = int(info.attribute("output_dtype", 0))
 
-    def compute(context: OpKernelContext, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
+    def compute(
+        context: OpKernelContext, x: Tensor, scale: Tensor, zero_point: Tensor | None = None
+    ) -> Tensor:
         if zero_point is not None and zero_point.dtype != x.dtype:
-            raise ValueError(f"x has type {x.dtype}, but its zero point has type {zero_point.dtype}")
+            raise ValueError(
+                f"x has type {x.dtype}, but its zero point has type {zero_point.dtype}"
+            )
         out = context.output(0, x.shape, numpy_dtype(E(declared)) if declared else scale.dtype)
         points = None if zero_point is None else spread(zero_point, x.shape, axis, block_size)
         dequantize_into(out, x, spread(scale, x.shape, axis, block_size), points)
@@ -83,7 +91,10 @@ def dynamic_quantize_linear(_info: OpKernelInfo) -> Compute:
 
 
 def dynamic_parameters(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale (float32) and zero point (uint8) that cover ``x`` and 0. A tensor of zeros has the scale 1."""
+    """Scale (float32) and zero point (uint8) that cover ``x`` and 0.
+
+    A tensor of zeros has the scale 1.
+    """
     largest = np.maximum(np.float32(0), x.max(initial=0))
     least = np.minimum(np.float32(0), x.min(initial=0))
     scale = np.float32((largest - least) / np.float32(255))
@@ -94,7 +105,9 @@ def dynamic_parameters(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantized_scratch(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-    """``x`` as quantized to uint8, minus its zero point, in float32 and in this thread's scratch."""
+    """``x`` as quantized to uint8, minus its zero point, in float32 and in this thread's
+    scratch.
+    """
     (values,) = take_scratch(Slot.SHARED, (x.shape, np.dtype(np.float32)))
     point = float(zero_point)
     np.divide(x, scale, out=values)
@@ -103,11 +116,13 @@ def quantized_scratch(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
     return values
 
 
-# --- matrices --------------------------------------------------------------------------------------------------------
+# --- matrices -------------------------------------------------------------------------------------
 
 
 def per_row(parameter: Tensor | None) -> Tensor | None:
-    """A left-hand zero point or scale (one, or one per row of the matrix) shaped to broadcast with the matrix."""
+    """A left-hand zero point or scale (one, or one per row of the matrix) shaped to broadcast with
+    the matrix.
+    """
     if parameter is None or parameter.size == 1:
         return None if parameter is None else parameter.reshape(())
     return parameter[:, None] if parameter.ndim == 1 else parameter
@@ -128,9 +143,12 @@ def prepared_matrix(info: OpKernelInfo, slot: int, zero_point_slot: int) -> Inte
     zero_point = info.constant_input(zero_point_slot) if has_zero_point else None
     if has_zero_point and zero_point is None:
         return None
-    if b.ndim == 2 and _has_few_rows(info.input_type(0)):  # read where it lies, column by column, not packed
+    if b.ndim == 2 and _has_few_rows(
+        info.input_type(0)
+    ):  # read where it lies, column by column, not packed
         columns = info.prepacked(
-            "matrix by columns", lambda: np.ascontiguousarray(integer_matrix(b, per_column(zero_point)).values.T)
+            "matrix by columns",
+            lambda: np.ascontiguousarray(integer_matrix(b, per_column(zero_point)).values.T),
         )
         values = columns.T
     else:
@@ -143,7 +161,11 @@ def _has_few_rows(a: ValueType | None) -> bool:
     """Whether a left-hand side is known to have more than one row, but not many."""
     shape = a.shape if isinstance(a, TensorType) else None
     sizes = [size for size in shape[:-1] if isinstance(size, int)] if shape else []
-    return bool(shape) and len(sizes) == len(shape or ()) - 1 and 1 < math.prod(sizes) <= MOST_FEATURE_MAJOR_ROWS
+    return (
+        bool(shape)
+        and len(sizes) == len(shape or ()) - 1
+        and 1 < math.prod(sizes) <= MOST_FEATURE_MAJOR_ROWS
+    )
 
 
 def integer_product(a: Tensor, a_zero_point: Tensor | None, b: IntegerMatrix) -> Tensor:
@@ -156,7 +178,11 @@ def matmul_integer(info: OpKernelInfo) -> Compute:
     prepared = prepared_matrix(info, 1, 3)
 
     def compute(
-        context: OpKernelContext, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
+        context: OpKernelContext,
+        a: Tensor,
+        b: Tensor,
+        a_zero: Tensor | None = None,
+        b_zero: Tensor | None = None,
     ) -> Tensor:
         matrix = prepared or integer_matrix(b, per_column(b_zero))
         product = as_int32(integer_product(a, a_zero, matrix))
@@ -186,7 +212,9 @@ def qlinear_matmul(info: OpKernelInfo) -> Compute:
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
-        factor = np.asarray(left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32))
+        factor = np.asarray(
+            left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32)
+        )
         shape = matmul_shape(a.shape, matrix.values.shape)
         out = context.output(0, shape, y_zero.dtype)
         (scaled,) = take_scratch(Slot.PANEL, (shape, np.dtype(np.float32)))

@@ -1,8 +1,10 @@
-"""ConvInteger and QLinearConv: convolutions of 8-bit integers on the float kernels of :mod:`.convolution`.
+"""ConvInteger and QLinearConv: convolutions of 8-bit integers on the float kernels of
+:mod:`.convolution`.
 
-A float32 sum of integers is exact while no partial sum reaches 2**24. ConvInteger, whose result is the sum, takes
-float64 where that bound may not hold. QLinearConv rounds the sum to 8 bits after a multiplication in float32: beyond
-the bound its sums are off by parts in 2**24, as onnxruntime's product is, and it stays in float32.
+A float32 sum of integers is exact while no partial sum reaches 2**24. ConvInteger, whose result is
+the sum, takes float64 where that bound may not hold. QLinearConv rounds the sum to 8 bits after a
+multiplication in float32: beyond the bound its sums are off by parts in 2**24, as onnxruntime's
+product is, and it stays in float32.
 """
 
 from __future__ import annotations
@@ -20,14 +22,16 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import Requantization
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import BYTES
-from ortpkg.kernels.windows import WindowAttributes, Windows
+from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 
 _FLOAT32_EXACT = 1 << 24
 _FLOAT32 = np.dtype(np.float32)
 
 
 def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
-    """Weights (M, C/group, *kernel) minus their zero point (one, or one per output channel) as float32 integers."""
+    """Weights (M, C/group, *kernel) minus their zero point (one, or one per output channel) as
+    float32 integers.
+    """
     if w.ndim < 3 or group < 1 or w.shape[0] % group:
         raise ValueError(f"weights of shape {w.shape} do not make {group} groups of a convolution")
     if zero_point is not None:
@@ -37,7 +41,9 @@ def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """The weights of one node; ``prepared``, and ``shifted``, where they and their zero point are constant."""
+    """The weights of one node; ``prepared``, and ``shifted``, where they and their zero point are
+    constant.
+    """
 
     group: int
     attributes: WindowAttributes
@@ -48,31 +54,45 @@ class _Weights:
     def of(cls, info: OpKernelInfo, slot: int, zero_point_slot: int) -> _Weights:
         group, attributes = int(info.attribute("group", 1)), WindowAttributes.of(info)
         w, zero_point = info.constant_input(slot), info.constant_input(zero_point_slot)
-        has_zero_point = len(info.node.inputs) > zero_point_slot and bool(info.node.inputs[zero_point_slot])
+        has_zero_point = len(info.node.inputs) > zero_point_slot and bool(
+            info.node.inputs[zero_point_slot]
+        )
         prepared = None
         if w is not None and (zero_point is not None or not has_zero_point):
             prepared = info.prepacked("filter", lambda: _filter_values(w, zero_point, group))
-        return cls(group, attributes, prepared, constant_shifted_filter(info, attributes, prepared, group))
+        return cls(
+            group, attributes, prepared, constant_shifted_filter(info, attributes, prepared, group)
+        )
 
     def values(self, w: Tensor, zero_point: Tensor | None) -> Tensor:
         return _filter_values(w, zero_point, self.group) if self.prepared is None else self.prepared
 
     def filter_of(self, values: Tensor, dtype: np.dtype[Any]) -> Filter:
-        return Filter(values.astype(dtype, copy=False), self.group, self.shifted if dtype == _FLOAT32 else None)
+        return Filter(
+            values.astype(dtype, copy=False),
+            self.group,
+            self.shifted if dtype == _FLOAT32 else None,
+        )
 
     def windows(self, x: Tensor, w: Tensor) -> Windows:
         """ValueError where input, weights and attributes do not fit."""
         if x.ndim != w.ndim or x.shape[1] != w.shape[1] * self.group:
-            raise ValueError(f"weights of shape {w.shape} in {self.group} groups do not fit x of shape {x.shape}")
+            raise ValueError(
+                f"weights of shape {w.shape} in {self.group} groups do not fit x of shape {x.shape}"
+            )
         windows = self.attributes.windows(x.shape[2:], w.shape[2:])
         if windows.kernel != w.shape[2:]:
             raise ValueError(f"kernel_shape {windows.kernel} is not that of the weights, {w.shape}")
         return windows
 
 
-def _check_scratch(context: OpKernelContext, x: Tensor, w: Tensor, windows: Windows, dtype: np.dtype[Any]) -> None:
+def _check_scratch(
+    context: OpKernelContext, x: Tensor, w: Tensor, windows: Windows, dtype: np.dtype[Any]
+) -> None:
     sums = x.shape[0] * w.shape[0] * element_count(windows.output)
-    context.check_allocation(scratch_nbytes(x.shape, w.shape, windows, dtype.itemsize) + sums * dtype.itemsize)
+    context.check_allocation(
+        scratch_nbytes(x.shape, w.shape, windows, dtype.itemsize) + sums * dtype.itemsize
+    )
 
 
 @kernel("ConvInteger", since=(10,), types={"T1": BYTES, "T2": BYTES})
@@ -80,7 +100,11 @@ def conv_integer(info: OpKernelInfo) -> Compute:
     weights = _Weights.of(info, 1, 3)
 
     def compute(
-        context: OpKernelContext, x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None
+        context: OpKernelContext,
+        x: Tensor,
+        w: Tensor,
+        x_zero: Tensor | None = None,
+        w_zero: Tensor | None = None,
     ) -> Tensor:
         values, windows = weights.values(w, w_zero), weights.windows(x, w)
         sums = np.abs(values).reshape(w.shape[0], -1).sum(axis=1, dtype=np.float64)
@@ -99,7 +123,9 @@ def conv_integer(info: OpKernelInfo) -> Compute:
 
 
 @kernel("QLinearConv", since=(10,), types={"T1": BYTES, "T2": BYTES, "T3": BYTES})
-@kernel("QLinearConv", since=(1,), domain="com.microsoft", types={"T1": BYTES, "T2": BYTES, "T3": BYTES})
+@kernel(
+    "QLinearConv", since=(1,), domain="com.microsoft", types={"T1": BYTES, "T2": BYTES, "T3": BYTES}
+)
 def qlinear_conv(info: OpKernelInfo) -> Compute:
     channels_last = bool(info.attribute("channels_last", 0))
     weights = _Weights.of(info, 3, 5)
@@ -124,8 +150,12 @@ def qlinear_conv(info: OpKernelInfo) -> Compute:
         factor = (x_scale.reshape(()) * w_scale / y_scale.reshape(())).astype(np.float32)
         factor = factor.reshape(()) if factor.size == 1 else factor.reshape(-1)
         if factor.ndim and len(factor) != w.shape[0]:
-            raise ValueError(f"{len(factor)} scales of weights do not fit {w.shape[0]} output channels")
-        out = context.output(0, (shape[0], *shape[2:], shape[1]) if channels_last else shape, y_zero.dtype)
+            raise ValueError(
+                f"{len(factor)} scales of weights do not fit {w.shape[0]} output channels"
+            )
+        out = context.output(
+            0, (shape[0], *shape[2:], shape[1]) if channels_last else shape, y_zero.dtype
+        )
         target = np.empty(shape, y_zero.dtype) if channels_last else out
         epilogue = Epilogue(
             out=target,
@@ -133,7 +163,9 @@ def qlinear_conv(info: OpKernelInfo) -> Compute:
             bias=None if bias is None else bias.astype(np.float32),
             requantization=Requantization(factor, int(y_zero.reshape(())), y_zero.dtype),
         )
-        convolve(x, weights.filter_of(values, _FLOAT32), windows, epilogue, float(x_zero.reshape(())))
+        convolve(
+            x, weights.filter_of(values, _FLOAT32), windows, epilogue, float(x_zero.reshape(()))
+        )
         if target is not out:
             np.copyto(out, np.moveaxis(target, 1, -1))
         return out

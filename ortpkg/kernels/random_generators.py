@@ -1,8 +1,8 @@
 """Operators that draw random numbers.
 
-With a ``seed`` a node draws the same numbers on every run: kernels keep no state, so there is no stream to go on with.
-Without one the numbers are fresh on every run, or those of a stream where the process has a seed (``random_seed``).
-The numbers are numpy's (PCG64), not those of another runtime.
+With a ``seed`` a node draws the same numbers on every run: kernels keep no state, so there is no
+stream to go on with. Without one the numbers are fresh on every run, or those of a stream where the
+process has a seed (``random_seed``). The numbers are numpy's (PCG64), not those of another runtime.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def _source(info: OpKernelInfo) -> Source:
     return np.random.default_rng if stream is None else lambda: stream
 
 
-def _filled(context: OpKernelContext, source: Source, draw: Draw, shape: tuple[int, ...], dtype: Any) -> Tensor:
+def _filled(
+    context: OpKernelContext, source: Source, draw: Draw, shape: tuple[int, ...], dtype: Any
+) -> Tensor:
     out = context.output(0, shape, np.dtype(dtype))
     work = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
     np.copyto(out, draw(source(), shape, work), casting="unsafe")
@@ -43,12 +45,16 @@ def _filled(context: OpKernelContext, source: Source, draw: Draw, shape: tuple[i
 
 def _normal(info: OpKernelInfo) -> Draw:
     mean, scale = float(info.attribute("mean", 0.0)), float(info.attribute("scale", 1.0))
-    return lambda generator, shape, dtype: np.asarray(generator.standard_normal(shape, dtype) * scale + mean)
+    return lambda generator, shape, dtype: np.asarray(
+        generator.standard_normal(shape, dtype) * scale + mean
+    )
 
 
 def _uniform(info: OpKernelInfo) -> Draw:
     low, high = float(info.attribute("low", 0.0)), float(info.attribute("high", 1.0))
-    return lambda generator, shape, dtype: np.asarray(generator.random(shape, dtype) * (high - low) + low)
+    return lambda generator, shape, dtype: np.asarray(
+        generator.random(shape, dtype) * (high - low) + low
+    )
 
 
 def _of_shape(info: OpKernelInfo, draw: Draw) -> Compute:
@@ -114,7 +120,9 @@ def multinomial(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.ndim != 2 or not x.shape[1] or count < 0:
-            raise ValueError(f"{count} samples need log-probabilities (batch, classes), not shape {x.shape}")
+            raise ValueError(
+                f"{count} samples need log-probabilities (batch, classes), not shape {x.shape}"
+            )
         out = context.output(0, (x.shape[0], count), dtype)
         wide = x.astype(np.float64)
         cumulative = np.cumsum(np.exp(wide - wide.max(axis=1, keepdims=True)), axis=1)

@@ -1,7 +1,7 @@
 """The seed of a process for nodes that draw random numbers and have no ``seed`` of their own.
 
-As onnxruntime's ``set_seed``: it holds for sessions made after it; each node then has a stream of its own, from the
-seed and the node's place in the graph, that goes on from run to run.
+As onnxruntime's ``set_seed``: it holds for sessions made after it; each node then has a stream of
+its own, from the seed and the node's place in the graph, that goes on from run to run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """RNN, GRU and LSTM: one product for the inputs of all steps, then a small product per step.
 
-Arrays inside run over (steps, batch, features). A sequence that is shorter than the batch's longest keeps its state
-and puts out zeros once it has ended; in the reverse direction it starts where it ends. The last states of a sequence of
-no steps are zeros, whatever its initial states are, as onnxruntime has it.
+Arrays inside run over (steps, batch, features). A sequence that is shorter than the batch's longest
+keeps its state and puts out zeros once it has ended; in the reverse direction it starts where it
+ends. The last states of a sequence of no steps are zeros, whatever its initial states are, as
+onnxruntime has it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ from ortpkg.kernels.scratch import Slot, take_scratch
 Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 #: Steps of fewer multiplications take longer on two threads than on one.
 _LEAST_SHARED_PRODUCTS = 2_000_000
-_DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_DIRECTIONS = {
+    "forward": (False,),
+    "foward": (False,),
+    "reverse": (True,),
+    "bidirectional": (False, True),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +90,16 @@ def _run_direction(
             out[t] = new[0]
         else:
             active = (t < lengths)[:, None]
-            states = tuple(np.where(active, fresh, old) for fresh, old in zip(new, states, strict=True))
+            states = tuple(
+                np.where(active, fresh, old) for fresh, old in zip(new, states, strict=True)
+            )
             out[t] = np.where(active, new[0], new[0].dtype.type(0))
     return states
 
 
-def _check_shapes(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, gates: int, directions: int) -> int:
+def _check_shapes(
+    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, gates: int, directions: int
+) -> int:
     """The hidden size. ValueError where input and weights do not fit each other."""
     hidden: int = r.shape[-1]
     fits = (
@@ -106,16 +116,22 @@ def _check_shapes(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, gates: int,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """What tells RNN, GRU and LSTM apart: gates, states, default activations, and how a step is made."""
+    """What tells RNN, GRU and LSTM apart: gates, states, default activations, and how a step is
+    made.
+    """
 
     gates: int
     n_states: int
     activations: tuple[str, ...]
     make_step: Callable[[OpKernelInfo, Direction], Step]
-    make_plain: Callable[[OpKernelInfo, Direction], PlainRun | None] = lambda _info, _direction: None
+    make_plain: Callable[[OpKernelInfo, Direction], PlainRun | None] = lambda _info, _direction: (
+        None
+    )
 
     def prepare(self, info: OpKernelInfo, direction: Direction) -> _Prepared:
-        return _Prepared(direction, self.make_step(info, direction), self.make_plain(info, direction))
+        return _Prepared(
+            direction, self.make_step(info, direction), self.make_plain(info, direction)
+        )
 
 
 class _Prepared(NamedTuple):
@@ -127,7 +143,12 @@ class _Prepared(NamedTuple):
 
 
 def _directions(
-    activations: list[list[Block]], clip: float | None, w: Tensor, r: Tensor, b: Tensor | None, p: Tensor | None
+    activations: list[list[Block]],
+    clip: float | None,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    p: Tensor | None,
 ) -> list[Direction]:
     """The parameters of each direction, laid out for the products."""
     directions = []
@@ -151,7 +172,9 @@ def _directions(
 def _prepared_steps(
     info: OpKernelInfo, cell: _Cell, activations: list[list[Block]], clip: float | None
 ) -> list[_Prepared] | None:
-    """Directions and steps laid out once, where all the parameters that the node has are constant."""
+    """Directions and steps laid out once, where all the parameters that the node has are
+    constant.
+    """
     values: list[Tensor | None] = []
     for slot in (1, 2, 3, 7):
         given = slot < len(info.node.inputs) and bool(info.node.inputs[slot])
@@ -160,7 +183,14 @@ def _prepared_steps(
             return None
         values.append(value)
     w, r, b, p = values
-    if w is None or r is None or w.ndim != 3 or r.ndim != 3 or len(w) != len(activations) or len(r) != len(w):
+    if (
+        w is None
+        or r is None
+        or w.ndim != 3
+        or r.ndim != 3
+        or len(w) != len(activations)
+        or len(r) != len(w)
+    ):
         return None  # the run will say what does not fit
     return [cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, p)]
 
@@ -168,11 +198,15 @@ def _prepared_steps(
 def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
     name = str(info.attribute("direction", "forward"))
     if name not in _DIRECTIONS:
-        raise ValueError(f"there is no direction {quoted(name)}: forward, reverse and bidirectional exist")
+        raise ValueError(
+            f"there is no direction {quoted(name)}: forward, reverse and bidirectional exist"
+        )
     reversals = _DIRECTIONS[name]
     activations = recurrent_activations(info, cell.activations, len(reversals))
     batch_first, clip = bool(info.attribute("layout", 0)), info.attribute("clip")
-    order = (1, 0, 2) if batch_first else (0, 1, 2)  # of states: (batch, directions) or (directions, batch)
+    order = (
+        (1, 0, 2) if batch_first else (0, 1, 2)
+    )  # of states: (batch, directions) or (directions, batch)
     prepared = _prepared_steps(info, cell, activations, clip)
     wanted = len(info.node.outputs)
     wanted_output = bool(info.node.outputs[0])
@@ -193,11 +227,19 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         _check_lengths(lengths, steps, batch)
         shape = (len(reversals), batch, hidden)
         starts = [_initial_state(state, shape, order, wide.dtype) for state in initial]
-        context.check_allocation((cell.gates + len(reversals)) * steps * batch * hidden * wide.itemsize)
+        context.check_allocation(
+            (cell.gates + len(reversals)) * steps * batch * hidden * wide.itemsize
+        )
         is_final = wanted_output and not batch_first and x.dtype == wide.dtype
-        y = context.output(0, (steps, *shape), x.dtype) if is_final else np.empty((steps, *shape), wide.dtype)
+        y = (
+            context.output(0, (steps, *shape), x.dtype)
+            if is_final
+            else np.empty((steps, *shape), wide.dtype)
+        )
         lasts = [np.empty(shape, wide.dtype) for _ in starts]
-        made = prepared or [cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, peepholes)]
+        made = prepared or [
+            cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, peepholes)
+        ]
         rows = np.ascontiguousarray(wide).reshape(steps * batch, wide.shape[2])
         (projected,) = take_scratch(Slot.SHARED, ((steps * batch, cell.gates * hidden), wide.dtype))
         for at, (direction, step, plain) in enumerate(made):
@@ -211,12 +253,17 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
                 with held_to_one_thread() if products < _LEAST_SHARED_PRODUCTS else nullcontext():
                     ends = plain(inputs, states, y[:, at], sequence, check)
             else:
-                ends = _run_direction(context, inputs, states, step, lengths, reversals[at], y[:, at])
+                ends = _run_direction(
+                    context, inputs, states, step, lengths, reversals[at], y[:, at]
+                )
             for last, end in zip(lasts, ends, strict=True):
                 last[at] = end if steps else 0
                 if lengths is not None:
                     last[at, lengths == 0] = 0
-        outputs = [y.transpose(2, 0, 1, 3) if batch_first else y, *(last.transpose(order) for last in lasts)]
+        outputs = [
+            y.transpose(2, 0, 1, 3) if batch_first else y,
+            *(last.transpose(order) for last in lasts),
+        ]
         results = tuple(
             value if is_final and slot == 0 else _output(context, slot, value, x.dtype)
             for slot, value in enumerate(outputs[:wanted])
@@ -236,7 +283,9 @@ def _check_lengths(lengths: Tensor | None, steps: int, batch: int) -> None:
     if lengths is None:
         return
     if lengths.shape != (batch,) or (batch and not 0 <= lengths.min() <= lengths.max() <= steps):
-        raise ValueError(f"sequence_lens of shape {lengths.shape} do not fit {batch} sequences of {steps} steps")
+        raise ValueError(
+            f"sequence_lens of shape {lengths.shape} do not fit {batch} sequences of {steps} steps"
+        )
 
 
 def _initial_state(
@@ -245,7 +294,10 @@ def _initial_state(
     if state is None:
         return np.zeros(shape, dtype)
     if state.ndim != 3 or state.transpose(order).shape != shape:
-        raise ValueError(f"an initial state of shape {state.shape} does not fit (directions, batch, hidden) = {shape}")
+        raise ValueError(
+            f"an initial state of shape {state.shape} does not fit (directions, batch, hidden) ="
+            f" {shape}"
+        )
     return widened(state).transpose(order)
 
 
@@ -277,7 +329,10 @@ def _plain_gru(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
 
 
 def _gru_step(info: OpKernelInfo, direction: Direction) -> Step:
-    """Gates z, r, h. ``linear_before_reset`` resets the product with the state instead of the state."""
+    """Gates z, r, h.
+
+    ``linear_before_reset`` resets the product with the state instead of the state.
+    """
     f, g = direction.activations
     n = direction.hidden
     reset_after = bool(info.attribute("linear_before_reset", 0))
@@ -304,7 +359,11 @@ def _gru_step(info: OpKernelInfo, direction: Direction) -> Step:
 
 
 def _plain_lstm(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
-    is_plain = direction.clip is None and direction.peepholes is None and not info.attribute("input_forget", 0)
+    is_plain = (
+        direction.clip is None
+        and direction.peepholes is None
+        and not info.attribute("input_forget", 0)
+    )
     if not is_plain or not has_default_activations(direction.activations):
         return None
     return plain_lstm(direction.recurrence, direction.recurrent_bias)
@@ -321,7 +380,12 @@ def _lstm_step(info: OpKernelInfo, direction: Direction) -> Step:
         gates = h @ direction.recurrence
         gates += direction.recurrent_bias
         gates += inputs
-        i, o, forget, cell = gates[:, :n], gates[:, n : 2 * n], gates[:, 2 * n : 3 * n], gates[:, 3 * n :]
+        i, o, forget, cell = (
+            gates[:, :n],
+            gates[:, n : 2 * n],
+            gates[:, 2 * n : 3 * n],
+            gates[:, 3 * n :],
+        )
         if peepholes is None:
             direction.clipped(gates)
             f(gates[:, : 3 * n], gates[:, : 3 * n])
@@ -354,7 +418,14 @@ def rnn(info: OpKernelInfo) -> Compute:
 @kernel("GRU", since=(1, 3, 7, 14, 22), types={"T": FLOATS})
 def gru(info: OpKernelInfo) -> Compute:
     return _recurrent(
-        info, _Cell(gates=3, n_states=1, activations=("Sigmoid", "Tanh"), make_step=_gru_step, make_plain=_plain_gru)
+        info,
+        _Cell(
+            gates=3,
+            n_states=1,
+            activations=("Sigmoid", "Tanh"),
+            make_step=_gru_step,
+            make_plain=_plain_gru,
+        ),
     )
 
 
@@ -363,6 +434,10 @@ def lstm(info: OpKernelInfo) -> Compute:
     return _recurrent(
         info,
         _Cell(
-            gates=4, n_states=2, activations=("Sigmoid", "Tanh", "Tanh"), make_step=_lstm_step, make_plain=_plain_lstm
+            gates=4,
+            n_states=2,
+            activations=("Sigmoid", "Tanh", "Tanh"),
+            make_step=_lstm_step,
+            make_plain=_plain_lstm,
         ),
     )

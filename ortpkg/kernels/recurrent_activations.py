@@ -33,7 +33,9 @@ def _affine_block(alpha: float, beta: float) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A block function by its parameters; ``alpha`` and ``beta`` are their defaults, None where it has none."""
+    """A block function by its parameters; ``alpha`` and ``beta`` are their defaults, None where it
+    has none.
+    """
 
     make: Callable[[float, float], Block]
     alpha: float | None = None
@@ -56,15 +58,20 @@ _DEFINITIONS: Mapping[str, _Definition] = {
 }
 
 
-def recurrent_activations(info: OpKernelInfo, defaults: Sequence[str], directions: int) -> list[list[Block]]:
+def recurrent_activations(
+    info: OpKernelInfo, defaults: Sequence[str], directions: int
+) -> list[list[Block]]:
     """One list of block functions per direction, each as long as ``defaults``.
 
-    Alphas and betas are consumed in order, by the functions that have such a parameter. ValueError for an unknown
-    name or a list of the wrong length.
+    Alphas and betas are consumed in order, by the functions that have such a parameter. ValueError
+    for an unknown name or a list of the wrong length.
     """
     names = [str(name) for name in info.attribute("activations") or (*defaults,) * directions]
     if len(names) != len(defaults) * directions:
-        raise ValueError(f"{len(names)} activations are named; {len(defaults)} for each of {directions} directions fit")
+        raise ValueError(
+            f"{len(names)} activations are named; {len(defaults)} for each of {directions}"
+            " directions fit"
+        )
     alphas = iter(info.attribute("activation_alpha") or ())
     betas = iter(info.attribute("activation_beta") or ())
     blocks = [_block(name, alphas, betas) for name in names]
@@ -74,7 +81,9 @@ def recurrent_activations(info: OpKernelInfo, defaults: Sequence[str], direction
 def _block(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Block:
     definition = _DEFINITIONS.get(name.lower())
     if definition is None:
-        raise ValueError(f"there is no recurrent activation {quoted(name)}: {', '.join(_DEFINITIONS)} exist")
+        raise ValueError(
+            f"there is no recurrent activation {quoted(name)}: {', '.join(_DEFINITIONS)} exist"
+        )
     alpha = 0.0 if definition.alpha is None else next(alphas, definition.alpha)
     beta = 0.0 if definition.beta is None else next(betas, definition.beta)
     return definition.make(alpha, beta)

@@ -46,7 +46,9 @@ def _log_sum(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
 
 
 def _log_sum_exp(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
-    """max + log(sum(exp(x - max))): no overflow; an infinite maximum is left out of the difference."""
+    """max + log(sum(exp(x - max))): no overflow; an infinite maximum is left out of the
+    difference.
+    """
     wide = x if x.dtype.kind == "f" else x.astype(np.float64)
     if wide.size == 0:
         out[...] = -np.inf if x.dtype.kind == "f" else 0
@@ -58,15 +60,24 @@ def _log_sum_exp(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
 
 
 def _mean(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
-    """The sum over the count; of integers truncated toward zero, as division is. No elements give NaN, or 0."""
+    """The sum over the count; of integers truncated toward zero, as division is.
+
+    No elements give NaN, or 0.
+    """
     count = x.size // out.size if out.size else 0
     if x.dtype.kind == "f":
         np.add.reduce(x, axis=axes, keepdims=True, out=out)
         np.divide(out, out.dtype.type(count), out=out)
         return
-    total = np.add.reduce(x, axis=axes, keepdims=True, dtype=np.int64 if x.dtype.kind == "i" else np.uint64)
+    total = np.add.reduce(
+        x, axis=axes, keepdims=True, dtype=np.int64 if x.dtype.kind == "i" else np.uint64
+    )
     quotient = np.abs(total) // count if count else np.zeros_like(total)
-    np.copyto(out, np.where(total < 0, -quotient, quotient) if x.dtype.kind == "i" else quotient, casting="unsafe")
+    np.copyto(
+        out,
+        np.where(total < 0, -quotient, quotient) if x.dtype.kind == "i" else quotient,
+        casting="unsafe",
+    )
 
 
 def _extremum(ufunc: Any, floor: Callable[[np.dtype[Any]], Any]) -> Reduction:
@@ -94,11 +105,17 @@ def _highest(dtype: np.dtype[Any]) -> Any:
 
 
 def _reduced(
-    context: OpKernelContext, x: Tensor, axes: Sequence[int] | None, keepdims: bool, reduction: Reduction
+    context: OpKernelContext,
+    x: Tensor,
+    axes: Sequence[int] | None,
+    keepdims: bool,
+    reduction: Reduction,
 ) -> Tensor:
     over = tuple(range(x.ndim)) if axes is None else normalized_axes(axes, x.ndim)
     kept = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
-    shape = kept if keepdims else tuple(size for axis, size in enumerate(x.shape) if axis not in over)
+    shape = (
+        kept if keepdims else tuple(size for axis, size in enumerate(x.shape) if axis not in over)
+    )
     out = context.output(0, shape, x.dtype)
     wide = widened(x)
     if x.ndim == 0:
@@ -113,7 +130,9 @@ def _reduced(
 
 
 def _reduce(reduction: Reduction) -> KernelFactory:
-    """A factory for one reduction in all versions: axes were an attribute before 18 (ReduceSum: before 13)."""
+    """A factory for one reduction in all versions: axes were an attribute before 18 (ReduceSum:
+    before 13).
+    """
 
     def factory(info: OpKernelInfo) -> Compute:
         keepdims = bool(info.attribute("keepdims", 1))
@@ -163,7 +182,10 @@ def _arg_extremum(info: OpKernelInfo, find: Callable[..., Any]) -> Compute:
             middle = (1,) if keepdims else ()
             shape = (*x.shape[:along], *middle, *x.shape[along + 1 :])
         if x.shape[along] == 0:
-            raise ValueError(f"axis {along} of shape {x.shape} is empty, so it has no largest or smallest element")
+            raise ValueError(
+                f"axis {along} of shape {x.shape} is empty, so it has no largest or smallest"
+                " element"
+            )
         out = context.output(0, shape, _INT64)
         found = find(widened(np.flip(x, along) if last else x), axis=along)
         np.copyto(out.reshape(found.shape), x.shape[along] - 1 - found if last else found)
@@ -196,7 +218,10 @@ def _cumulative(info: OpKernelInfo, ufunc: Any, neutral: int) -> Compute:
             before = (slice(None),) * along
             target[(*before, slice(0, 1))] = neutral
             ufunc.accumulate(
-                source[(*before, slice(0, -1))], axis=along, out=target[(*before, slice(1, None))], dtype=wide.dtype
+                source[(*before, slice(0, -1))],
+                axis=along,
+                out=target[(*before, slice(1, None))],
+                dtype=wide.dtype,
             )
         elif x.size:
             ufunc.accumulate(source, axis=along, out=target, dtype=wide.dtype)

@@ -1,12 +1,14 @@
-"""The long tail: operators that have no kernel of ours run on ``onnx.reference``, wrapped in our ABI.
+"""The long tail: operators that have no kernel of ours run on ``onnx.reference``, wrapped in our
+ABI.
 
-:func:`find_reference_kernel` is asked for a node that the registry has nothing for. Operators that ONNX defines only
-as a function (of its inputs' types, for some) are evaluated by their body. Domains: ai.onnx, ai.onnx.ml,
-ai.onnx.preview and ai.onnx.preview.training.
+:func:`find_reference_kernel` is asked for a node that the registry has nothing for. Operators that
+ONNX defines only as a function (of its inputs' types, for some) are evaluated by their body.
+Domains: ai.onnx, ai.onnx.ml, ai.onnx.preview and ai.onnx.preview.training.
 
-What the reference implementation does not promise, this module sees to: its outputs never share memory with an input,
-strings are objects, element types are the inferred ones, an input cannot be written to, and attribute defaults are
-those of the node's own version (the reference takes the latest version's).
+What the reference implementation does not promise, this module sees to: its outputs never share
+memory with an input, strings are objects, element types are the inferred ones, an input cannot be
+written to, and attribute defaults are those of the node's own version (the reference takes the
+latest version's).
 
 The reference runtime is imported only when a node needs it: it costs 60 ms.
 """
@@ -24,7 +26,7 @@ from onnx import AttributeProto, NodeProto
 
 from ortpkg.errors import InvalidGraphError, KernelNotFoundError, LimitExceededError, quoted
 from ortpkg.graph.graph import Attribute, Node
-from ortpkg.graph.schemas import find_schema
+from ortpkg.graph.operator_schemas import find_schema
 from ortpkg.graph.types import TensorType, ValueType, element_type_of, numpy_dtype
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
@@ -35,10 +37,14 @@ if TYPE_CHECKING:
 
 SizeRule = Callable[[OpKernelInfo, Sequence[Any]], int]
 
-#: (domain, operator) → how many elements its output will have, where that is more than a constant times its inputs.
+#: (domain, operator) → how many elements its output will have, where that is more than a constant
+#: times its inputs.
 _OUTPUT_ELEMENTS: dict[tuple[str, str], SizeRule] = {
     ("", "RoiAlign"): lambda info, inputs: (
-        len(inputs[1]) * inputs[0].shape[1] * info.attribute("output_height", 1) * info.attribute("output_width", 1)
+        len(inputs[1])
+        * inputs[0].shape[1]
+        * info.attribute("output_height", 1)
+        * info.attribute("output_width", 1)
     ),
     ("", "TfIdfVectorizer"): lambda info, inputs: (
         inputs[0].size * (max(info.attribute("ngram_indexes"), default=0) + 1)
@@ -47,26 +53,33 @@ _OUTPUT_ELEMENTS: dict[tuple[str, str], SizeRule] = {
         inputs[0].size * len(info.attribute("cats_int64s") or info.attribute("cats_strings") or ())
     ),
 }
-#: (domain, operator) → floating-point operations of one call into numpy, which nothing ends before it is done.
+#: (domain, operator) → floating-point operations of one call into numpy, which nothing ends before
+#: it is done.
 _WORK: dict[tuple[str, str], Callable[[Sequence[Any]], float]] = {
-    ("", "Det"): lambda inputs: inputs[0].size * (inputs[0].shape[-1] ** 2 if inputs[0].ndim else 1) / 1.5,
+    ("", "Det"): lambda inputs: (
+        inputs[0].size * (inputs[0].shape[-1] ** 2 if inputs[0].ndim else 1) / 1.5
+    ),
 }
 #: More than a CPU of today does in float64: a run that could end in time is not refused.
 _MOST_OPERATIONS_PER_S = 1e11
 _WIDEST_ITEM = 8
 #: What an older version means where the reference knows the newer attribute only.
 _IMPLIED_ATTRIBUTES: dict[tuple[str, str, int], AttributeProto] = {
-    ("", "RoiAlign", 10): onnx.helper.make_attribute("coordinate_transformation_mode", "output_half_pixel"),
+    ("", "RoiAlign", 10): onnx.helper.make_attribute(
+        "coordinate_transformation_mode", "output_half_pixel"
+    ),
 }
 REFERENCE_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 _OLDEST_IR_WITH_EVERY_TYPE = 10
 
 
 def find_reference_kernel(node: Node, opset_imports: Mapping[str, int]) -> KernelDef | None:
-    """The kernel definition that runs ``node`` on the reference implementation; None where there is none.
+    """The kernel definition that runs ``node`` on the reference implementation; None where there is
+    none.
 
     Args:
-        node: its ``since_version`` selects the operator's version; where that is 0, the imported version does.
+        node: its ``since_version`` selects the operator's version; where that is 0, the imported
+            version does.
         opset_imports: domain → version that the model imports.
     """
     version = node.since_version or opset_imports.get(node.domain, 0)
@@ -84,14 +97,20 @@ def find_reference_kernel(node: Node, opset_imports: Mapping[str, int]) -> Kerne
 
 @functools.lru_cache(maxsize=1024)
 def has_reference_implementation(domain: str, op_type: str, version: int) -> bool:
-    """Whether onnx.reference can compute that version of the operator, itself or through its function body."""
+    """Whether onnx.reference can compute that version of the operator, itself or through its
+    function body.
+    """
     if domain not in REFERENCE_DOMAINS:
         return False
     schema = _schema(domain, op_type, version)
     if schema is None:
         return False
-    if any(attribute.type == onnx.defs.OpSchema.AttrType.GRAPH for attribute in schema.attributes.values()):
-        return False  # its sub-graph would escape the session's limits: these operators have kernels of ours
+    if any(
+        attribute.type == onnx.defs.OpSchema.AttrType.GRAPH
+        for attribute in schema.attributes.values()
+    ):
+        # its sub-graph would escape the session's limits: these operators have kernels of ours
+        return False
     return _is_prepared_once(schema) or _has_body_for_types(schema)
 
 
@@ -111,7 +130,9 @@ def _has_body_for_types(schema: onnx.defs.OpSchema) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _is_loadable(domain: str, op_type: str, version: int) -> bool:
-    """Whether the reference has a class of its own, or one function body for all types, for the operator."""
+    """Whether the reference has a class of its own, or one function body for all types, for the
+    operator.
+    """
     # Imported here for start-up time; see the module's docstring.
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import RuntimeContextError
@@ -138,11 +159,16 @@ def _is_loadable(domain: str, op_type: str, version: int) -> bool:
 
 
 def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
-    """The compute function of one node. Its evaluator is made once, here, where the operator allows it."""
+    """The compute function of one node.
+
+    Its evaluator is made once, here, where the operator allows it.
+    """
     node = info.node
     schema = _schema(node.domain, node.op_type, version)
     if schema is None:
-        raise KernelNotFoundError(f"{node} is not defined in version {version}", op_type=node.op_type, opset=version)
+        raise KernelNotFoundError(
+            f"{node} is not defined in version {version}", op_type=node.op_type, opset=version
+        )
     proto = node_proto(node, schema)
     prepared = _evaluator(node, proto, version) if _is_prepared_once(schema) else None
     output_types = tuple(info.output_type(slot) for slot in range(len(node.outputs)))
@@ -160,7 +186,9 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
         if work_rule is not None:
             _check_work(context, node, work_rule(inputs))
         evaluator = prepared or _evaluator(node, proto, version, inputs)
-        feeds = {name: _guarded(value) for name, value in zip(proto.input, inputs, strict=False) if name}
+        feeds = {
+            name: _guarded(value) for name, value in zip(proto.input, inputs, strict=False) if name
+        }
         # Its loops ask nobody whether the run is to end.
         made = run_interruptibly(context, lambda: evaluator.run(wanted, feeds))
         found = dict(zip(wanted, made, strict=True))
@@ -174,9 +202,11 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
 
 
 def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:
-    """The node in ONNX's own form with positional value names (x0, ..., y0, ...) and its version's defaults filled in.
+    """The node in ONNX's own form with positional value names (x0, ..., y0, ...) and its version's
+    defaults filled in.
 
-    Positional names keep a value that is used twice apart, and keep a model's own names out of messages.
+    Positional names keep a value that is used twice apart, and keep a model's own names out of
+    messages.
     """
     proto = NodeProto(op_type=node.op_type, domain=node.domain)
     proto.input.extend(f"x{slot}" if name else "" for slot, name in enumerate(node.inputs))
@@ -184,7 +214,10 @@ def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:
     for name, attribute in node.attributes.items():
         proto.attribute.append(_attribute_proto(name, attribute, node))
     for name, definition in schema.attributes.items():
-        if name not in node.attributes and definition.default_value.type != AttributeProto.UNDEFINED:
+        if (
+            name not in node.attributes
+            and definition.default_value.type != AttributeProto.UNDEFINED
+        ):
             proto.attribute.append(definition.default_value)
     implied = _IMPLIED_ATTRIBUTES.get((node.domain, node.op_type, schema.since_version))
     if implied is not None:
@@ -214,7 +247,8 @@ def _attribute_proto(name: str, attribute: Attribute, node: Node) -> AttributePr
             proto.tensors.extend(_tensor_proto(tensor) for tensor in value)
         case _:
             raise InvalidGraphError(
-                f"{node}: the reference kernels take no attribute of type {attribute.kind}", node_name=node.name
+                f"{node}: the reference kernels take no attribute of type {attribute.kind}",
+                node_name=node.name,
             )
     return proto
 
@@ -223,8 +257,11 @@ def _tensor_proto(initializer: Any) -> onnx.TensorProto:
     return onnx.numpy_helper.from_array(np.asarray(initializer.numpy()), initializer.name)
 
 
-def _evaluator(node: Node, proto: NodeProto, version: int, inputs: tuple[Value, ...] = ()) -> ReferenceEvaluator:
-    """An evaluator for the one node; ``inputs`` give the types that a context-dependent function body is made from.
+def _evaluator(
+    node: Node, proto: NodeProto, version: int, inputs: tuple[Value, ...] = ()
+) -> ReferenceEvaluator:
+    """An evaluator for the one node; ``inputs`` give the types that a context-dependent function
+    body is made from.
 
     Raises InvalidGraphError where the reference refuses the node's attributes.
     """
@@ -233,7 +270,9 @@ def _evaluator(node: Node, proto: NodeProto, version: int, inputs: tuple[Value, 
     graph = onnx.GraphProto(name="reference", node=[proto])
     graph.input.extend(onnx.ValueInfoProto(name=name) for name in proto.input if name)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in proto.output if name)
-    for declared, value in zip(graph.input, (value for value in inputs if value is not None), strict=False):
+    for declared, value in zip(
+        graph.input, (value for value in inputs if value is not None), strict=False
+    ):
         element_type = int(element_type_of(value.dtype))
         declared.type.CopyFrom(onnx.helper.make_tensor_type_proto(element_type, value.shape))
     model = onnx.ModelProto(ir_version=_OLDEST_IR_WITH_EVERY_TYPE, graph=graph)
@@ -245,11 +284,14 @@ def _evaluator(node: Node, proto: NodeProto, version: int, inputs: tuple[Value, 
 
 
 def _check_work(context: OpKernelContext, node: Node, operations: float) -> None:
-    """LimitExceededError where that many operations take longer on any machine than the run has left."""
+    """LimitExceededError where that many operations take longer on any machine than the run has
+    left.
+    """
     left_s: float | None = getattr(context, "time_left_s", None)  # contexts of trials have no clock
     if left_s is not None and operations > left_s * _MOST_OPERATIONS_PER_S:
         raise LimitExceededError(
-            f"{node} would compute for longer than the {left_s:.1f} s that are left of the run's time limit",
+            f"{node} would compute for longer than the {left_s:.1f} s that are left of the run's"
+            " time limit",
             limit="time",
         )
 
@@ -274,7 +316,9 @@ def _guarded(value: Value) -> Value:
 
 
 def _normalised(value: Value, value_type: ValueType | None, inputs: tuple[Value, ...]) -> Value:
-    """An output of the reference as this engine has it: an own, writable array of the inferred element type."""
+    """An output of the reference as this engine has it: an own, writable array of the inferred
+    element type.
+    """
     if isinstance(value, list):
         return [_normalised(element, None, inputs) for element in value]
     if not isinstance(value, np.ndarray | np.generic):
@@ -284,5 +328,7 @@ def _normalised(value: Value, value_type: ValueType | None, inputs: tuple[Value,
         return array.astype(object)
     if isinstance(value_type, TensorType) and array.dtype != numpy_dtype(value_type.element_type):
         return array.astype(numpy_dtype(value_type.element_type))
-    shared = any(isinstance(source, np.ndarray) and np.may_share_memory(array, source) for source in inputs)
+    shared = any(
+        isinstance(source, np.ndarray) and np.may_share_memory(array, source) for source in inputs
+    )
     return array.copy() if shared or not array.flags.writeable else array

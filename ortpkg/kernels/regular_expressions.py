@@ -1,9 +1,10 @@
 """Regular expressions whose time is linear in the text: the kernel of RegexFullMatch.
 
-A pattern comes from a model, so it is untrusted, and Python's own ``re`` can take exponential time on a short one and
-cannot be stopped. This is RE2's way (which ONNX names as the syntax): the pattern becomes an automaton, whose possible
-states move over the text together. Left out, each with a ValueError that says so: Unicode classes (``\\p``), ``\\Q``,
-``\\C``, and what RE2 has not either (back-references, look-around).
+A pattern comes from a model, so it is untrusted, and Python's own ``re`` can take exponential time
+on a short one and cannot be stopped. This is RE2's way (which ONNX names as the syntax): the
+pattern becomes an automaton, whose possible states move over the text together. Left out, each with
+a ValueError that says so: Unicode classes (``\\p``), ``\\Q``, ``\\C``, and what RE2 has not either
+(back-references, look-around).
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ _Node = _Character | _Assertion | _Sequence | _Alternatives | _Repeat
 
 @dataclass(slots=True)
 class _State:
-    """``test`` consumes a character, ``assertion`` consumes none; with neither, all of ``following`` hold at once."""
+    """``test`` consumes a character, ``assertion`` consumes none; with neither, all of
+    ``following`` hold at once.
+    """
 
     following: list[int] = field(default_factory=list)
     test: CharacterTest | None = None
@@ -91,19 +94,27 @@ class RegularExpression:
         self._start = self._build(node, self._accepting)
 
     def matches_fully(self, text: str, check: Callable[[], None]) -> bool:
-        """Whether the whole of ``text`` matches; ``check`` is called now and then, and may raise to end it."""
+        """Whether the whole of ``text`` matches; ``check`` is called now and then, and may raise to
+        end it.
+        """
         current = self._closure([self._start], "", text[:1])
         for position, character in enumerate(text):
             if not current:
                 return False
             if position % _CHECK_EVERY == 0:
                 check()
-            moved = (state.following[0] for state in map(self._states.__getitem__, current) if _takes(state, character))
+            moved = (
+                state.following[0]
+                for state in map(self._states.__getitem__, current)
+                if _takes(state, character)
+            )
             current = self._closure(moved, character, text[position + 1 : position + 2])
         return self._accepting in current
 
     def _closure(self, states: Iterable[int], before: str, after: str) -> list[int]:
-        """The states reached without a character, between ``before`` and ``after`` ("" at an end of the text)."""
+        """The states reached without a character, between ``before`` and ``after`` ("" at an end of
+        the text).
+        """
         pending = list(states)
         seen: dict[int, None] = {}
         while pending:
@@ -112,7 +123,9 @@ class RegularExpression:
                 continue
             seen[index] = None
             state = self._states[index]
-            if state.test is None and (not state.assertion or _holds(state.assertion, before, after)):
+            if state.test is None and (
+                not state.assertion or _holds(state.assertion, before, after)
+            ):
                 pending += state.following
         return list(seen)
 
@@ -186,7 +199,9 @@ class _Parser:
         return node
 
     def _error(self, problem: str) -> ValueError:
-        return ValueError(f"the regular expression {quoted(self._pattern)} {problem} (position {self._at})")
+        return ValueError(
+            f"the regular expression {quoted(self._pattern)} {problem} (position {self._at})"
+        )
 
     def _next(self) -> str:
         return self._pattern[self._at : self._at + 1]
@@ -220,9 +235,14 @@ class _Parser:
         counts: tuple[int, int | None] | None = None
         found = re.compile(r"\{(\d{1,9})(,?)(\d{0,9})\}").match(self._pattern, self._at)
         if found is not None:
-            least, most = int(found[1]), int(found[3]) if found[3] else None if found[2] else int(found[1])
+            least, most = (
+                int(found[1]),
+                int(found[3]) if found[3] else None if found[2] else int(found[1]),
+            )
             if max(least, most or 0) > _MOST_REPEATS or (most is not None and most < least):
-                raise self._error(f"repeats {quoted(found[0])}: at most {_MOST_REPEATS} times, least first")
+                raise self._error(
+                    f"repeats {quoted(found[0])}: at most {_MOST_REPEATS} times, least first"
+                )
             self._at, counts = found.end(), (least, most)
         elif self._next() in ("*", "+", "?") and self._next():
             counts = {"*": (0, None), "+": (1, None), "?": (0, 1)}[self._next()]
@@ -250,8 +270,12 @@ class _Parser:
 
     def _character(self, expression: str) -> _Node:
         """A test for one character, by a pattern of Python's for one character."""
-        flags = (re.IGNORECASE if "i" in self._flags else 0) | (re.DOTALL if "s" in self._flags else 0)
-        ascii_only = re.ASCII if "\\" in expression and "i" not in self._flags else 0  # RE2's \d, \s, \w are ASCII
+        flags = (re.IGNORECASE if "i" in self._flags else 0) | (
+            re.DOTALL if "s" in self._flags else 0
+        )
+        ascii_only = (
+            re.ASCII if "\\" in expression and "i" not in self._flags else 0
+        )  # RE2's \d, \s, \w are ASCII
         try:
             compiled = re.compile(expression, flags | ascii_only)
         except re.error as error:
@@ -264,11 +288,15 @@ class _Parser:
             raise self._error(f"nests more than {_MOST_DEPTH} groups")
         outer = self._flags
         if self._take("?"):
-            opening = re.compile(r"P?<\w+>|([imsU]*)(?:-([imsU]+))?([:)])").match(self._pattern, self._at)
+            opening = re.compile(r"P?<\w+>|([imsU]*)(?:-([imsU]+))?([:)])").match(
+                self._pattern, self._at
+            )
             if opening is None:
                 raise self._error("uses look-around or another group that RE2 has not")
             self._at = opening.end()
-            self._flags = "".join(sorted((set(outer) | set(opening[1] or "")) - set(opening[2] or "")))
+            self._flags = "".join(
+                sorted((set(outer) | set(opening[1] or "")) - set(opening[2] or ""))
+            )
             if opening[3] == ")":  # flags for the rest of the group around it
                 self._depth -= 1
                 return _Sequence([])
@@ -280,11 +308,13 @@ class _Parser:
         return node
 
     def _escape(self) -> _Node:
-        found = re.compile(r"\\(?:x[0-9a-fA-F]{2}|x\{[0-9a-fA-F]{1,6}\}|0[0-7]{0,2}|[^\d\w]|[AzbBdDsSwWaftnrv])").match(
-            self._pattern, self._at
-        )
+        found = re.compile(
+            r"\\(?:x[0-9a-fA-F]{2}|x\{[0-9a-fA-F]{1,6}\}|0[0-7]{0,2}|[^\d\w]|[AzbBdDsSwWaftnrv])"
+        ).match(self._pattern, self._at)
         if found is None:
-            raise self._error(f"uses {quoted(self._pattern[self._at : self._at + 2])}, which is not supported")
+            raise self._error(
+                f"uses {quoted(self._pattern[self._at : self._at + 2])}, which is not supported"
+            )
         self._at, text = found.end(), found[0][1:]
         if text in _ASSERTIONS:
             return _Assertion(_ASSERTIONS[text])

@@ -1,6 +1,8 @@
-"""Resize and Upsample, one axis after the other: each output position is a weighted sum of a few input positions.
+"""Resize and Upsample, one axis after the other: each output position is a weighted sum of a few
+input positions.
 
-Source: the Resize operator (coordinate transformations, kernels, nearest modes, aspect-ratio policies).
+Source: the Resize operator (coordinate transformations, kernels, nearest modes, aspect-ratio
+    policies).
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _MODES = ("nearest", "linear", "cubic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AxisPlan:
-    """How one axis changes: from ``size`` to ``output`` elements by ``scale``, over the region [start, end]."""
+    """How one axis changes: from ``size`` to ``output`` elements by ``scale``, over the region
+    [start, end].
+    """
 
     axis: int
     size: int
@@ -57,12 +61,16 @@ class _Sampler:
         return cls(
             mode=mode,
             # Versions before 11 know one transformation only, and floor for the nearest element.
-            coordinates=str(info.attribute("coordinate_transformation_mode", "half_pixel"))
-            if info.node.since_version >= 11 and info.node.op_type == "Resize"
-            else "asymmetric",
-            nearest=str(info.attribute("nearest_mode", "round_prefer_floor"))
-            if info.node.since_version >= 11 and info.node.op_type == "Resize"
-            else "floor",
+            coordinates=(
+                str(info.attribute("coordinate_transformation_mode", "half_pixel"))
+                if info.node.since_version >= 11 and info.node.op_type == "Resize"
+                else "asymmetric"
+            ),
+            nearest=(
+                str(info.attribute("nearest_mode", "round_prefer_floor"))
+                if info.node.since_version >= 11 and info.node.op_type == "Resize"
+                else "floor"
+            ),
             cubic_a=info.attribute("cubic_coeff_a", -0.75),
             antialias=bool(info.attribute("antialias", 0)),
             exclude_outside=bool(info.attribute("exclude_outside", 0)),
@@ -104,7 +112,9 @@ class _Sampler:
         return np.clip(positions, 0, size - 1).astype(np.intp)
 
     def taps(self, origins: Tensor, size: int, scale: float) -> tuple[Tensor, Tensor]:
-        """(positions, weights), each (output, taps): the neighbours of each origin, clamped to the axis."""
+        """(positions, weights), each (output, taps): the neighbours of each origin, clamped to the
+        axis.
+        """
         stretch = min(scale, 1.0) if self.antialias else 1.0
         reach = 1 if self.mode == "linear" else 2
         first = math.floor(-reach / stretch) + 1
@@ -142,14 +152,18 @@ class _Sampler:
             shape = (-1,) + (1,) * (x.ndim - plan.axis - 1)
             result = np.take(x, positions[:, 0], axis=plan.axis) * weights[:, 0].reshape(shape)
             for tap in range(1, positions.shape[1]):
-                result += np.take(x, positions[:, tap], axis=plan.axis) * weights[:, tap].reshape(shape)
+                result += np.take(x, positions[:, tap], axis=plan.axis) * weights[:, tap].reshape(
+                    shape
+                )
         if self.coordinates == "tf_crop_and_resize":
             outside = (origins < 0) | (origins > plan.size - 1)
             result[(slice(None),) * plan.axis + (outside,)] = self.extrapolation_value
         return result
 
 
-def _resized(context: OpKernelContext, x: Tensor, plans: Sequence[_AxisPlan], sampler: _Sampler) -> Tensor:
+def _resized(
+    context: OpKernelContext, x: Tensor, plans: Sequence[_AxisPlan], sampler: _Sampler
+) -> Tensor:
     out = context.output(0, tuple(plan.output for plan in plans), x.dtype)
     if out.size == 0:
         return out
@@ -158,7 +172,9 @@ def _resized(context: OpKernelContext, x: Tensor, plans: Sequence[_AxisPlan], sa
     exact = sampler.mode == "nearest" or x.dtype in (np.float32, np.float64)
     y = x if exact else (widened(x) if is_float(x.dtype) else x.astype(np.float32))
     # Shrinking axes go first: the others then have less to do.
-    for plan in sorted((plan for plan in plans if plan.changes), key=lambda plan: plan.output / plan.size):
+    for plan in sorted(
+        (plan for plan in plans if plan.changes), key=lambda plan: plan.output / plan.size
+    ):
         context.check_allocation(sampler.taps_nbytes(plan))
         y = sampler.resample(y, plan)
     if x.dtype.kind in "iu" and not exact:
@@ -172,7 +188,9 @@ def _plans_from_scales(
     x: Tensor, scales: Sequence[float], axes: Sequence[int], roi: Sequence[float]
 ) -> list[_AxisPlan]:
     if len(scales) != len(axes) or any(not 0 < scale < math.inf for scale in scales):
-        raise ValueError(f"scales {list(scales)} are not one positive number for each of the axes {list(axes)}")
+        raise ValueError(
+            f"scales {list(scales)} are not one positive number for each of the axes {list(axes)}"
+        )
     by_axis = dict(zip(axes, scales, strict=True))
     regions = _regions(axes, roi)
     plans = []
@@ -180,7 +198,9 @@ def _plans_from_scales(
         scale = by_axis.get(axis, 1.0)
         start, end = regions.get(axis, (0.0, 1.0))
         output = math.floor(size * (end - start) * scale) if axis in by_axis else size
-        plans.append(_AxisPlan(axis=axis, size=size, output=output, scale=scale, start=start, end=end))
+        plans.append(
+            _AxisPlan(axis=axis, size=size, output=output, scale=scale, start=start, end=end)
+        )
     return plans
 
 
@@ -191,7 +211,10 @@ def _plans_from_sizes(
         raise ValueError(f"sizes {list(sizes)} are not one for each of the axes {list(axes)}")
     by_axis = dict(zip(axes, sizes, strict=True))
     if any(x.shape[axis] == 0 and size for axis, size in by_axis.items()):
-        raise ValueError(f"an input of shape {x.shape} has an empty axis, which cannot grow to sizes {list(sizes)}")
+        raise ValueError(
+            f"an input of shape {x.shape} has an empty axis, which cannot grow to sizes"
+            f" {list(sizes)}"
+        )
     scales = {axis: size / x.shape[axis] if size else 1.0 for axis, size in by_axis.items()}
     if policy != "stretch" and scales:
         if policy not in ("not_larger", "not_smaller"):
@@ -214,18 +237,25 @@ def _plans_from_sizes(
 
 
 def _regions(axes: Sequence[int], roi: Sequence[float]) -> dict[int, tuple[float, float]]:
-    """Axis → (start, end) in normalized coordinates, from ONNX's list: all starts, then all ends."""
+    """Axis → (start, end) in normalized coordinates, from ONNX's list: all starts, then all
+    ends.
+    """
     if not roi:
         return {}
     if len(roi) != 2 * len(axes):
-        raise ValueError(f"a region of {len(roi)} numbers does not fit {len(axes)} axes: two per axis are needed")
+        raise ValueError(
+            f"a region of {len(roi)} numbers does not fit {len(axes)} axes: two per axis are needed"
+        )
     return {axis: (roi[slot], roi[len(axes) + slot]) for slot, axis in enumerate(axes)}
 
 
 @kernel("Resize", since=(11, 13, 18, 19), types={"T1": NUMBERS})
 def resize(info: OpKernelInfo) -> Compute:
     sampler = _Sampler.of(info)
-    axes, policy = info.attribute("axes"), str(info.attribute("keep_aspect_ratio_policy", "stretch"))
+    axes, policy = (
+        info.attribute("axes"),
+        str(info.attribute("keep_aspect_ratio_policy", "stretch")),
+    )
     crops = sampler.coordinates == "tf_crop_and_resize"
 
     def compute(
@@ -254,7 +284,9 @@ def resize_by_scales(info: OpKernelInfo) -> Compute:
     sampler = _Sampler.of(info)
 
     def compute(context: OpKernelContext, x: Tensor, scales: Tensor) -> Tensor:
-        return _resized(context, x, _plans_from_scales(x, scales.tolist(), range(x.ndim), ()), sampler)
+        return _resized(
+            context, x, _plans_from_scales(x, scales.tolist(), range(x.ndim), ()), sampler
+        )
 
     return compute
 
@@ -262,5 +294,12 @@ def resize_by_scales(info: OpKernelInfo) -> Compute:
 @kernel("Upsample", since=(1, 7), types={"T": NUMBERS})
 def upsample_by_attribute(info: OpKernelInfo) -> Compute:
     sampler = _Sampler.of(info)
-    scales = info.attribute("scales") or (1.0, 1.0, info.attribute("height_scale"), info.attribute("width_scale"))
-    return lambda context, x: _resized(context, x, _plans_from_scales(x, scales, range(x.ndim), ()), sampler)
+    scales = info.attribute("scales") or (
+        1.0,
+        1.0,
+        info.attribute("height_scale"),
+        info.attribute("width_scale"),
+    )
+    return lambda context, x: _resized(
+        context, x, _plans_from_scales(x, scales, range(x.ndim), ()), sampler
+    )

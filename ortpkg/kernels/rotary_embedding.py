@@ -1,4 +1,6 @@
-"""RotaryEmbedding: pairs of features turned by an angle that depends on the position (ai.onnx and com.microsoft)."""
+"""RotaryEmbedding: pairs of features turned by an angle that depends on the position (ai.onnx and
+com.microsoft).
+"""
 
 from __future__ import annotations
 
@@ -13,30 +15,45 @@ MS = "com.microsoft"
 
 
 def rotate(
-    x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool, out: Tensor, spare: Tensor | None = None
+    x: Tensor,
+    cosines: Tensor,
+    sines: Tensor,
+    *,
+    interleaved: bool,
+    out: Tensor,
+    spare: Tensor | None = None,
 ) -> None:
-    """Turns the first 2 · n features of ``x`` (..., length, heads, size); n is the caches' last dimension.
+    """Turns the first 2 · n features of ``x`` (..., length, heads, size); n is the caches' last
+    dimension.
 
     Args:
         x, out: same shape and dtype, not overlapping.
         cosines, sines: (batch or 1, length, n).
         interleaved: pairs are neighbours (0, 1), (2, 3), ...; else feature i pairs with i + n.
-        spare: memory to work in, (..., length, heads, n) of ``out``'s type; allocated where left out.
+        spare: memory to work in, (..., length, heads, n) of ``out``'s type; allocated where left
+            out.
     """
     n = cosines.shape[-1]
     if 2 * n > x.shape[-1]:
         raise ValueError(f"caches turn {2 * n} features, but a head has {x.shape[-1]}")
-    first, second = (slice(0, 2 * n, 2), slice(1, 2 * n, 2)) if interleaved else (slice(0, n), slice(n, 2 * n))
+    first, second = (
+        (slice(0, 2 * n, 2), slice(1, 2 * n, 2)) if interleaved else (slice(0, n), slice(n, 2 * n))
+    )
     cosine, sine = cosines[:, :, None, :], sines[:, :, None, :]
     out[..., 2 * n :] = x[..., 2 * n :]
-    for target, one, other, combine in ((first, cosine, sine, np.subtract), (second, sine, cosine, np.add)):
+    for target, one, other, combine in (
+        (first, cosine, sine, np.subtract),
+        (second, sine, cosine, np.add),
+    ):
         part = out[..., target]
         np.multiply(x[..., first], one, out=part)
         combine(part, np.multiply(x[..., second], other, out=spare), out=part)
 
 
 def _cache_rows(cache: Tensor, positions: Tensor | None) -> Tensor:
-    """(batch or 1, length, n): the cache's rows at ``positions``, or the cache itself where it has a row per token."""
+    """(batch or 1, length, n): the cache's rows at ``positions``, or the cache itself where it has
+    a row per token.
+    """
     if positions is None:
         return widened(cache if cache.ndim == 3 else cache[None])
     return widened(cache[wrapped_indices(positions, cache.shape[0])])
@@ -48,17 +65,25 @@ def _compute(info: OpKernelInfo) -> Compute:
     rotary_dim = info.attribute("rotary_embedding_dim", 0)
 
     def compute(
-        context: OpKernelContext, x: Tensor, cosines: Tensor, sines: Tensor, positions: Tensor | None = None
+        context: OpKernelContext,
+        x: Tensor,
+        cosines: Tensor,
+        sines: Tensor,
+        positions: Tensor | None = None,
     ) -> Tensor:
         if rotary_dim and cosines.shape[-1] * 2 != rotary_dim:
-            raise ValueError(f"caches of {cosines.shape[-1]} columns do not turn {rotary_dim} features")
+            raise ValueError(
+                f"caches of {cosines.shape[-1]} columns do not turn {rotary_dim} features"
+            )
         out = context.output(0, x.shape, x.dtype)
         wide = widened(x)
         result = out if wide is x else np.empty(x.shape, wide.dtype)
         by_token, target = _by_token(wide, heads, cosines), _by_token(result, heads, cosines)
         cosine, sine = _cache_rows(cosines, positions), _cache_rows(sines, positions)
         if cosine.shape[1] != by_token.shape[1] or cosine.shape[0] not in (1, by_token.shape[0]):
-            raise ValueError(f"caches with rows {cosine.shape[:2]} do not fit an input of shape {x.shape}")
+            raise ValueError(
+                f"caches with rows {cosine.shape[:2]} do not fit an input of shape {x.shape}"
+            )
         rotate(by_token, cosine, sine, interleaved=interleaved, out=target)
         if result is not out:
             np.copyto(out, result, casting="unsafe")
@@ -68,7 +93,9 @@ def _compute(info: OpKernelInfo) -> Compute:
 
 
 def _by_token(x: Tensor, heads: int, cosines: Tensor) -> Tensor:
-    """A view (batch, length, heads, size) of (batch, heads, length, size) or (batch, length, heads · size)."""
+    """A view (batch, length, heads, size) of (batch, heads, length, size) or (batch, length, heads
+    · size).
+    """
     if x.ndim == 4:
         return x.transpose(0, 2, 1, 3)
     size = x.shape[-1] // heads if heads else 2 * cosines.shape[-1]
@@ -84,10 +111,14 @@ def rotary_embedding(info: OpKernelInfo) -> Compute:
 
 @kernel("RotaryEmbedding", since=(1,), domain=MS, types={"T": FLOATS})
 def microsoft_rotary_embedding(info: OpKernelInfo) -> Compute:
-    """The same, with positions as the second input: one per token, or one offset for the whole batch."""
+    """The same, with positions as the second input: one per token, or one offset for the whole
+    batch.
+    """
     compute_by_position = _compute(info)
 
-    def compute(context: OpKernelContext, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    def compute(
+        context: OpKernelContext, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor
+    ) -> Tensor:
         if positions.size == 1:
             length = x.shape[2] if x.ndim == 4 else x.shape[1]
             positions = int(positions.reshape(()).item()) + np.arange(length)[None]

@@ -1,4 +1,6 @@
-"""Operators that write elements at positions: ScatterElements (and Scatter), ScatterND, TensorScatter."""
+"""Operators that write elements at positions: ScatterElements (and Scatter), ScatterND,
+TensorScatter.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def _scatter(
     updates: Tensor,
     ufunc: Callable[..., Any] | None,
 ) -> Tensor:
-    """``data`` with ``updates`` at ``index``: put there, or combined with what is there (each of several in turn)."""
+    """``data`` with ``updates`` at ``index``: put there, or combined with what is there (each of
+    several in turn).
+    """
     out = context.output(0, data.shape, data.dtype)
     if ufunc is None:
         np.copyto(out, data)
@@ -59,7 +63,9 @@ def scatter_elements(info: OpKernelInfo) -> Compute:
         along = normalized_axis(axis, data.ndim)
         check_element_indices(data.shape, indices.shape, along)
         if updates.shape != indices.shape:
-            raise ValueError(f"updates of shape {updates.shape} and indices of shape {indices.shape} must agree")
+            raise ValueError(
+                f"updates of shape {updates.shape} and indices of shape {indices.shape} must agree"
+            )
         positions = wrapped_indices(indices, data.shape[along])
         return _scatter(context, data, element_index(positions, along), updates, ufunc)
 
@@ -74,7 +80,9 @@ def scatter_nd(info: OpKernelInfo) -> Compute:
         index = nd_index(indices, data.shape)
         wanted = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
         if updates.shape != wanted:
-            raise ValueError(f"updates have shape {updates.shape}; indices and data ask for {wanted}")
+            raise ValueError(
+                f"updates have shape {updates.shape}; indices and data ask for {wanted}"
+            )
         return _scatter(context, data, index, updates, ufunc)
 
     return compute
@@ -82,16 +90,30 @@ def scatter_nd(info: OpKernelInfo) -> Compute:
 
 @kernel("TensorScatter", since=(24,), in_place=((0, 0),))
 def tensor_scatter(info: OpKernelInfo) -> Compute:
-    """Writes ``update`` into a cache, per sample from its write index on; circular or within bounds."""
+    """Writes ``update`` into a cache, per sample from its write index on; circular or within
+    bounds.
+    """
     axis, circular = info.attribute("axis", -2), info.attribute("mode", "linear") == "circular"
 
-    def compute(context: OpKernelContext, past: Tensor, update: Tensor, write_indices: Tensor | None = None) -> Tensor:
+    def compute(
+        context: OpKernelContext, past: Tensor, update: Tensor, write_indices: Tensor | None = None
+    ) -> Tensor:
         along = normalized_axis(axis, past.ndim)
-        if along == 0 or (*update.shape[:along], past.shape[along], *update.shape[along + 1 :]) != past.shape:
-            raise ValueError(f"an update of shape {update.shape} does not fit a cache of {past.shape} at axis {along}")
+        if (
+            along == 0
+            or (*update.shape[:along], past.shape[along], *update.shape[along + 1 :]) != past.shape
+        ):
+            raise ValueError(
+                f"an update of shape {update.shape} does not fit a cache of {past.shape} at axis"
+                f" {along}"
+            )
         starts = np.zeros(past.shape[0], np.int64) if write_indices is None else write_indices
         positions = starts[:, None] + np.arange(update.shape[along])
-        positions = positions % past.shape[along] if circular else wrapped_indices(positions, past.shape[along])
+        positions = (
+            positions % past.shape[along]
+            if circular
+            else wrapped_indices(positions, past.shape[along])
+        )
         out = context.output(0, past.shape, past.dtype)
         np.copyto(out, past)
         for cache, fresh, rows in zip(out, update, positions, strict=True):

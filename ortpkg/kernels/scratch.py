@@ -1,8 +1,10 @@
-"""Memory that a kernel needs only while it computes: panels, tiles, sums. Each thread keeps its own between calls.
+"""Memory that a kernel needs only while it computes: panels, tiles, sums.
 
-Whoever takes the same slot next on the same thread gets the same bytes. So a kernel takes all it needs in a slot at
-once, and what is used while another slot's memory is in use has a slot of its own. Blocks beyond
-:data:`MOST_KEPT_NBYTES` are not kept.
+Each thread keeps its own between calls.
+
+Whoever takes the same slot next on the same thread gets the same bytes. So a kernel takes all it
+needs in a slot at once, and what is used while another slot's memory is in use has a slot of its
+own. Blocks beyond :data:`MOST_KEPT_NBYTES` are not kept.
 """
 
 from __future__ import annotations
@@ -16,15 +18,19 @@ import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
 
-#: Smaller requests are simply allocated: the allocator has such blocks at hand, and finding scratch takes longer.
+#: Smaller requests are simply allocated: the allocator has such blocks at hand, and finding scratch
+#: takes longer.
 _LEAST_KEPT_NBYTES = 1 << 15
-#: More than the panels of usual models take; what a kernel asks beyond it is allocated for the call.
+#: More than the panels of usual models take; what a kernel asks beyond it is allocated for the
+#: call.
 MOST_KEPT_NBYTES = 48 << 20
 _ALIGNMENT = 64
 
 
 class Slot(Enum):
-    """What scratch is for, from the outside in: SHARED by a node's steps, a PANEL, one TASK, or a BLOCK in it."""
+    """What scratch is for, from the outside in: SHARED by a node's steps, a PANEL, one TASK, or a
+    BLOCK in it.
+    """
 
     SHARED = 0
     PANEL = 1
@@ -41,7 +47,9 @@ _kept = _Kept()
 
 
 def take_scratch(slot: Slot, *requests: tuple[tuple[int, ...], np.dtype[Any]]) -> list[Tensor]:
-    """One uninitialized array per (shape, dtype), until the next call for the slot on this thread."""
+    """One uninitialized array per (shape, dtype), until the next call for the slot on this
+    thread.
+    """
     nbytes = sum([_rounded(math.prod(shape) * dtype.itemsize) for shape, dtype in requests])
     if nbytes <= _LEAST_KEPT_NBYTES:
         return [np.empty(shape, dtype) for shape, dtype in requests]

@@ -1,7 +1,7 @@
 """Sequences and optionals.
 
-A sequence is a list of arrays, an optional is None or the value itself. Elements are copied when they go in or come
-out (see :mod:`ortpkg.kernels.ownership`).
+A sequence is a list of arrays, an optional is None or the value itself. Elements are copied when
+they go in or come out (see :mod:`ortpkg.kernels.ownership`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ Sequence = list[Value]
 def _position(index: Tensor, length: int, *, most: int) -> int:
     """An index into a sequence counted from the front. ValueError outside [-length, most]."""
     if index.size != 1:
-        raise ValueError(f"a position in a sequence is one number, but this one has shape {index.shape}")
+        raise ValueError(
+            f"a position in a sequence is one number, but this one has shape {index.shape}"
+        )
     position = int(index.reshape(()))
     if not -length <= position <= most:
-        raise ValueError(f"position {position} is not in [{-length}, {most}] for a sequence of {length}")
+        raise ValueError(
+            f"position {position} is not in [{-length}, {most}] for a sequence of {length}"
+        )
     return position + length if position < 0 else position
 
 
@@ -46,9 +50,16 @@ def sequence_construct(_info: OpKernelInfo) -> Compute:
 @kernel("SequenceInsert", since=(11,), uses_output_buffer=False)
 def sequence_insert(_info: OpKernelInfo) -> Compute:
     def compute(
-        _context: OpKernelContext, sequence: Sequence, element: Tensor, position: Tensor | None = None
+        _context: OpKernelContext,
+        sequence: Sequence,
+        element: Tensor,
+        position: Tensor | None = None,
     ) -> Sequence:
-        at = len(sequence) if position is None else _position(position, len(sequence), most=len(sequence))
+        at = (
+            len(sequence)
+            if position is None
+            else _position(position, len(sequence), most=len(sequence))
+        )
         return [*sequence[:at], copied(element), *sequence[at:]]
 
     return compute
@@ -56,7 +67,9 @@ def sequence_insert(_info: OpKernelInfo) -> Compute:
 
 @kernel("SequenceErase", since=(11,), uses_output_buffer=False)
 def sequence_erase(_info: OpKernelInfo) -> Compute:
-    def compute(_context: OpKernelContext, sequence: Sequence, position: Tensor | None = None) -> Sequence:
+    def compute(
+        _context: OpKernelContext, sequence: Sequence, position: Tensor | None = None
+    ) -> Sequence:
         index = np.int64(-1) if position is None else position
         at = _position(np.asarray(index), len(sequence), most=len(sequence) - 1)
         return [*sequence[:at], *sequence[at + 1 :]]
@@ -82,7 +95,9 @@ def sequence_length(_info: OpKernelInfo) -> Compute:
 
 @kernel("SplitToSequence", since=(11, 24), uses_output_buffer=False)
 def split_to_sequence(info: OpKernelInfo) -> Compute:
-    """Splits into equal parts (scalar ``split``, the last may be smaller), given lengths, or single slices."""
+    """Splits into equal parts (scalar ``split``, the last may be smaller), given lengths, or single
+    slices.
+    """
     axis_attribute = int(info.attribute("axis", 0))
     keeps_axis = bool(info.attribute("keepdims", 1))
 
@@ -123,7 +138,9 @@ def concat_from_sequence(info: OpKernelInfo) -> Compute:
         parts = [np.expand_dims(element, axis) for element in sequence] if makes_axis else sequence
         first = parts[0]
         size = sum(part.shape[axis] for part in parts)
-        output = context.output(0, (*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
+        output = context.output(
+            0, (*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype
+        )
         return np.concatenate(parts, axis=axis, out=output)
 
     return compute
@@ -131,20 +148,26 @@ def concat_from_sequence(info: OpKernelInfo) -> Compute:
 
 @kernel("SequenceMap", since=(17,), uses_output_buffer=False)
 def sequence_map(info: OpKernelInfo) -> Compute:
-    """Runs the body for each element; further inputs are sequences of the same length, or tensors given each time."""
+    """Runs the body for each element; further inputs are sequences of the same length, or tensors
+    given each time.
+    """
     output_count = len(info.node.outputs)
 
     def compute(context: OpKernelContext, sequence: Sequence, *others: Value) -> Value:
         for other in others:
             if isinstance(other, list) and len(other) != len(sequence):
                 raise ValueError(
-                    f"SequenceMap's sequences have one length, but these have {len(sequence)}, {len(other)}"
+                    f"SequenceMap's sequences have one length, but these have {len(sequence)},"
+                    f" {len(other)}"
                 )
         collected: list[Sequence] = [[] for _ in range(output_count)]
         nbytes = 0
         for index, element in enumerate(sequence):
             context.check_cancelled()
-            feeds = [element, *(other[index] if isinstance(other, list) else other for other in others)]
+            feeds = [
+                element,
+                *(other[index] if isinstance(other, list) else other for other in others),
+            ]
             results = context.run_subgraph("body", [copied(feed) for feed in feeds])
             for outputs, result in zip(collected, results, strict=False):
                 outputs.append(result)
@@ -155,7 +178,7 @@ def sequence_map(info: OpKernelInfo) -> Compute:
     return compute
 
 
-# --- optionals -------------------------------------------------------------------------------------------------------
+# --- optionals ------------------------------------------------------------------------------------
 
 
 @kernel("Optional", since=(15, 28), uses_output_buffer=False)

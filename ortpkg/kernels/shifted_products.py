@@ -1,12 +1,13 @@
 """Convolution with steps of 1 along the last axis as one product and a few shifted additions.
 
-Unrolling all windows (im2col) copies each input element once per tap of the kernel. Here only the taps along the
-leading spatial axes are unrolled, whole rows at a time; one product of *all* taps' weights with that makes a plane of
-sums per tap of the last axis, and the output is these planes added up, each shifted along the rows by its tap. For a
-3 x 3 kernel that is a third of the copies, and fewer elements in all where there are no more filters than channels.
+Unrolling all windows (im2col) copies each input element once per tap of the kernel. Here only the
+taps along the leading spatial axes are unrolled, whole rows at a time; one product of *all* taps'
+weights with that makes a plane of sums per tap of the last axis, and the output is these planes
+added up, each shifted along the rows by its tap. For a 3 x 3 kernel that is a third of the copies,
+and fewer elements in all where there are no more filters than channels.
 
-Where rows keep their length, a plane is added as one flat run per filter; what would wrap from one row into the next
-is zeroed first.
+Where rows keep their length, a plane is added as one flat run per filter; what would wrap from one
+row into the next is zeroed first.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
-from ortpkg.kernels.windows import Windows
+from ortpkg.kernels.sliding_windows import Windows
 
 #: Bytes of unrolled rows and sums at a time; what was fastest for images of 56² to 256² pixels.
 PANEL_NBYTES = 8 << 20
 
 
 def suits(weight: tuple[int, ...], last_stride: int, group: int) -> bool:
-    """Whether this way applies, and moves fewer elements than unrolling everything: weights (M, C / group, *kernel)."""
+    """Whether this way applies, and moves fewer elements than unrolling everything: weights (M, C /
+    group, *kernel).
+    """
     filters, channels, *leading, last = weight
     if not leading or last_stride != 1:
         return False
@@ -36,10 +39,14 @@ def suits(weight: tuple[int, ...], last_stride: int, group: int) -> bool:
 
 
 def shifted_filter(weight: Tensor, group: int) -> Tensor:
-    """Weights (M, C / group, *leading, last) as (group, last · M / group, leading · C / group): the product's left."""
+    """Weights (M, C / group, *leading, last) as (group, last · M / group, leading · C / group): the
+    product's left.
+    """
     filters, channels, *kernel = weight.shape
     apart = weight.reshape(group, filters // group, channels, -1, kernel[-1])
-    return np.ascontiguousarray(apart.transpose(0, 4, 1, 3, 2)).reshape(group, kernel[-1] * (filters // group), -1)
+    return np.ascontiguousarray(apart.transpose(0, 4, 1, 3, 2)).reshape(
+        group, kernel[-1] * (filters // group), -1
+    )
 
 
 def row_nbytes(w: tuple[int, ...], x: tuple[int, ...], windows: Windows, itemsize: int) -> int:
@@ -49,7 +56,12 @@ def row_nbytes(w: tuple[int, ...], x: tuple[int, ...], windows: Windows, itemsiz
 
 
 def convolve(
-    x: Tensor, weight: Tensor, windows: Windows, epilogue: Epilogue, where: tuple[int, int], zero_point: float = 0
+    x: Tensor,
+    weight: Tensor,
+    windows: Windows,
+    epilogue: Epilogue,
+    where: tuple[int, int],
+    zero_point: float = 0,
 ) -> None:
     """``epilogue(conv(x - zero_point, g))`` for one image and group.
 
@@ -73,7 +85,9 @@ def convolve(
         stop = min(start + step, count)
         rows = (stop - start) * per_row
         unrolled, sums = take_scratch(
-            Slot.PANEL, ((depth, rows * width), weight.dtype), ((weight.shape[0], rows * width), weight.dtype)
+            Slot.PANEL,
+            ((depth, rows * width), weight.dtype),
+            ((weight.shape[0], rows * width), weight.dtype),
         )
         shape = (depth // x.shape[0], x.shape[0], stop - start, *windows.output[1:-1], width)
         _unroll(x, windows, start, unrolled.reshape(shape), zero_point)
@@ -85,15 +99,23 @@ def convolve(
 
 
 def _unroll(x: Tensor, windows: Windows, start: int, unrolled: Tensor, zero_point: float) -> None:
-    """Copies ``x`` (channels, *spatial), whole rows, to (taps of the leading axes, channels, *outputs of them, row)."""
+    """Copies ``x`` (channels, *spatial), whole rows, to (taps of the leading axes, channels,
+    *outputs of them, row).
+    """
     leading = range(len(windows.kernel) - 1)
-    for number, tap in enumerate(itertools.product(*(range(windows.kernel[axis]) for axis in leading))):
+    for number, tap in enumerate(
+        itertools.product(*(range(windows.kernel[axis]) for axis in leading))
+    ):
         target = unrolled[number]
         inputs: list[slice] = []
         outputs: list[slice] = []
         for axis in leading:
             stride, count = windows.strides[axis], target.shape[1 + axis]
-            first = tap[axis] * windows.dilations[axis] - windows.before[axis] + (start * stride if axis == 0 else 0)
+            first = (
+                tap[axis] * windows.dilations[axis]
+                - windows.before[axis]
+                + (start * stride if axis == 0 else 0)
+            )
             low = min(max(-(first // stride), 0), count)
             high = max(min((x.shape[1 + axis] - 1 - first) // stride + 1, count), low)
             before: list[Any] = [slice(None)] * (1 + axis)
@@ -111,7 +133,9 @@ def _unroll(x: Tensor, windows: Windows, start: int, unrolled: Tensor, zero_poin
 
 
 def _add_shifted(sums: Tensor, windows: Windows, bias: Tensor | None, out: Tensor) -> None:
-    """``out`` (filters, positions) = the planes of ``sums`` (taps, filters, rows, width), shifted, plus ``bias``."""
+    """``out`` (filters, positions) = the planes of ``sums`` (taps, filters, rows, width), shifted,
+    plus ``bias``.
+    """
     taps, filters, rows, width = sums.shape
     across = windows.output[-1]
     shifts = [tap * windows.dilations[-1] - windows.before[-1] for tap in range(taps)]
@@ -120,7 +144,10 @@ def _add_shifted(sums: Tensor, windows: Windows, bias: Tensor | None, out: Tenso
     target = out if is_flat else out.reshape(filters, rows, across)
     is_begun = False
     for _, shift, plane in planes:
-        low, high = max(-shift, 0), min(width - shift, across)  # the outputs of a row that this tap meets
+        low, high = (
+            max(-shift, 0),
+            min(width - shift, across),
+        )  # the outputs of a row that this tap meets
         if low >= high:
             continue
         if not is_begun:

@@ -21,7 +21,7 @@ def _scalar(x: Tensor, name: str) -> int:
     return int(x.reshape(()))
 
 
-# --- windows ---------------------------------------------------------------------------------------------------------
+# --- windows --------------------------------------------------------------------------------------
 
 
 def _window(info: OpKernelInfo, function: Callable[[Tensor], Tensor]) -> Compute:
@@ -64,18 +64,27 @@ def mel_weight_matrix(info: OpKernelInfo) -> Compute:
     dtype = numpy_dtype(ElementType(info.attribute("output_datatype", int(ElementType.FLOAT))))
 
     def compute(
-        context: OpKernelContext, mel_bins: Tensor, dft_length: Tensor, rate: Tensor, low: Tensor, high: Tensor
+        context: OpKernelContext,
+        mel_bins: Tensor,
+        dft_length: Tensor,
+        rate: Tensor,
+        low: Tensor,
+        high: Tensor,
     ) -> Tensor:
         count, length = _scalar(mel_bins, "num_mel_bins"), _scalar(dft_length, "dft_length")
         if count < 0 or length < 0:
-            raise ValueError(f"num_mel_bins and dft_length are not negative, but these are {count} and {length}")
+            raise ValueError(
+                f"num_mel_bins and dft_length are not negative, but these are {count} and {length}"
+            )
         bins = length // 2 + 1
         context.check_allocation((count + 2) * np.dtype(np.float64).itemsize)
         out = context.output(0, (bins, count), dtype)
         out[...] = 0
         edges = _mel_edges(count, length, _scalar(rate, "sample_rate"), float(low), float(high))
         if count and (edges.min() < 0 or edges.max() > bins):
-            raise ValueError(f"the mel filters reach to bin {int(edges.max())} of a spectrogram of {bins} bins")
+            raise ValueError(
+                f"the mel filters reach to bin {int(edges.max())} of a spectrogram of {bins} bins"
+            )
         for index in range(count):
             context.check_cancelled()
             _draw_triangle(out[:, index], *(int(edge) for edge in edges[index : index + 3]))
@@ -85,7 +94,9 @@ def mel_weight_matrix(info: OpKernelInfo) -> Compute:
 
 
 def _mel_edges(count: int, length: int, rate: int, low: float, high: float) -> Tensor:
-    """The spectrogram bins at which the filters begin, peak and end: filter i has edges i, i + 1, i + 2."""
+    """The spectrogram bins at which the filters begin, peak and end: filter i has edges i, i + 1, i
+    + 2.
+    """
     lowest, highest = (2595 * np.log10(1 + hertz / 700) for hertz in (low, high))
     mel = np.arange(count + 2) * ((highest - lowest) / (count + 2)) + lowest
     hertz = 700 * (np.power(10, mel / 2595) - 1)
@@ -101,7 +112,7 @@ def _draw_triangle(column: Tensor, lower: int, centre: int, upper: int) -> None:
         column[centre:upper] = np.arange(upper - centre, 0, -1) / (upper - centre)
 
 
-# --- transforms ------------------------------------------------------------------------------------------------------
+# --- transforms -----------------------------------------------------------------------------------
 
 
 @kernel("DFT", since=(17,))
@@ -116,7 +127,10 @@ def dft(info: OpKernelInfo) -> Compute:
     transform = _dft(info)
 
     def compute(
-        context: OpKernelContext, x: Tensor, length: Tensor | None = None, axis: Tensor | None = None
+        context: OpKernelContext,
+        x: Tensor,
+        length: Tensor | None = None,
+        axis: Tensor | None = None,
     ) -> Tensor:
         return transform(context, x, length, -2 if axis is None else _scalar(axis, "axis"))
 
@@ -124,16 +138,20 @@ def dft(info: OpKernelInfo) -> Compute:
 
 
 def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None, int], Tensor]:
-    """The transform of (..., 1) real or (..., 2) complex samples along an axis; the result is complex likewise.
+    """The transform of (..., 1) real or (..., 2) complex samples along an axis; the result is
+    complex likewise.
 
-    ``onesided`` keeps the first half of a forward transform of real samples; an inverse one then gives real samples.
+    ``onesided`` keeps the first half of a forward transform of real samples; an inverse one then
+    gives real samples.
     """
     inverse, onesided = bool(info.attribute("inverse", 0)), bool(info.attribute("onesided", 0))
 
     def transform(context: OpKernelContext, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
         axis = normalized_axis(axis, x.ndim)
         if axis == x.ndim - 1:
-            raise ValueError("the last axis holds real and imaginary parts; a DFT runs along another")
+            raise ValueError(
+                "the last axis holds real and imaginary parts; a DFT runs along another"
+            )
         signal = _complex(x)
         is_half = inverse and onesided
         size = x.shape[axis] if length is None else _scalar(length, "dft_length")
@@ -141,7 +159,9 @@ def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None
             size = 2 * (x.shape[axis] - 1)
         if size < 1:
             raise ValueError(f"a DFT has a positive length, not {size}")
-        context.check_allocation(signal.size // max(x.shape[axis], 1) * size * np.dtype(np.complex128).itemsize)
+        context.check_allocation(
+            signal.size // max(x.shape[axis], 1) * size * np.dtype(np.complex128).itemsize
+        )
         if is_half:
             return _parts(context, np.fft.irfft(signal, n=size, axis=axis)[..., None], x.dtype)
         result = (np.fft.ifft if inverse else np.fft.fft)(signal, n=size, axis=axis)
@@ -157,7 +177,9 @@ def _complex(x: Tensor) -> Tensor:
     if x.shape[-1] == 1:
         return wide[..., 0]
     if x.shape[-1] != 2:
-        raise ValueError(f"the last axis holds 1 or 2 parts of a number, but this one has {x.shape[-1]}")
+        raise ValueError(
+            f"the last axis holds 1 or 2 parts of a number, but this one has {x.shape[-1]}"
+        )
     return np.asarray(wide[..., 0] + 1j * wide[..., 1])
 
 
@@ -169,20 +191,31 @@ def _parts(context: OpKernelContext, result: Tensor, dtype: np.dtype[np.generic]
 
 @kernel("STFT", since=(17,))
 def stft(info: OpKernelInfo) -> Compute:
-    """Windowed DFTs of the frames of a signal (batch, samples, 1 or 2): (batch, frames, bins, 2)."""
+    """Windowed DFTs of the frames of a signal (batch, samples, 1 or 2): (batch, frames, bins,
+    2).
+    """
     onesided = bool(info.attribute("onesided", 1))
 
     def compute(
-        context: OpKernelContext, x: Tensor, step: Tensor, window: Tensor | None = None, length: Tensor | None = None
+        context: OpKernelContext,
+        x: Tensor,
+        step: Tensor,
+        window: Tensor | None = None,
+        length: Tensor | None = None,
     ) -> Tensor:
         if x.ndim == 2:
             x = x[..., None]
         samples, stride = x.shape[1], _scalar(step, "frame_step")
         given = samples if window is None else window.shape[0]
         size = given if length is None else _scalar(length, "frame_length")
-        if stride < 1 or not 1 <= size <= samples or (window is not None and window.shape != (size,)):
+        if (
+            stride < 1
+            or not 1 <= size <= samples
+            or (window is not None and window.shape != (size,))
+        ):
             raise ValueError(
-                f"frames of {size} samples every {stride}, with a window of {given}, do not fit {samples} samples"
+                f"frames of {size} samples every {stride}, with a window of {given}, do not fit"
+                f" {samples} samples"
             )
         frames = np.lib.stride_tricks.sliding_window_view(_complex(x), size, axis=1)[:, ::stride]
         context.check_allocation(math.prod(frames.shape) * 2 * np.dtype(np.complex64).itemsize)

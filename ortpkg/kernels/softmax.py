@@ -1,4 +1,7 @@
-"""Softmax, LogSoftmax, Hardmax. Before version 13 the axes from ``axis`` on count as one; since then it is one axis."""
+"""Softmax, LogSoftmax, Hardmax.
+
+Before version 13 the axes from ``axis`` on count as one; since then it is one axis.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,16 @@ MOST_NARROW_TERMS = 64
 Rows = Callable[[Tensor, Tensor], None]
 
 
-#: Where all values lie so close together, their powers neither overflow nor vanish beside the largest of all rows.
+#: Where all values lie so close together, their powers neither overflow nor vanish beside the
+#: largest of all rows.
 _NARROW_RANGE = 60.0
 
 
 def softmax_rows(x: Tensor, out: Tensor) -> None:
     """exp(x - max) / sum of it, along the last axis; ``out`` may be ``x``.
 
-    The largest value of each row costs more to find than its powers; the largest of all rows does as well where the
-    values lie close together.
+    The largest value of each row costs more to find than its powers; the largest of all rows does
+    as well where the values lie close together.
     """
     largest = x.max()
     if not largest - x.min() < _NARROW_RANGE:  # nor where one is infinite or NaN
@@ -38,7 +42,9 @@ def softmax_rows(x: Tensor, out: Tensor) -> None:
 
 
 def row_sums(x: Tensor) -> Tensor:
-    """Sums along the last axis, which stays with size 1; by a product with ones, which is several times faster."""
+    """Sums along the last axis, which stays with size 1; by a product with ones, which is several
+    times faster.
+    """
     if x.strides[-1] != x.itemsize:
         total: Tensor = np.add.reduce(x, axis=-1, keepdims=True)
         return total
@@ -47,14 +53,17 @@ def row_sums(x: Tensor) -> Tensor:
 
 
 def narrow_softmax_rows(dtype: np.dtype[Any]) -> Rows:
-    """Softmax of rows whose values are of ``dtype``, a narrow float, held in float32; each step rounds to ``dtype``.
+    """Softmax of rows whose values are of ``dtype``, a narrow float, held in float32; each step
+    rounds to ``dtype``.
 
-    So do the operator's function body (Sub, Exp, ReduceSum, Div) and the ONNX reference. Long rows are summed in
-    float32 all the same, because a bfloat16 sum of ones stalls at 256.
+    So do the operator's function body (Sub, Exp, ReduceSum, Div) and the ONNX reference. Long rows
+    are summed in float32 all the same, because a bfloat16 sum of ones stalls at 256.
     """
 
     def rows(x: Tensor, out: Tensor) -> None:
-        powers = np.exp((x - np.maximum.reduce(x, axis=-1, keepdims=True)).astype(dtype).astype(np.float32))
+        powers = np.exp(
+            (x - np.maximum.reduce(x, axis=-1, keepdims=True)).astype(dtype).astype(np.float32)
+        )
         narrow = powers.astype(dtype)
         powers = narrow.astype(np.float32)
         terms = narrow if x.shape[-1] <= MOST_NARROW_TERMS else powers
@@ -95,7 +104,9 @@ def apply_along_axis(rows: Rows, x: Tensor, out: Tensor, axis: int) -> None:
     rows(np.moveaxis(x, axis, -1), np.moveaxis(out, axis, -1))
 
 
-def _along_axis(info: OpKernelInfo, rows: Rows, narrow_rows: Callable[[np.dtype[Any]], Rows] | None = None) -> Compute:
+def _along_axis(
+    info: OpKernelInfo, rows: Rows, narrow_rows: Callable[[np.dtype[Any]], Rows] | None = None
+) -> Compute:
     coerced = info.node.since_version < 13
     axis = info.attribute("axis", 1 if coerced else -1)
 

@@ -15,16 +15,23 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 _INT64 = np.dtype(np.int64)
 
 
-def _top_k(context: OpKernelContext, x: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) along an axis, best first; of equals the lower index comes first; NaN is largest."""
+def _top_k(
+    context: OpKernelContext, x: Tensor, k: int, axis: int, largest: bool
+) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) along an axis, best first; of equals the lower index comes first;
+    NaN is largest.
+    """
     along = normalized_axis(axis, x.ndim)
     if not 0 <= k <= x.shape[along]:
-        raise ValueError(f"k is {k}, but axis {along} of shape {x.shape} has {x.shape[along]} elements")
+        raise ValueError(
+            f"k is {k}, but axis {along} of shape {x.shape} has {x.shape[along]} elements"
+        )
     shape = (*x.shape[:along], k, *x.shape[along + 1 :])
     values, indices = context.output(0, shape, x.dtype), context.output(1, shape, _INT64)
     wide = widened(x)
     if largest:
-        # A stable ascending sort of the mirrored axis puts, read backwards, lower indices first among equals.
+        # A stable ascending sort of the mirrored axis puts, read backwards, lower indices first
+        # among equals.
         order = np.flip(np.argsort(np.flip(wide, along), axis=along, kind="stable"), along)
         order = x.shape[along] - 1 - order
     else:
@@ -48,7 +55,12 @@ def top_k_by_attribute(info: OpKernelInfo) -> Compute:
     return lambda context, x: _top_k(context, x, k, axis, True)
 
 
-@kernel("Unique", since=(11, 28), types={"T": NUMBERS | BOOLEAN | {ElementType.STRING}}, uses_output_buffer=False)
+@kernel(
+    "Unique",
+    since=(11, 28),
+    types={"T": NUMBERS | BOOLEAN | {ElementType.STRING}},
+    uses_output_buffer=False,
+)
 def unique(info: OpKernelInfo) -> Compute:
     axis, in_order = info.attribute("axis"), not bool(info.attribute("sorted", 1))
     n_outputs = len(info.node.outputs)
@@ -56,7 +68,8 @@ def unique(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Any:
         context.check_allocation(x.nbytes + 3 * x.size * _INT64.itemsize)
         along = None if axis is None else normalized_axis(axis, x.ndim)
-        # Strings sort as numpy's own fixed-width strings, which np.unique can compare along an axis too.
+        # Strings sort as numpy's own fixed-width strings, which np.unique can compare along an axis
+        # too.
         comparable = x.astype(np.str_) if x.dtype == object else widened(x)
         values, first, inverse, counts = np.unique(
             comparable, return_index=True, return_inverse=True, return_counts=True, axis=along
@@ -68,7 +81,10 @@ def unique(info: OpKernelInfo) -> Compute:
             rank[order] = np.arange(order.size)
             first, counts, inverse = first[order], counts[order], rank[inverse]
             values = np.take(values, order, axis=along or 0)
-        outputs = (values.astype(x.dtype), *(part.astype(_INT64) for part in (first, inverse, counts)))
+        outputs = (
+            values.astype(x.dtype),
+            *(part.astype(_INT64) for part in (first, inverse, counts)),
+        )
         return outputs[:n_outputs] if n_outputs > 1 else outputs[0]
 
     return compute

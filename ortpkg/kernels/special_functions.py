@@ -1,7 +1,7 @@
 """Functions that numpy lacks, and the block-wise evaluation that keeps their temporaries in cache.
 
-The functions here write to ``out`` and tolerate infinities and NaN; floating-point warnings are the executor's to
-silence (it runs every model under ``np.errstate(all="ignore")``).
+The functions here write to ``out`` and tolerate infinities and NaN; floating-point warnings are the
+executor's to silence (it runs every model under ``np.errstate(all="ignore")``).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import numpy as np
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
 
-#: Elements per block: 128 kB of float32, so that a block and its temporaries stay in a core's second-level cache, and
-#: a numpy call's own time is small beside its work.
+#: Elements per block: 128 kB of float32, so that a block and its temporaries stay in a core's
+#: second-level cache, and a numpy call's own time is small beside its work.
 BLOCK = 32_768
 
-#: erf(x) / x for |x| <= _ERF_LIMIT as a ratio of polynomials in x², lowest power first; fitted (iteratively reweighted
-#: least squares on Chebyshev nodes) to a relative error of 2.1e-8. Beyond the limit erf is 1 in float32.
+#: erf(x) / x for |x| <= _ERF_LIMIT as a ratio of polynomials in x², lowest power first; fitted
+#: (iteratively reweighted least squares on Chebyshev nodes) to a relative error of 2.1e-8. Beyond
+#: the limit erf is 1 in float32.
 _ERF_LIMIT = np.float32(3.95)
 _ERF_NUMERATOR = tuple(
     np.float32(c)
@@ -45,8 +46,9 @@ _ERF_DENOMINATOR = tuple(
 )
 _erf_float64 = np.frompyfunc(math.erf, 1, 1)
 
-#: atanh(erf(x / √2)) / x as a polynomial in x², lowest power first, fitted (reweighted least squares) so that its tanh
-#: gives erf to 6e-8 everywhere. It grows without end, so nothing needs to be clamped.
+#: atanh(erf(x / √2)) / x as a polynomial in x², lowest power first, fitted (reweighted least
+#: squares) so that its tanh gives erf to 6e-8 everywhere. It grows without end, so nothing needs to
+#: be clamped.
 _PHI_ARGUMENT = tuple(
     np.float32(c)
     for c in (
@@ -83,7 +85,9 @@ def apply_in_blocks(function: Callable[[Tensor, Tensor], None], x: Tensor, out: 
 
 
 def temporaries(x: Tensor, count: int) -> list[Tensor]:
-    """``count`` arrays like ``x`` for one block function; until the next one on this thread takes some."""
+    """``count`` arrays like ``x`` for one block function; until the next one on this thread takes
+    some.
+    """
     return take_scratch(Slot.BLOCK, *(((x.shape, x.dtype),) * count))
 
 
@@ -96,7 +100,9 @@ def _horner(coefficients: tuple[np.float32, ...], u: Tensor, result: Tensor) -> 
 
 
 def erf_block(x: Tensor, out: Tensor) -> None:
-    """The error function of float32 (mean error under 1 ulp, at most 7) or float64 (exact to 1 ulp) values."""
+    """The error function of float32 (mean error under 1 ulp, at most 7) or float64 (exact to 1 ulp)
+    values.
+    """
     if x.dtype != np.float32:
         out[...] = _erf_float64(x)
         return
@@ -110,7 +116,9 @@ def erf_block(x: Tensor, out: Tensor) -> None:
 
 
 def phi_block(x: Tensor, out: Tensor, square: Tensor) -> None:
-    """Φ, the normal distribution function, to 6e-8 in float32; ``out`` and ``square``, for x², must not be ``x``."""
+    """Φ, the normal distribution function, to 6e-8 in float32; ``out`` and ``square``, for x², must
+    not be ``x``.
+    """
     if x.dtype != np.float32:
         erf_block(np.multiply(x, math.sqrt(0.5), dtype=x.dtype), out)
     else:
@@ -135,7 +143,9 @@ def sigmoid_block(x: Tensor, out: Tensor) -> None:
 
 
 def softplus_block(x: Tensor, out: Tensor) -> None:
-    """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|)), which does not overflow; ``out`` may be ``x``."""
+    """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|)), which does not overflow; ``out`` may be
+    ``x``.
+    """
     (tail,) = temporaries(x, 1)
     softplus_into(x, out, tail)
 

@@ -1,4 +1,6 @@
-"""Operators that pick elements by position: Slice, Gather*, Compress, NonZero, Trilu, ReverseSequence."""
+"""Operators that pick elements by position: Slice, Gather*, Compress, NonZero, Trilu,
+ReverseSequence.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,13 @@ def _sliced(
     steps = (1,) * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ValueError(
-            f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(axes)}, {len(steps)} items"
+            f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(axes)},"
+            f" {len(steps)} items"
         )
     index = [slice(None)] * x.ndim
-    for start, end, axis, step in zip(starts, ends, normalized_axes(axes, x.ndim), steps, strict=True):
+    for start, end, axis, step in zip(
+        starts, ends, normalized_axes(axes, x.ndim), steps, strict=True
+    ):
         if step == 0:
             raise ValueError(f"the step of axis {axis} is 0")
         # A start before the axis means its first element, backwards too, where numpy takes nothing.
@@ -77,7 +82,8 @@ def gather(info: OpKernelInfo) -> Compute:
         positions = wrapped_indices(indices, x.shape[along])
         out = context.output(0, (*x.shape[:along], *indices.shape, *x.shape[along + 1 :]), x.dtype)
         if out.size:
-            # The positions are checked; mode "clip" lets numpy write to out without a buffer of its own.
+            # The positions are checked; mode "clip" lets numpy write to out without a buffer of its
+            # own.
             np.take(x, positions, axis=along, out=out, mode="clip")
         return out
 
@@ -99,17 +105,27 @@ def gather_elements(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def check_element_indices(shape: tuple[int, ...], indices_shape: tuple[int, ...], axis: int) -> None:
-    """ValueError where indices into elements along ``axis`` do not fit a tensor of ``shape`` on the other axes."""
+def check_element_indices(
+    shape: tuple[int, ...], indices_shape: tuple[int, ...], axis: int
+) -> None:
+    """ValueError where indices into elements along ``axis`` do not fit a tensor of ``shape`` on the
+    other axes.
+    """
     fits = len(shape) == len(indices_shape) and all(
-        size <= limit or at == axis for at, (size, limit) in enumerate(zip(indices_shape, shape, strict=True))
+        size <= limit or at == axis
+        for at, (size, limit) in enumerate(zip(indices_shape, shape, strict=True))
     )
     if not fits:
-        raise ValueError(f"indices of shape {indices_shape} do not fit a tensor of shape {shape} along axis {axis}")
+        raise ValueError(
+            f"indices of shape {indices_shape} do not fit a tensor of shape {shape} along axis"
+            f" {axis}"
+        )
 
 
 def element_index(positions: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """An index that takes, for each element of ``positions``, that position along ``axis`` and its own elsewhere."""
+    """An index that takes, for each element of ``positions``, that position along ``axis`` and its
+    own elsewhere.
+    """
     index: list[Tensor] = []
     for at, size in enumerate(positions.shape):
         own = [1] * positions.ndim
@@ -119,7 +135,8 @@ def element_index(positions: Tensor, axis: int) -> tuple[Tensor, ...]:
 
 
 def nd_index(indices: Tensor, shape: tuple[int, ...], batch_dims: int = 0) -> tuple[Tensor, ...]:
-    """The index arrays that ``indices`` (..., depth) means in a tensor of ``shape`` after ``batch_dims`` batch axes.
+    """The index arrays that ``indices`` (..., depth) means in a tensor of ``shape`` after
+    ``batch_dims`` batch axes.
 
     ValueError for indices out of range, or deeper than the tensor.
     """
@@ -127,9 +144,13 @@ def nd_index(indices: Tensor, shape: tuple[int, ...], batch_dims: int = 0) -> tu
         raise ValueError(f"indices of shape {indices.shape} need more than {batch_dims} axes")
     depth = indices.shape[-1]
     if batch_dims + depth > len(shape):
-        raise ValueError(f"indices of shape {indices.shape} are deeper than the data, of shape {shape}")
+        raise ValueError(
+            f"indices of shape {indices.shape} are deeper than the data, of shape {shape}"
+        )
     if indices.shape[:batch_dims] != shape[:batch_dims]:
-        raise ValueError(f"indices of shape {indices.shape} and data of shape {shape} differ in their batch axes")
+        raise ValueError(
+            f"indices of shape {indices.shape} and data of shape {shape} differ in their batch axes"
+        )
     index: list[Tensor] = []
     for axis in range(batch_dims):
         own = [1] * (indices.ndim - 1)
@@ -145,7 +166,9 @@ def gather_nd(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor, indices: Tensor) -> Tensor:
         index = nd_index(indices, x.shape, batch_dims)
-        out = context.output(0, (*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]), x.dtype)
+        out = context.output(
+            0, (*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]), x.dtype
+        )
         np.copyto(out, x[index])
         return out
 
@@ -160,9 +183,14 @@ def compress(info: OpKernelInfo) -> Compute:
         along = 0 if axis is None else normalized_axis(axis, x.ndim)
         source = x.reshape(-1) if axis is None else x
         if condition.size > source.shape[along]:
-            raise ValueError(f"a condition of length {condition.size} is longer than an axis of {source.shape[along]}")
+            raise ValueError(
+                f"a condition of length {condition.size} is longer than an axis of"
+                f" {source.shape[along]}"
+            )
         kept = np.flatnonzero(condition)
-        out = context.output(0, (*source.shape[:along], kept.size, *source.shape[along + 1 :]), x.dtype)
+        out = context.output(
+            0, (*source.shape[:along], kept.size, *source.shape[along + 1 :]), x.dtype
+        )
         if out.size:
             np.take(source, kept, axis=along, out=out, mode="clip")
         return out
@@ -209,12 +237,17 @@ def reverse_sequence(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor, lengths: Tensor) -> Tensor:
         if x.ndim < 2 or {batch_axis, time_axis} != {0, 1}:
-            raise ValueError(f"batch and time are the axes 0 and 1, not {batch_axis} and {time_axis} of {x.shape}")
+            raise ValueError(
+                f"batch and time are the axes 0 and 1, not {batch_axis} and {time_axis} of"
+                f" {x.shape}"
+            )
         times = x.shape[time_axis]
         if lengths.shape != (x.shape[batch_axis],) or (
             lengths.size and not 0 <= lengths.min() <= lengths.max() <= times
         ):
-            raise ValueError(f"{lengths.shape} lengths do not fit an input of shape {x.shape} with {times} steps")
+            raise ValueError(
+                f"{lengths.shape} lengths do not fit an input of shape {x.shape} with {times} steps"
+            )
         time = np.arange(times)[None, :]
         source = np.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
         batch = np.arange(x.shape[batch_axis])[:, None]

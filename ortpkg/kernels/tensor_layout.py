@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from ortpkg.errors import quoted
-from ortpkg.kernels.axes import broadcast_shape, int_tuple, normalized_axes, normalized_axis, shape_from
+from ortpkg.kernels.axes import (
+    broadcast_shape,
+    int_tuple,
+    normalized_axes,
+    normalized_axis,
+    shape_from,
+)
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
@@ -45,9 +51,13 @@ def concat(info: OpKernelInfo) -> Compute:
         rest = (*first.shape[:along], *first.shape[along + 1 :])
         for x in inputs:
             if x.ndim != first.ndim or (*x.shape[:along], *x.shape[along + 1 :]) != rest:
-                raise ValueError(f"shapes {first.shape} and {x.shape} differ in more than the axis {along}")
+                raise ValueError(
+                    f"shapes {first.shape} and {x.shape} differ in more than the axis {along}"
+                )
         length = sum(x.shape[along] for x in inputs)
-        out = context.output(0, (*first.shape[:along], length, *first.shape[along + 1 :]), first.dtype)
+        out = context.output(
+            0, (*first.shape[:along], length, *first.shape[along + 1 :]), first.dtype
+        )
         np.concatenate(inputs, axis=along, out=out)
         return out
 
@@ -57,7 +67,9 @@ def concat(info: OpKernelInfo) -> Compute:
 def _split(context: OpKernelContext, x: Tensor, axis: int, lengths: Sequence[int]) -> Any:
     along = normalized_axis(axis, x.ndim)
     if any(length < 0 for length in lengths) or sum(lengths) != x.shape[along]:
-        raise ValueError(f"axis {along} of shape {x.shape} cannot be split into lengths {tuple(lengths)}")
+        raise ValueError(
+            f"axis {along} of shape {x.shape} cannot be split into lengths {tuple(lengths)}"
+        )
     outputs, start = [], 0
     for index, length in enumerate(lengths):
         part = x[(slice(None),) * along + (slice(start, start + length),)]
@@ -93,7 +105,9 @@ def split(info: OpKernelInfo) -> Compute:
         else:
             wanted = _even_lengths(x.shape[normalized_axis(axis, x.ndim)], parts, exactly=exactly)
         if len(wanted) != len(info.node.outputs):
-            raise ValueError(f"{len(wanted)} lengths are given for {len(info.node.outputs)} outputs")
+            raise ValueError(
+                f"{len(wanted)} lengths are given for {len(info.node.outputs)} outputs"
+            )
         return _split(context, x, axis, wanted)
 
     return compute
@@ -112,7 +126,9 @@ def expand(_info: OpKernelInfo) -> Compute:
 def _tiled(context: OpKernelContext, x: Tensor, repeats: Sequence[int]) -> Tensor:
     if len(repeats) != x.ndim or any(repeat < 0 for repeat in repeats):
         raise ValueError(f"repeats {tuple(repeats)} do not fit a tensor of shape {x.shape}")
-    out = context.output(0, tuple(d * repeat for d, repeat in zip(x.shape, repeats, strict=True)), x.dtype)
+    out = context.output(
+        0, tuple(d * repeat for d, repeat in zip(x.shape, repeats, strict=True)), x.dtype
+    )
     # As (repeat, dimension) pairs, tiling is broadcasting.
     pairs = [size for pair in zip(repeats, x.shape, strict=True) for size in pair]
     np.copyto(out.reshape(pairs), x.reshape([size for d in x.shape for size in (1, d)]))
@@ -134,11 +150,14 @@ def tile_one_axis(_info: OpKernelInfo) -> Compute:
     return compute
 
 
-# --- Pad -------------------------------------------------------------------------------------------------------------
+# --- Pad ------------------------------------------------------------------------------------------
 
 
 def _source_indices(size: int, before: int, after: int, mode: str) -> Tensor:
-    """For each position of a padded axis, the position that it shows. ValueError for an empty axis."""
+    """For each position of a padded axis, the position that it shows.
+
+    ValueError for an empty axis.
+    """
     positions = np.arange(-before, size + after)
     if size == 0 and positions.size:
         raise ValueError(f"an axis of size 0 has no values to pad with in mode {mode!r}")
@@ -153,8 +172,12 @@ def _source_indices(size: int, before: int, after: int, mode: str) -> Tensor:
     return np.minimum(positions, period - positions)
 
 
-def _padded(context: OpKernelContext, x: Tensor, pads: Sequence[tuple[int, int]], mode: str, value: Any) -> Tensor:
-    shape = tuple(size + before + after for size, (before, after) in zip(x.shape, pads, strict=True))
+def _padded(
+    context: OpKernelContext, x: Tensor, pads: Sequence[tuple[int, int]], mode: str, value: Any
+) -> Tensor:
+    shape = tuple(
+        size + before + after for size, (before, after) in zip(x.shape, pads, strict=True)
+    )
     if any(dimension < 0 for dimension in shape):
         raise ValueError(f"pads {list(pads)} cut more from shape {x.shape} than is there")
     out = context.output(0, shape, x.dtype)
@@ -162,10 +185,13 @@ def _padded(context: OpKernelContext, x: Tensor, pads: Sequence[tuple[int, int]]
         out[...] = value
         inner = [max(before, 0) for before, _ in pads]
         source = tuple(
-            slice(max(-before, 0), size - max(-after, 0)) for size, (before, after) in zip(x.shape, pads, strict=True)
+            slice(max(-before, 0), size - max(-after, 0))
+            for size, (before, after) in zip(x.shape, pads, strict=True)
         )
         kept = x[source]
-        out[tuple(slice(start, start + size) for start, size in zip(inner, kept.shape, strict=True))] = kept
+        out[
+            tuple(slice(start, start + size) for start, size in zip(inner, kept.shape, strict=True))
+        ] = kept
         return out
     for axis, (before, after) in enumerate(pads):
         if before or after:
@@ -178,7 +204,9 @@ def _pad_pairs(pads: Sequence[int], axes: Sequence[int] | None, rank: int) -> li
     """(before, after) per axis from ONNX's flat list: all befores, then all afters."""
     padded_axes = range(rank) if axes is None else normalized_axes(axes, rank)
     if len(pads) != 2 * len(padded_axes):
-        raise ValueError(f"{len(pads)} pads are given for {len(padded_axes)} axes: two per axis are needed")
+        raise ValueError(
+            f"{len(pads)} pads are given for {len(padded_axes)} axes: two per axis are needed"
+        )
     pairs = [(0, 0)] * rank
     for slot, axis in enumerate(padded_axes):
         pairs[axis] = (pads[slot], pads[slot + len(padded_axes)])
@@ -197,10 +225,18 @@ def pad(info: OpKernelInfo) -> Compute:
     mode = _pad_mode(info)
 
     def compute(
-        context: OpKernelContext, x: Tensor, pads: Tensor, value: Tensor | None = None, axes: Tensor | None = None
+        context: OpKernelContext,
+        x: Tensor,
+        pads: Tensor,
+        value: Tensor | None = None,
+        axes: Tensor | None = None,
     ) -> Tensor:
         pairs = _pad_pairs(int_tuple(pads), None if axes is None else int_tuple(axes), x.ndim)
-        fill = ("" if x.dtype == object else x.dtype.type(0)) if value is None else value.reshape(())[()]
+        fill = (
+            ("" if x.dtype == object else x.dtype.type(0))
+            if value is None
+            else value.reshape(())[()]
+        )
         return _padded(context, x, pairs, mode, fill)
 
     return compute
@@ -213,7 +249,7 @@ def pad_by_attribute(info: OpKernelInfo) -> Compute:
     return lambda context, x: _padded(context, x, _pad_pairs(pads, None, x.ndim), mode, value)
 
 
-# --- space ↔ depth ---------------------------------------------------------------------------------------------------
+# --- space ↔ depth --------------------------------------------------------------------------------
 
 
 @kernel("DepthToSpace", since=(1, 11, 13, 28))
@@ -222,7 +258,9 @@ def depth_to_space(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.ndim != 4 or x.shape[1] % (block * block):
-            raise ValueError(f"shape {x.shape} is not (N, C, H, W) with C a multiple of {block * block}")
+            raise ValueError(
+                f"shape {x.shape} is not (N, C, H, W) with C a multiple of {block * block}"
+            )
         n, c, h, w = x.shape
         depth = c // (block * block)
         if column_row_depth:
@@ -242,7 +280,9 @@ def space_to_depth(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.ndim != 4 or x.shape[2] % block or x.shape[3] % block:
-            raise ValueError(f"shape {x.shape} is not (N, C, H, W) with H and W multiples of {block}")
+            raise ValueError(
+                f"shape {x.shape} is not (N, C, H, W) with H and W multiples of {block}"
+            )
         n, c, h, w = x.shape
         order = (0, 1, 3, 5, 2, 4) if column_row_depth else (0, 3, 5, 1, 2, 4)
         pieces = x.reshape(n, c, h // block, block, w // block, block).transpose(order)

@@ -15,7 +15,9 @@ _ALIAS = ((0, 0),)
 _INT64 = np.dtype(np.int64)
 
 
-@kernel("Identity", since=(1, 13, 14, 16, 19, 21, 23, 24, 25), alias=_ALIAS, uses_output_buffer=False)
+@kernel(
+    "Identity", since=(1, 13, 14, 16, 19, 21, 23, 24, 25), alias=_ALIAS, uses_output_buffer=False
+)
 def identity(_info: OpKernelInfo) -> Compute:
     def compute(_context: OpKernelContext, x: Value) -> Value:
         return x
@@ -23,12 +25,16 @@ def identity(_info: OpKernelInfo) -> Compute:
     return compute
 
 
-def resolved_shape(x_shape: tuple[int, ...], wanted: Sequence[int], allow_zero: bool) -> tuple[int, ...]:
-    """Reshape's target: 0 copies the input's dimension (unless ``allow_zero``), one -1 takes what is left.
+def resolved_shape(
+    x_shape: tuple[int, ...], wanted: Sequence[int], allow_zero: bool
+) -> tuple[int, ...]:
+    """Reshape's target: 0 copies the input's dimension (unless ``allow_zero``), one -1 takes what
+    is left.
 
-    What is left is that of the dimensions that are not copied, so a batch of none keeps the shape of its rows, where
-    onnxruntime gives up. With ``allow_zero``, 0 in the target stands against the zeros of the input, as there.
-    ValueError where ``wanted`` cannot hold the elements of ``x_shape``.
+    What is left is that of the dimensions that are not copied, so a batch of none keeps the shape
+    of its rows, where onnxruntime gives up. With ``allow_zero``, 0 in the target stands against the
+    zeros of the input, as there. ValueError where ``wanted`` cannot hold the elements of
+    ``x_shape``.
     """
     shape, left = list(wanted), list(x_shape)
     if allow_zero and 0 in wanted:
@@ -36,15 +42,22 @@ def resolved_shape(x_shape: tuple[int, ...], wanted: Sequence[int], allow_zero: 
     for axis, dimension in enumerate(wanted):
         if dimension == 0 and not allow_zero:
             if axis >= len(x_shape):
-                raise ValueError(f"shape {tuple(wanted)} copies axis {axis}, but the input's shape is {x_shape}")
+                raise ValueError(
+                    f"shape {tuple(wanted)} copies axis {axis}, but the input's shape is {x_shape}"
+                )
             shape[axis], left[axis] = x_shape[axis], 1
     count = element_count(x_shape)
     if -1 in shape:
-        size, rest = divmod(element_count(left), element_count([dimension for dimension in wanted if dimension > 0]))
+        size, rest = divmod(
+            element_count(left), element_count([dimension for dimension in wanted if dimension > 0])
+        )
         if not rest:
             shape[shape.index(-1)] = size
     if any(dimension < 0 for dimension in shape) or element_count(shape) != count:
-        raise ValueError(f"a tensor of shape {x_shape} with {count} elements cannot take the shape {tuple(wanted)}")
+        raise ValueError(
+            f"a tensor of shape {x_shape} with {count} elements cannot take the shape"
+            f" {tuple(wanted)}"
+        )
     return tuple(shape)
 
 
@@ -82,7 +95,9 @@ def _squeezed(x: Tensor, axes: Sequence[int] | None) -> Tensor:
     dropped = normalized_axes(axes, x.ndim)
     for axis in dropped:
         if x.shape[axis] != 1:
-            raise ValueError(f"axis {axis} of shape {x.shape} is not of size 1, so it cannot be squeezed")
+            raise ValueError(
+                f"axis {axis} of shape {x.shape} is not of size 1, so it cannot be squeezed"
+            )
     return x.reshape([dimension for axis, dimension in enumerate(x.shape) if axis not in dropped])
 
 

@@ -1,4 +1,6 @@
-"""Text: StringConcat, StringNormalizer, StringSplit, RegexFullMatch; Python strings in arrays of objects."""
+"""Text: StringConcat, StringNormalizer, StringSplit, RegexFullMatch; Python strings in arrays of
+objects.
+"""
 
 from __future__ import annotations
 
@@ -66,10 +68,11 @@ def regex_full_match(info: OpKernelInfo) -> Compute:
 
 @kernel("StringNormalizer", since=(10,))
 def string_normalizer(info: OpKernelInfo) -> Compute:
-    """The texts of a row without the stop words, in another case where that is asked for; nothing left is one "".
+    """The texts of a row without the stop words, in another case where that is asked for; nothing
+    left is one "".
 
-    Like onnxruntime, and unlike onnx's reference, it leaves accents, compares whole elements with the stop words, and
-    changes the case character by character, in every locale alike.
+    Like onnxruntime, and unlike onnx's reference, it leaves accents, compares whole elements with
+    the stop words, and changes the case character by character, in every locale alike.
     """
     changed = _case_change(str(info.attribute("case_change_action", "NONE")))
     is_exact = bool(info.attribute("is_case_sensitive", 0))
@@ -82,7 +85,9 @@ def string_normalizer(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[0] != 1):
-            raise ValueError(f"StringNormalizer takes texts of shape [C] or [1, C], not {list(x.shape)}")
+            raise ValueError(
+                f"StringNormalizer takes texts of shape [C] or [1, C], not {list(x.shape)}"
+            )
         texts = [changed(text) for text in x.ravel() if is_kept(text)] or [""]
         out = context.output(0, (*x.shape[:-1], len(texts)), _STRING)
         out.reshape(len(texts))[:] = texts

@@ -27,7 +27,9 @@ def zip_map(info: OpKernelInfo) -> Compute:
     def compute(_context: OpKernelContext, x: Tensor) -> list[dict[Any, float]]:
         rows = x[None] if x.ndim == 1 else x
         if rows.ndim != 2 or rows.shape[1] != len(labels):
-            raise ValueError(f"{len(labels)} class labels do not name the columns of scores of shape {x.shape}")
+            raise ValueError(
+                f"{len(labels)} class labels do not name the columns of scores of shape {x.shape}"
+            )
         return [dict(zip(labels, row, strict=True)) for row in rows.tolist()]
 
     return compute
@@ -35,10 +37,14 @@ def zip_map(info: OpKernelInfo) -> Compute:
 
 @kernel("CastMap", since=(1,), domain=_DOMAIN)
 def cast_map(info: OpKernelInfo) -> Compute:
-    """A map from int64 as a row: its values by rising key, or (SPARSE) each at its key's place, zeros elsewhere."""
+    """A map from int64 as a row: its values by rising key, or (SPARSE) each at its key's place,
+    zeros elsewhere.
+    """
     dtype = _CAST_TARGETS.get(info.attribute("cast_to", "TO_FLOAT"))
     if dtype is None:
-        raise InvalidGraphError(f"{info.node}: cast_to is one of {', '.join(_CAST_TARGETS)}", node_name=info.node.name)
+        raise InvalidGraphError(
+            f"{info.node}: cast_to is one of {', '.join(_CAST_TARGETS)}", node_name=info.node.name
+        )
     is_sparse = info.attribute("map_form", "DENSE") == "SPARSE"
     width = int(info.attribute("max_map", 1))
     zero = "0" if dtype == np.dtype(object) else 0
@@ -46,7 +52,10 @@ def cast_map(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, entries: dict[int, Any]) -> Tensor:
         keys = sorted(entries)
         if is_sparse and keys and not 0 <= keys[0] <= keys[-1] < width:
-            raise ValueError(f"keys of a sparse map lie in [0, {width}), but these reach from {keys[0]} to {keys[-1]}")
+            raise ValueError(
+                f"keys of a sparse map lie in [0, {width}), but these reach from {keys[0]} to"
+                f" {keys[-1]}"
+            )
         out = context.output(0, (1, width if is_sparse else len(keys)), dtype)
         out[...] = zero
         for position, key in enumerate(keys):
@@ -59,7 +68,9 @@ def cast_map(info: OpKernelInfo) -> Compute:
 
 @kernel("DictVectorizer", since=(1,), domain=_DOMAIN)
 def dict_vectorizer(info: OpKernelInfo) -> Compute:
-    """A map as a row: the values of the vocabulary's keys, zeros (empty texts) where there is none."""
+    """A map as a row: the values of the vocabulary's keys, zeros (empty texts) where there is
+    none.
+    """
     vocabulary = info.attribute("string_vocabulary") or info.attribute("int64_vocabulary") or ()
     kind = info.input_type(0)
     if not isinstance(kind, MapType) or not isinstance(kind.value, TensorType):
@@ -77,13 +88,19 @@ def dict_vectorizer(info: OpKernelInfo) -> Compute:
 
 @kernel("CategoryMapper", since=(1,), domain=_DOMAIN)
 def category_mapper(info: OpKernelInfo) -> Compute:
-    """Strings to integers or back, by two lists of equal length; what is not listed gets the default."""
+    """Strings to integers or back, by two lists of equal length; what is not listed gets the
+    default.
+    """
     numbers, texts = info.attribute("cats_int64s") or (), info.attribute("cats_strings") or ()
     if len(numbers) != len(texts):
         raise InvalidGraphError(
-            f"{info.node}: {len(numbers)} integers and {len(texts)} strings do not pair", node_name=info.node.name
+            f"{info.node}: {len(numbers)} integers and {len(texts)} strings do not pair",
+            node_name=info.node.name,
         )
-    to_number, to_text = dict(zip(texts, numbers, strict=True)), dict(zip(numbers, texts, strict=True))
+    to_number, to_text = (
+        dict(zip(texts, numbers, strict=True)),
+        dict(zip(numbers, texts, strict=True)),
+    )
     default_number = int(info.attribute("default_int64", -1))
     default_text = str(info.attribute("default_string", "_Unused"))
 
@@ -109,7 +126,10 @@ def label_encoder_1(info: OpKernelInfo) -> Compute:
         if x.dtype == np.dtype(object):
             indices = [to_index.get(text, default_index) for text in x.ravel()]
             return _filled(context, x.shape, indices, np.dtype(np.int64))
-        texts = [classes[index] if 0 <= index < len(classes) else default_text for index in x.ravel().tolist()]
+        texts = [
+            classes[index] if 0 <= index < len(classes) else default_text
+            for index in x.ravel().tolist()
+        ]
         return _filled(context, x.shape, texts, np.dtype(object))
 
     return compute
@@ -117,12 +137,16 @@ def label_encoder_1(info: OpKernelInfo) -> Compute:
 
 @kernel("LabelEncoder", since=(2, 4), domain=_DOMAIN)
 def label_encoder(info: OpKernelInfo) -> Compute:
-    """Keys to values; NaN is a key like another. Keys and values are lists of one type each, or (4) tensors."""
+    """Keys to values; NaN is a key like another.
+
+    Keys and values are lists of one type each, or (4) tensors.
+    """
     keys, _ = _listed(info, "keys")
     values, dtype = _listed(info, "values")
     if len(keys) != len(values):
         raise InvalidGraphError(
-            f"{info.node}: {len(keys)} keys and {len(values)} values do not pair", node_name=info.node.name
+            f"{info.node}: {len(keys)} keys and {len(values)} values do not pair",
+            node_name=info.node.name,
         )
     table = {_NAN if key != key else key: value for key, value in zip(keys, values, strict=True)}
     default = _default_label(info, dtype)
@@ -143,12 +167,16 @@ _LABEL_TYPES: dict[str, tuple[np.dtype[Any], Any]] = {
 
 
 def _listed(info: OpKernelInfo, name: str) -> tuple[list[Any], np.dtype[Any]]:
-    """The keys or values of a LabelEncoder, as Python values of their element type, and that type."""
+    """The keys or values of a LabelEncoder, as Python values of their element type, and that
+    type.
+    """
     tensor = info.attribute(f"{name}_tensor")
     if tensor is not None:
         array = np.asarray(tensor)
         array = array.astype(object) if array.dtype.kind in "SU" else array
-        return [x.decode() if isinstance(x, bytes) else x for x in array.ravel().tolist()], array.dtype
+        return [
+            x.decode() if isinstance(x, bytes) else x for x in array.ravel().tolist()
+        ], array.dtype
     for suffix, (dtype, _) in _LABEL_TYPES.items():
         found = info.attribute(f"{name}_{suffix}")
         if found:
@@ -168,7 +196,9 @@ def _default_label(info: OpKernelInfo, dtype: np.dtype[Any]) -> Any:
     return -1 if dtype.kind in "iu" else -0.0
 
 
-def _filled(context: OpKernelContext, shape: tuple[int, ...], values: list[Any], dtype: np.dtype[Any]) -> Tensor:
+def _filled(
+    context: OpKernelContext, shape: tuple[int, ...], values: list[Any], dtype: np.dtype[Any]
+) -> Tensor:
     out = context.output(0, shape, dtype)
     out.reshape(-1)[:] = values
     return out

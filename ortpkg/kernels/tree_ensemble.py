@@ -1,7 +1,7 @@
 """Ensembles of decision trees as arrays: all rows walk all trees at once, one level per step.
 
-The walk ends after as many steps as there are nodes: a model whose nodes form a cycle is an error, not an endless loop.
-The kernels are in :mod:`ortpkg.kernels.tree_kernels`.
+The walk ends after as many steps as there are nodes: a model whose nodes form a cycle is an error,
+not an endless loop. The kernels are in :mod:`ortpkg.kernels.tree_kernels`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ class Ensemble:
 def votes_by_node(
     nodes: Sequence[int] | Tensor, targets: Sequence[int] | Tensor, weights: Tensor, count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(vote_start, vote_target, vote_weight) from votes in any order. ValueError where the lists do not fit."""
+    """(vote_start, vote_target, vote_weight) from votes in any order.
+
+    ValueError where the lists do not fit.
+    """
     owner = np.asarray(nodes, dtype=np.int64)
     if not len(owner) == len(targets) == len(weights):
         raise ValueError("the lists that describe the leaves' votes differ in length")
@@ -85,14 +88,21 @@ def votes_by_node(
         raise ValueError(f"a vote belongs to node {int(owner.max())}, but there are {count}")
     order = np.argsort(owner, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))])
-    return start, np.asarray(targets, dtype=np.int64)[order], np.asarray(weights, dtype=np.float64)[order]
+    return (
+        start,
+        np.asarray(targets, dtype=np.int64)[order],
+        np.asarray(weights, dtype=np.float64)[order],
+    )
 
 
 def leaves(ensemble: Ensemble, x: Tensor, context: OpKernelContext) -> Tensor:
     """The leaf that each row of ``x`` reaches in each tree: (rows, trees) node indices."""
     walking = ensemble.mode != LEAF
     if walking.any() and ensemble.feature[walking].max() >= x.shape[1]:
-        raise ValueError(f"the trees look at feature {int(ensemble.feature[walking].max())} of rows of {x.shape[1]}")
+        raise ValueError(
+            f"the trees look at feature {int(ensemble.feature[walking].max())} of rows of"
+            f" {x.shape[1]}"
+        )
     nodes = np.repeat(ensemble.roots[None], len(x), axis=0)
     for _ in range(len(ensemble.mode) + 1):
         context.check_cancelled()
@@ -100,7 +110,9 @@ def leaves(ensemble: Ensemble, x: Tensor, context: OpKernelContext) -> Tensor:
         if not rows.size:
             return nodes
         at = nodes[rows, trees]
-        nodes[rows, trees] = np.where(_decisions(ensemble, at, x[rows, ensemble.feature[at]]), *_branches(ensemble, at))
+        nodes[rows, trees] = np.where(
+            _decisions(ensemble, at, x[rows, ensemble.feature[at]]), *_branches(ensemble, at)
+        )
     raise ValueError("the nodes of a tree form a cycle")
 
 
@@ -116,11 +128,15 @@ def _decisions(ensemble: Ensemble, nodes: Tensor, values: Tensor) -> Tensor:
         if chosen.any():
             decisions[chosen] |= compare(values[chosen], thresholds[chosen])
     for position in np.nonzero(modes == MEMBER)[0].tolist():
-        decisions[position] |= bool((ensemble.members[int(nodes[position])] == values[position]).any())
+        decisions[position] |= bool(
+            (ensemble.members[int(nodes[position])] == values[position]).any()
+        )
     return np.asarray(decisions)
 
 
-def aggregated(ensemble: Ensemble, x: Tensor, target_count: int, aggregate: str, context: OpKernelContext) -> Tensor:
+def aggregated(
+    ensemble: Ensemble, x: Tensor, target_count: int, aggregate: str, context: OpKernelContext
+) -> Tensor:
     """The votes of all trees for each row and target, in float64. A target without a vote has 0.
 
     Args:

@@ -26,7 +26,7 @@ _MODES = {
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
-# --- post-transforms -------------------------------------------------------------------------------------------------
+# --- post-transforms ------------------------------------------------------------------------------
 
 
 def _logistic(x: Tensor) -> Tensor:
@@ -48,7 +48,8 @@ def _softmax_zero(x: Tensor) -> Tensor:
 def _probit(x: Tensor) -> Tensor:
     normal = NormalDist()
     inverse = [
-        normal.inv_cdf(p) if 0 < p < 1 else {0.0: -np.inf, 1.0: np.inf}.get(p, np.nan) for p in x.ravel().tolist()
+        normal.inv_cdf(p) if 0 < p < 1 else {0.0: -np.inf, 1.0: np.inf}.get(p, np.nan)
+        for p in x.ravel().tolist()
     ]
     return np.array(inverse).reshape(x.shape)
 
@@ -64,9 +65,15 @@ _POST_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 def _post_transform(info: OpKernelInfo) -> str:
     found = info.attribute("post_transform", "NONE")
-    name = list(_POST_TRANSFORMS)[found] if isinstance(found, int) and 0 <= found < len(_POST_TRANSFORMS) else found
+    name = (
+        list(_POST_TRANSFORMS)[found]
+        if isinstance(found, int) and 0 <= found < len(_POST_TRANSFORMS)
+        else found
+    )
     if name not in _POST_TRANSFORMS:
-        raise InvalidGraphError(f"{info.node}: no post_transform {quoted(name)}", node_name=info.node.name)
+        raise InvalidGraphError(
+            f"{info.node}: no post_transform {quoted(name)}", node_name=info.node.name
+        )
     return str(name)
 
 
@@ -74,11 +81,13 @@ def _aggregate(info: OpKernelInfo) -> str:
     found = info.attribute("aggregate_function", "SUM")
     name = _AGGREGATES[found] if isinstance(found, int) and 0 <= found < len(_AGGREGATES) else found
     if name not in _AGGREGATES:
-        raise InvalidGraphError(f"{info.node}: no aggregate_function {quoted(name)}", node_name=info.node.name)
+        raise InvalidGraphError(
+            f"{info.node}: no aggregate_function {quoted(name)}", node_name=info.node.name
+        )
     return str(name)
 
 
-# --- reading the trees -----------------------------------------------------------------------------------------------
+# --- reading the trees ----------------------------------------------------------------------------
 
 
 def _numbers(info: OpKernelInfo, name: str) -> Tensor:
@@ -90,42 +99,56 @@ def _numbers(info: OpKernelInfo, name: str) -> Tensor:
 
 
 def _old_ensemble(info: OpKernelInfo, prefix: str, target_count: int) -> Ensemble:
-    """The trees of TreeEnsembleRegressor (prefix ``target``) or TreeEnsembleClassifier (``class``)."""
+    """The trees of TreeEnsembleRegressor (prefix ``target``) or TreeEnsembleClassifier
+    (``class``).
+    """
     trees, ids = info.attribute("nodes_treeids") or (), info.attribute("nodes_nodeids") or ()
     try:
         index = {key: position for position, key in enumerate(zip(trees, ids, strict=True))}
-        modes = np.array([_MODES[mode] for mode in info.attribute("nodes_modes") or ()], dtype=np.int64)
+        modes = np.array(
+            [_MODES[mode] for mode in info.attribute("nodes_modes") or ()], dtype=np.int64
+        )
         follow = [
             np.array(
                 [
                     position if modes[position] == LEAF else index[tree, node]
-                    for position, (tree, node) in enumerate(zip(trees, info.attribute(name) or (), strict=True))
+                    for position, (tree, node) in enumerate(
+                        zip(trees, info.attribute(name) or (), strict=True)
+                    )
                 ],
                 dtype=np.int64,
             )
             for name in ("nodes_truenodeids", "nodes_falsenodeids")
         ]
         vote_keys = zip(
-            info.attribute(f"{prefix}_treeids") or (), info.attribute(f"{prefix}_nodeids") or (), strict=True
+            info.attribute(f"{prefix}_treeids") or (),
+            info.attribute(f"{prefix}_nodeids") or (),
+            strict=True,
         )
         owners = [index[key] for key in vote_keys]
     except (KeyError, IndexError, ValueError) as error:
         raise InvalidGraphError(
-            f"{info.node}: its trees name a node or mode that is not there ({error})", node_name=info.node.name
+            f"{info.node}: its trees name a node or mode that is not there ({error})",
+            node_name=info.node.name,
         ) from error
     targets = info.attribute(f"{prefix}_ids") or ()
-    start, target, weight = votes_by_node(owners, targets, _numbers(info, f"{prefix}_weights"), len(ids))
+    start, target, weight = votes_by_node(
+        owners, targets, _numbers(info, f"{prefix}_weights"), len(ids)
+    )
     missing = info.attribute("nodes_missing_value_tracks_true") or (0,) * len(ids)
     ensemble = Ensemble(
         mode=modes,
-        feature=np.where(modes == LEAF, 0, np.array(info.attribute("nodes_featureids") or (), dtype=np.int64)),
+        feature=np.where(
+            modes == LEAF, 0, np.array(info.attribute("nodes_featureids") or (), dtype=np.int64)
+        ),
         threshold=_numbers(info, "nodes_values"),
         on_true=follow[0],
         on_false=follow[1],
         missing_is_true=np.array(missing, dtype=bool),
         members={},
         roots=np.array(
-            list({tree: index for index, tree in reversed(list(enumerate(trees)))}.values()), dtype=np.int64
+            list({tree: index for index, tree in reversed(list(enumerate(trees)))}.values()),
+            dtype=np.int64,
         ),
         vote_start=start,
         vote_target=target,
@@ -146,13 +169,19 @@ def _new_ensemble(info: OpKernelInfo, target_count: int) -> Ensemble:
         for side in ("true", "false")
     ]
     missing = info.attribute("nodes_missing_value_tracks_true") or (0,) * inner
-    start, target, weight = votes_by_node(leaf_nodes, info.attribute("leaf_targetids"), weights, inner + len(weights))
+    start, target, weight = votes_by_node(
+        leaf_nodes, info.attribute("leaf_targetids"), weights, inner + len(weights)
+    )
     roots = np.array(info.attribute("tree_roots"), dtype=np.int64)
     padding = np.zeros(len(weights), dtype=np.int64)
     ensemble = Ensemble(
         mode=np.concatenate([modes, np.full(len(weights), LEAF)]),
-        feature=np.concatenate([np.array(info.attribute("nodes_featureids"), dtype=np.int64), padding]),
-        threshold=np.concatenate([np.asarray(info.attribute("nodes_splits")), padding.astype(weights.dtype)]),
+        feature=np.concatenate(
+            [np.array(info.attribute("nodes_featureids"), dtype=np.int64), padding]
+        ),
+        threshold=np.concatenate(
+            [np.asarray(info.attribute("nodes_splits")), padding.astype(weights.dtype)]
+        ),
         on_true=np.concatenate([follow[0], leaf_nodes]),
         on_false=np.concatenate([follow[1], leaf_nodes]),
         missing_is_true=np.concatenate([np.array(missing, dtype=bool), padding.astype(bool)]),
@@ -168,10 +197,14 @@ def _new_ensemble(info: OpKernelInfo, target_count: int) -> Ensemble:
 
 
 def _members(info: OpKernelInfo, ensemble: Ensemble) -> dict[int, Tensor]:
-    """The value sets of MEMBER nodes: NaN ends each; they stand in the order of a walk, true branches first."""
+    """The value sets of MEMBER nodes: NaN ends each; they stand in the order of a walk, true
+    branches first.
+    """
     listed = np.asarray(info.attribute("membership_values", np.empty(0))).ravel()
     ends = np.nonzero(np.isnan(listed))[0].tolist()
-    sets = [listed[start:end] for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
+    sets = [
+        listed[start:end] for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False)
+    ]
     order = []
     for root in ensemble.roots.tolist():
         seen: set[int] = set()
@@ -185,11 +218,13 @@ def _members(info: OpKernelInfo, ensemble: Ensemble) -> dict[int, Tensor]:
                 order.append(node)
             pending += [int(ensemble.on_false[node]), int(ensemble.on_true[node])]
     if len(order) != len(sets):
-        raise ValueError(f"{len(order)} nodes ask for membership, but membership_values has {len(sets)} sets")
+        raise ValueError(
+            f"{len(order)} nodes ask for membership, but membership_values has {len(sets)} sets"
+        )
     return dict(zip(order, sets, strict=True))
 
 
-# --- kernels ---------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -213,7 +248,9 @@ def tree_ensemble_regressor(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         scores = aggregated(ensemble, _rows(x), count, aggregate, context)
-        return _output(context, 0, transform(scores + base if base.size else scores), np.dtype(np.float32))
+        return _output(
+            context, 0, transform(scores + base if base.size else scores), np.dtype(np.float32)
+        )
 
     return compute
 
@@ -225,14 +262,22 @@ def tree_ensemble(info: OpKernelInfo) -> Compute:
     transform = _POST_TRANSFORMS[_post_transform(info)]
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
-        return _output(context, 0, transform(aggregated(ensemble, _rows(x), count, aggregate, context)), x.dtype)
+        return _output(
+            context,
+            0,
+            transform(aggregated(ensemble, _rows(x), count, aggregate, context)),
+            x.dtype,
+        )
 
     return compute
 
 
 @kernel("TreeEnsembleClassifier", since=(1, 3, 5), domain=_DOMAIN)
 def tree_ensemble_classifier(info: OpKernelInfo) -> Compute:
-    """Labels and scores. Two classes whose votes are all for one of them are decided by a threshold."""
+    """Labels and scores.
+
+    Two classes whose votes are all for one of them are decided by a threshold.
+    """
     numbers, texts = info.attribute("classlabels_int64s"), info.attribute("classlabels_strings")
     labels: Sequence[Any] = numbers or texts or ()
     count = max(len(labels), 1)
@@ -252,13 +297,16 @@ def tree_ensemble_classifier(info: OpKernelInfo) -> Compute:
         else:
             best, scores = _binary(scores[:, only], all_positive, post)
         chosen = names[best] if count > 1 else best.astype(np.int64)
-        return _output(context, 0, chosen, chosen.dtype), _output(context, 1, scores, np.dtype(np.float32))
+        return _output(context, 0, chosen, chosen.dtype), _output(
+            context, 1, scores, np.dtype(np.float32)
+        )
 
     return compute
 
 
 def _binary(score: Tensor, all_positive: bool, post: str) -> tuple[Tensor, Tensor]:
-    """Class indices and both classes' scores from the score of one: a probability, or a margin around 0.
+    """Class indices and both classes' scores from the score of one: a probability, or a margin
+    around 0.
 
     Source: ONNX Runtime, ml_common.h (write_scores), which exporters rely on.
     """

@@ -14,7 +14,9 @@ MOST_FINDINGS = 1000
 
 
 def json_pointer(*tokens: str | int) -> str:
-    """The JSON pointer (RFC 6901) that goes through ``tokens``; no tokens give ``""``, the whole document."""
+    """The JSON pointer (RFC 6901) that goes through ``tokens``; no tokens give ``""``, the whole
+    document.
+    """
     pointer = ""
     for token in tokens:
         text = str(token)
@@ -30,7 +32,9 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names[:_MOST_NAMES_LISTED])) + more
 
 
-def finding(rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = "") -> Finding:
+def finding(
+    rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = ""
+) -> Finding:
     """A finding of ``rule``; a more precise ``remedy`` replaces the rule's own."""
     return Finding(
         rule=rule.id,
@@ -48,8 +52,9 @@ class FindingCollector:
     Beyond ``MOST_FINDINGS`` errors, and as many warnings, they are only counted.
 
     Args:
-        statuses: rule id → the status that another reader gives to what breaks the rule. With these, findings carry
-            the status in place of the id, and warnings, which that reader does not give, are left out.
+        statuses: rule id → the status that another reader gives to what breaks the rule. With
+            these, findings carry the status in place of the id, and warnings, which that reader
+            does not give, are left out.
     """
 
     __slots__ = ("_counts", "_findings", "_statuses")
@@ -59,7 +64,9 @@ class FindingCollector:
         self._counts = dict.fromkeys(Severity, 0)
         self._statuses = statuses
 
-    def add(self, rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = "") -> None:
+    def add(
+        self, rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = ""
+    ) -> None:
         """Adds a finding of ``rule``."""
         self.extend((finding(rule, document, message, pointer=pointer, remedy=remedy),))
 
@@ -76,7 +83,9 @@ class FindingCollector:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that were taken, in that order; where some were only counted, the last one says so."""
+        """All that were taken, in that order; where some were only counted, the last one says
+        so.
+        """
         left_out = sum(max(count - MOST_FINDINGS, 0) for count in self._counts.values())
         if not left_out:
             return tuple(self._findings)

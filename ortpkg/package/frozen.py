@@ -9,7 +9,9 @@ ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 
 class FrozenMapping(Mapping[str, ValueT_co]):
-    """A mapping that keeps its order, cannot be changed, and survives pickling (``MappingProxyType`` does not)."""
+    """A mapping that keeps its order, cannot be changed, and survives pickling
+    (``MappingProxyType`` does not).
+    """
 
     __slots__ = ("_items",)
     _items: dict[str, ValueT_co]
@@ -21,7 +23,9 @@ class FrozenMapping(Mapping[str, ValueT_co]):
         return self._items[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The mixin's raises and catches a KeyError for a missing key, which is what selection asks for most."""
+        """The mixin's raises and catches a KeyError for a missing key, which is what selection asks
+        for most.
+        """
         return self._items.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -47,12 +51,16 @@ EMPTY: FrozenMapping[Any] = FrozenMapping()
 
 
 def freeze(value: Any) -> Any:
-    """A deeply read-only copy of a JSON value: objects to :class:`FrozenMapping`, arrays to tuples."""
+    """A deeply read-only copy of a JSON value: objects to :class:`FrozenMapping`, arrays to
+    tuples.
+    """
     if value is None or isinstance(value, str | int | float):  # first: nearly all are
         return value
     if isinstance(value, FrozenMapping) and not value:
         return EMPTY
-    if isinstance(value, dict | Mapping):  # dict first: to ask whether something is a Mapping takes ten times as long
+    if isinstance(
+        value, dict | Mapping
+    ):  # dict first: to ask whether something is a Mapping takes ten times as long
         return FrozenMapping({key: freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
         return tuple(freeze(item) for item in value)

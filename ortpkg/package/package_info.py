@@ -1,8 +1,9 @@
 """What a model package says, as frozen values: package → component models → variants. No I/O.
 
-Vocabulary and structure: pull request 27786 of onnxruntime (model package). A reader makes these only from documents
-that passed every check, so whoever holds one need not check again. All paths are absolute, resolved and confined to the
-package (or, for an ``installed`` layout, allowed by the caller).
+Vocabulary and structure: pull request 27786 of onnxruntime (model package). A reader makes these
+only from documents that passed every check, so whoever holds one need not check again. All paths
+are absolute, resolved and confined to the package (or, for an ``installed`` layout, allowed by the
+caller).
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class PackageFormat(StrEnum):
 class Constraints:
     """What a variant needs. ``None`` means "does not say": any EP, any device, any architecture.
 
-    ``ep`` is ONNX Runtime's full name ("CPUExecutionProvider"); ``device`` is lower case ("cpu", "gpu", "npu");
-    ``ep_compatibility_info`` is the opaque string that the EP stored in the compiled model.
+    ``ep`` is ONNX Runtime's full name ("CPUExecutionProvider"); ``device`` is lower case ("cpu",
+    "gpu", "npu"); ``ep_compatibility_info`` is the opaque string that the EP stored in the compiled
+    model.
     """
 
     ep: str | None = None
@@ -48,9 +50,10 @@ class Constraints:
 class ValueInfo:
     """An input or output of a model or of the whole package.
 
-    ``type`` is ONNX Runtime's text form ("tensor(float)"); each dimension is a size, a symbol, or None for unknown;
-    ``shape`` is None where even the rank is unknown or the value is not a tensor. ``value_range`` is what the least and
-    the greatest element of an image stand for (black and white), so that a picture can be fed; None where unstated.
+    ``type`` is ONNX Runtime's text form ("tensor(float)"); each dimension is a size, a symbol, or
+    None for unknown; ``shape`` is None where even the rank is unknown or the value is not a tensor.
+    ``value_range`` is what the least and the greatest element of an image stand for (black and
+    white), so that a picture can be fed; None where unstated.
     """
 
     name: str
@@ -61,7 +64,9 @@ class ValueInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where in the package something was declared, for messages: a document and a JSON pointer into it."""
+    """Where in the package something was declared, for messages: a document and a JSON pointer into
+    it.
+    """
 
     document: str
     pointer: str = ""
@@ -73,20 +78,25 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantInfo:
-    """One way to run a component model: usually one ONNX file, or (GenAI) the set of files in ``directory``.
+    """One way to run a component model: usually one ONNX file, or (GenAI) the set of files in
+    ``directory``.
 
     Attributes:
         name: unique within its component.
         component_name: the component that it belongs to.
         directory: absolute directory of its files.
-        model_path: absolute path of the ONNX file; None for a GenAI variant, which is a set of files.
+        model_path: absolute path of the ONNX file; None for a GenAI variant, which is a set of
+            files.
         constraints: what it needs.
-        session_options, provider_options: as the package has them; untrusted, filtered at session creation.
-        executor_info: executor → what it needs, as the component generation states it ("ort" is onnxruntime); opaque.
-        component_constraints: what the component generation's keys say, exactly as written (``ep``, ``device``,
-            ``ep_compatibility_info`` for ``compatibility_string``): what onnxruntime 1.28 on selects by. None where the
-            package has no such keys.
-        has_directory: whether ``directory`` exists; always, unless the package was read by compatible rules.
+        session_options, provider_options: as the package has them; untrusted, filtered at session
+            creation.
+        executor_info: executor → what it needs, as the component generation states it ("ort" is
+            onnxruntime); opaque.
+        component_constraints: what the component generation's keys say, exactly as written (``ep``,
+            ``device``, ``ep_compatibility_info`` for ``compatibility_string``): what onnxruntime
+            1.28 on selects by. None where the package has no such keys.
+        has_directory: whether ``directory`` exists; always, unless the package was read by
+            compatible rules.
         metadata: facts kept per variant (data types, quantization, opset, file size, ...).
         additional_metadata: opaque, survives a round trip.
         source: where it was declared.
@@ -109,7 +119,9 @@ class VariantInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentInfo:
-    """One model of the package, with its variants in declaration order: a tuple, or a sequence that is like one."""
+    """One model of the package, with its variants in declaration order: a tuple, or a sequence that
+    is like one.
+    """
 
     name: str
     directory: Path
@@ -125,13 +137,16 @@ class ComponentInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedAsset:
-    """A folder that several variants may use, named by the digest of its content (component generation).
+    """A folder that several variants may use, named by the digest of its content (component
+    generation).
 
     Attributes:
-        uri: ``sha256:<64 lower-case hex digits>``; see :func:`ortpkg.package.asset_digest.directory_digest`. Opening
-            does not compare it with the content.
+        uri: ``sha256:<64 lower-case hex digits>``; see
+            :func:`ortpkg.package.integrity.asset_digest.directory_digest`. Opening does not compare
+            it with the content.
         path: absolute path of the folder.
-        is_declared: whether the manifest states the path; otherwise the folder was found in ``shared_assets/``.
+        is_declared: whether the manifest states the path; otherwise the folder was found in
+            ``shared_assets/``.
     """
 
     uri: str
@@ -156,7 +171,8 @@ class PackageInfo:
 
     Attributes:
         root: the real path of its directory.
-        name: ``model_name`` or ``package_name``; where it has none, the directory's name without ".ortpackage".
+        name: ``model_name`` or ``package_name``; where it has none, the directory's name without
+            ".ortpackage".
         compat: the release by whose rules it was read; None: the strict ones.
         is_bare_model: it is no package but one ONNX file, ``root``; ``format`` then says nothing.
         shared_assets: in the order in which onnxruntime lists them.
@@ -181,11 +197,16 @@ class PackageInfo:
     _by_name: Mapping[str, ComponentInfo] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        by_name = {self._called(component.name): component for component in reversed(self.components)}  # the first wins
+        by_name = {
+            self._called(component.name): component for component in reversed(self.components)
+        }  # the first wins
         object.__setattr__(self, "_by_name", by_name)
 
     def component(self, name: str) -> ComponentInfo | None:
-        """The component of that name; None where there is none. By the rules of a release, names end at a NUL."""
+        """The component of that name; None where there is none.
+
+        By the rules of a release, names end at a NUL.
+        """
         return self._by_name.get(self._called(name))
 
     def _called(self, name: str) -> str:
@@ -198,11 +219,15 @@ def until_nul(text: str) -> str:
 
 
 VERSION_FACT = "version"
-"""Key of a variant's metadata: its own version, where that is not the package's; null states that it has none."""
+"""Key of a variant's metadata: its own version, where that is not the package's; null states that
+it has none.
+"""
 
 
 def version_of(variant: VariantInfo, package: PackageInfo) -> str | None:
-    """The variant's version: its own where it states one, else the package's; None where nobody states any."""
+    """The variant's version: its own where it states one, else the package's; None where nobody
+    states any.
+    """
     return package.version if has_packages_version(variant) else own_version(variant)
 
 
@@ -213,5 +238,7 @@ def own_version(variant: VariantInfo) -> str | None:
 
 
 def has_packages_version(variant: VariantInfo) -> bool:
-    """Whether the package's version is the variant's too: it states none of its own, nor that it has none."""
+    """Whether the package's version is the variant's too: it states none of its own, nor that it
+    has none.
+    """
     return variant.metadata.get(VERSION_FACT, "") is not None and own_version(variant) is None

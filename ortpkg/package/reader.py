@@ -1,6 +1,7 @@
 """Opens a package: a directory → :class:`PackageInfo`, or everything that is wrong with it at once.
 
-The one place that decides which generation of the format a directory has; each generation has a module of its own.
+The one place that decides which generation of the format a directory has; each generation has a
+module of its own.
 """
 
 from __future__ import annotations
@@ -20,16 +21,34 @@ from ortpkg.errors import (
     UnsupportedSchemaVersionError,
     quoted,
 )
-from ortpkg.package.component_format import COMPONENT, ComponentGeneration, read_component_format
-from ortpkg.package.counted_documents import CountedDocuments, PackageTooLargeError
+from ortpkg.package.documents.counted_documents import CountedDocuments, PackageTooLargeError
+from ortpkg.package.documents.document_schemas import check_schema
+from ortpkg.package.documents.schema_version import (
+    SUPPORTED_MAJOR,
+    is_supported,
+    parse_schema_version,
+)
+from ortpkg.package.documents.sidecar import PIPELINE, SAMPLES
 from ortpkg.package.findings import FindingCollector
+from ortpkg.package.formats.component_format import (
+    COMPONENT,
+    ComponentGeneration,
+    read_component_format,
+)
+from ortpkg.package.formats.declared_values import read_value_infos
+from ortpkg.package.formats.metadata_format import (
+    MANIFEST,
+    METADATA,
+    read_component_root,
+    read_metadata_format,
+)
+from ortpkg.package.formats.universal_format import merge_generations
 from ortpkg.package.frozen import freeze
-from ortpkg.package.metadata_format import MANIFEST, METADATA, read_component_root, read_metadata_format
 from ortpkg.package.package_info import ComponentInfo, Layout, PackageFormat, PackageInfo
-from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding
-from ortpkg.package.plain_names import PlainNames
+from ortpkg.package.paths.path_resolver import PathKind, PathResolver, escape_finding
+from ortpkg.package.paths.plain_names import PlainNames
+from ortpkg.package.paths.reference_resolver import kind_at
 from ortpkg.package.reading_rules import ReadingRules, reading_rules
-from ortpkg.package.reference_resolver import kind_at
 from ortpkg.package.rules import (
     COMPONENT_UNUSED,
     DOCUMENT_SHAPE,
@@ -38,14 +57,9 @@ from ortpkg.package.rules import (
     ROOT_IS_ALSO_COMPONENT,
     SCHEMA_VERSION,
 )
-from ortpkg.package.schema_version import SUPPORTED_MAJOR, is_supported, parse_schema_version
-from ortpkg.package.schemas import check_schema
-from ortpkg.package.sidecar import PIPELINE, SAMPLES
-from ortpkg.package.universal_format import merge_generations
-from ortpkg.package.values import read_value_infos
 
 if TYPE_CHECKING:
-    from ortpkg.package.pipeline import Pipeline
+    from ortpkg.package.formats.pipeline import Pipeline
 
 _SUFFIX = ".ortpackage"
 
@@ -60,7 +74,9 @@ class _Keys(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Contents:
-    """What was read: the manifest, and what each generation's keys say; None where the package does not have them."""
+    """What was read: the manifest, and what each generation's keys say; None where the package does
+    not have them.
+    """
 
     manifest: Mapping[str, Any]
     version: tuple[int, int] | None = None
@@ -74,13 +90,16 @@ class _Contents:
         return PackageFormat.COMPONENT if self.metadata is None else PackageFormat.UNIVERSAL
 
 
-def open_package(root: Path | str, *, compat: str | None = None, allow_external_paths: bool = False) -> PackageInfo:
+def open_package(
+    root: Path | str, *, compat: str | None = None, allow_external_paths: bool = False
+) -> PackageInfo:
     """Opens the package in ``root`` and checks all that can be checked without opening a model.
 
     Args:
         root: the package's directory.
-        compat: None refuses what is unsafe or means different things to different readers. "onnxruntime-1.31" accepts
-            and refuses what that release does when it opens a package; findings then carry its status ("ORTC-SCHEMA").
+        compat: None refuses what is unsafe or means different things to different readers.
+            "onnxruntime-1.31" accepts and refuses what that release does when it opens a package;
+            findings then carry its status ("ORTC-SCHEMA").
         allow_external_paths: follow paths out of a package whose layout is "installed".
 
     Raises:
@@ -95,23 +114,26 @@ def open_package(root: Path | str, *, compat: str | None = None, allow_external_
         return package
     unsupported = SCHEMA_VERSION.id if rules.statuses is None else rules.statuses[SCHEMA_VERSION.id]
     is_unsupported = any(finding.rule == unsupported for finding in findings)
-    raise (UnsupportedSchemaVersionError if is_unsupported else PackageFormatError).from_findings(findings, path=root)
+    raise (UnsupportedSchemaVersionError if is_unsupported else PackageFormatError).from_findings(
+        findings, path=root
+    )
 
 
 def check_package(
     root: Path | str, *, compat: str | None = None, allow_external_paths: bool = False
 ) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
-    """The package, and everything wrong or doubtful in it; None only where :func:`open_package` would raise.
+    """The package, and everything wrong or doubtful in it; None only where :func:`open_package`
+    would raise.
 
-    Looks at samples/samples.json and the shape of digests.json too, which opening leaves to those who use them, unless
-    ``compat`` names a release: none knows them.
+    Looks at samples/samples.json and the shape of digests.json too, which opening leaves to those
+    who use them, unless ``compat`` names a release: none knows them.
 
     Raises:
         PackageNotFoundError: there is no directory at ``root``, or no manifest.json in it.
         UsageError: ``compat`` is not known.
     """
     # Imported here: opening a package, which is on the way to every session, needs no samples.
-    from ortpkg.package.samples import check_samples
+    from ortpkg.package.formats.samples import check_samples
 
     rules = reading_rules(compat)
     package, findings = _read(root, rules, allow_external_paths=allow_external_paths)
@@ -126,8 +148,11 @@ def _read(
     if not os.fspath(root) or "\0" in os.fspath(root):  # no file system has these
         raise _no_directory(root)
     found = FindingCollector(rules.statuses)
-    # The directory itself is looked at only where it has no manifest: looks are most of what opening costs.
-    reader = _PackageReader(PathResolver(root), found, rules, allow_external_paths=allow_external_paths)
+    # The directory itself is looked at only where it has no manifest: looks are most of what
+    # opening costs.
+    reader = _PackageReader(
+        PathResolver(root), found, rules, allow_external_paths=allow_external_paths
+    )
     if reader.lacks_documents() and not os.path.isdir(root):  # noqa: PTH112  # text or path
         raise _no_directory(root)
     try:
@@ -140,7 +165,10 @@ def _read(
 
 def _no_directory(root: Path | str) -> PackageNotFoundError:
     what = "is not a directory" if os.path.lexists(root) else "does not exist"
-    files = "; a packed one (name.ortpkg) is unpacked first, of a bare model (name.onnx) ortpkg create makes one"
+    files = (
+        "; a packed one (name.ortpkg) is unpacked first, of a bare model (name.onnx) ortpkg create"
+        " makes one"
+    )
     message = f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}{files}"
     return PackageNotFoundError(message, path=root)
 
@@ -149,7 +177,12 @@ class _PackageReader:
     """Reads one package; gathers findings instead of stopping at the first."""
 
     def __init__(
-        self, resolver: PathResolver, found: FindingCollector, rules: ReadingRules, *, allow_external_paths: bool
+        self,
+        resolver: PathResolver,
+        found: FindingCollector,
+        rules: ReadingRules,
+        *,
+        allow_external_paths: bool,
     ) -> None:
         self._resolver = resolver
         self._found = found
@@ -172,9 +205,14 @@ class _PackageReader:
         metadata = component = None
         if keys is not _Keys.COMPONENT and (metadata := self._read_metadata_keys(manifest)) is None:
             return None
-        if keys is not _Keys.METADATA and (component := self._read_component_keys(manifest, version)) is None:
+        if (
+            keys is not _Keys.METADATA
+            and (component := self._read_component_keys(manifest, version)) is None
+        ):
             return None
-        return self._finish(_Contents(manifest=manifest, version=version, metadata=metadata, component=component))
+        return self._finish(
+            _Contents(manifest=manifest, version=version, metadata=metadata, component=component)
+        )
 
     def lacks_documents(self) -> bool:
         """Whether the root holds nothing that a package can begin with."""
@@ -184,7 +222,9 @@ class _PackageReader:
         return not self._has(MANIFEST) and self._has(METADATA)
 
     def _has(self, name: str) -> bool:
-        """Whether the root holds something of that name; strings, as on all of this way: paths are dear."""
+        """Whether the root holds something of that name; strings, as on all of this way: paths are
+        dear.
+        """
         place = self._plain.find(name, self._resolver.real_root)
         return self._exists(name) if place is None else place.kind is not PathKind.MISSING
 
@@ -214,12 +254,16 @@ class _PackageReader:
         if not os.access(self._resolver.real_root, os.R_OK | os.X_OK):
             return f"{quoted(self._resolver.root)} cannot be read: Permission denied"
         return (
-            f"{quoted(self._resolver.root)} is not a model package: there is no {MANIFEST}. A package is a directory "
-            f"with {MANIFEST} and models/<component>/{METADATA}, or {MANIFEST} and {COMPONENT} files that it names"
+            f"{quoted(self._resolver.root)} is not a model package: there is no {MANIFEST}. A"
+            f" package is a directory with {MANIFEST} and models/<component>/{METADATA}, or"
+            f" {MANIFEST} and {COMPONENT} files that it names"
         )
 
-    def _check_version(self, manifest: Mapping[str, Any], keys: _Keys, version: tuple[int, int] | None) -> bool:
-        """Whether the rest of the manifest may be judged: what the keys of another version mean is not ours to say.
+    def _check_version(
+        self, manifest: Mapping[str, Any], keys: _Keys, version: tuple[int, int] | None
+    ) -> bool:
+        """Whether the rest of the manifest may be judged: what the keys of another version mean is
+        not ours to say.
 
         The metadata generation has no version: with its keys alone, only a newer one is believed.
         """
@@ -227,13 +271,23 @@ class _PackageReader:
         if version is None:
             if is_versioned and "schema_version" in manifest:
                 message = 'schema_version is not a text of the form "<major>.<minor>"'
-                self._found.add(DOCUMENT_SHAPE, MANIFEST, message, pointer="/schema_version", remedy='write "1.0"')
+                self._found.add(
+                    DOCUMENT_SHAPE,
+                    MANIFEST,
+                    message,
+                    pointer="/schema_version",
+                    remedy='write "1.0"',
+                )
             elif is_versioned:
-                self._found.add(DOCUMENT_SHAPE, MANIFEST, "lacks 'schema_version'", remedy='write "1.0"')
+                self._found.add(
+                    DOCUMENT_SHAPE, MANIFEST, "lacks 'schema_version'", remedy='write "1.0"'
+                )
             return not is_versioned
         if is_supported(version) or (not is_versioned and version[0] < SUPPORTED_MAJOR):
             return True
-        message = f"has schema_version {version[0]}.{version[1]}, this ortpkg knows {SUPPORTED_MAJOR}.x"
+        message = (
+            f"has schema_version {version[0]}.{version[1]}, this ortpkg knows {SUPPORTED_MAJOR}.x"
+        )
         self._found.add(SCHEMA_VERSION, MANIFEST, message, pointer="/schema_version")
         return False
 
@@ -244,7 +298,9 @@ class _PackageReader:
         self._found.extend(findings)
         if any(finding.pointer.startswith("/component_models") for finding in findings):
             return None
-        return read_metadata_format(manifest, self._resolver, self._found, self._documents, self._plain)
+        return read_metadata_format(
+            manifest, self._resolver, self._found, self._documents, self._plain
+        )
 
     def _read_component_keys(
         self, manifest: Mapping[str, Any], version: tuple[int, int] | None
@@ -261,7 +317,9 @@ class _PackageReader:
             plain=self._plain,
             allow_external_paths=self._allow_external_paths,
         )
-        said = {_gist(each) for each in self._found.findings}  # by the metadata keys, of the same variants
+        said = {
+            _gist(each) for each in self._found.findings
+        }  # by the metadata keys, of the same variants
         self._found.extend(each for each in found.findings if _gist(each) not in said)
         return component
 
@@ -275,7 +333,9 @@ class _PackageReader:
 
     def _components_of(self, contents: _Contents) -> tuple[ComponentInfo, ...]:
         if contents.metadata is None or contents.component is None:
-            return contents.metadata or (contents.component.components if contents.component is not None else ())
+            return contents.metadata or (
+                contents.component.components if contents.component is not None else ()
+            )
         if self._found.has_errors:  # a list that was not read whole has nothing to agree with
             return contents.metadata
         return merge_generations(contents.metadata, contents.component.components, self._found)
@@ -283,7 +343,9 @@ class _PackageReader:
     def _assemble(self, contents: _Contents, components: tuple[ComponentInfo, ...]) -> PackageInfo:
         root, manifest, component = self._resolver.root, contents.manifest, contents.component
         has_metadata = contents.metadata is not None
-        name = manifest.get("model_name" if has_metadata else "package_name") or root.name.removesuffix(_SUFFIX)
+        name = manifest.get(
+            "model_name" if has_metadata else "package_name"
+        ) or root.name.removesuffix(_SUFFIX)
         values = manifest if has_metadata or component is None else component.facts
         return PackageInfo(
             root=root,
@@ -306,15 +368,19 @@ class _PackageReader:
         if not self._has(PIPELINE):
             return None
         # Imported here: most packages have one component and no pipeline.
-        from ortpkg.package.pipeline import check_pipeline
+        from ortpkg.package.formats.pipeline import check_pipeline
 
-        pipeline, findings = check_pipeline(self._resolver.root, [component.name for component in components])
+        pipeline, findings = check_pipeline(
+            self._resolver.root, [component.name for component in components]
+        )
         self._found.extend(findings)
         return pipeline
 
     def _follow_pipeline(self, package: PackageInfo, pipeline: Pipeline) -> PackageInfo:
-        """The package with its components in the order in which the pipeline runs them, and its inputs and outputs."""
-        from ortpkg.package.pipeline import pipeline_components  # imported here: as above
+        """The package with its components in the order in which the pipeline runs them, and its
+        inputs and outputs.
+        """
+        from ortpkg.package.formats.pipeline import pipeline_components  # imported here: as above
 
         order = pipeline_components(pipeline)
         positions = {name: position for position, name in enumerate(order)}
@@ -329,19 +395,29 @@ class _PackageReader:
             if declared and declared != actual:
                 message = f"{what} differ from those of {PIPELINE}"
                 self._found.add(OVERALL_VALUES_DIFFER, MANIFEST, message, pointer=f"/{what}")
-        ordered = sorted(package.components, key=lambda component: positions.get(component.name, len(order)))
+        ordered = sorted(
+            package.components, key=lambda component: positions.get(component.name, len(order))
+        )
         return replace(
-            package, components=tuple(ordered), inputs=pipeline.inputs, outputs=pipeline.outputs, has_pipeline=True
+            package,
+            components=tuple(ordered),
+            inputs=pipeline.inputs,
+            outputs=pipeline.outputs,
+            has_pipeline=True,
         )
 
 
 def _gist(finding: Finding) -> tuple[str, str]:
-    """What a finding says, wherever it says it: both lists of a universal package may give rise to the same."""
+    """What a finding says, wherever it says it: both lists of a universal package may give rise to
+    the same.
+    """
     return finding.rule, "" if finding.rule == PACKAGE_WITHOUT_COMPONENTS.id else finding.message
 
 
 def _keys_of(manifest: Mapping[str, Any]) -> _Keys:
-    """Which generation a manifest belongs to; one that shows nothing of either is taken for the older."""
+    """Which generation a manifest belongs to; one that shows nothing of either is taken for the
+    older.
+    """
     if "model_name" not in manifest and "component_models" not in manifest:
         has_component_keys = "components" in manifest or "schema_version" in manifest
         return _Keys.COMPONENT if has_component_keys else _Keys.METADATA
@@ -350,8 +426,12 @@ def _keys_of(manifest: Mapping[str, Any]) -> _Keys:
 
 
 def _check_digests(package: PackageInfo) -> tuple[Finding, ...]:
-    """What is wrong with the form of digests.json; whether files still match it is the business of ``verify``."""
-    from ortpkg.package.digests import read_digests  # imported here: hashlib takes 8 ms, and opening needs none of it
+    """What is wrong with the form of digests.json; whether files still match it is the business of
+    ``verify``.
+    """
+    from ortpkg.package.integrity.digests import (
+        read_digests,  # imported here: hashlib takes 8 ms, and opening needs none of it
+    )
 
     try:
         read_digests(package.root)

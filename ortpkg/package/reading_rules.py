@@ -1,6 +1,8 @@
-"""What a reader accepts: strictly what means the same to everybody, or just what one release of onnxruntime accepts.
+"""What a reader accepts: strictly what means the same to everybody, or just what one release of
+onnxruntime accepts.
 
-There is one reader for both. Each place where they differ asks one attribute of :class:`ReadingRules`.
+There is one reader for both. Each place where they differ asks one attribute of
+:class:`ReadingRules`.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package import rules
-from ortpkg.package.counted_documents import PackageLimits
-from ortpkg.package.documents import DEFAULT_LIMITS, DocumentLimits
+from ortpkg.package.documents.counted_documents import PackageLimits
+from ortpkg.package.documents.json_documents import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.package.frozen import FrozenMapping
 
 ONNXRUNTIME_1_30 = "onnxruntime-1.30"
@@ -28,17 +30,24 @@ class ReadingRules:
         compat: the release whose verdict is given; None for the strict rules.
         limits: of documents, and what is overlooked in them.
         package_limits: of all documents together.
-        generations: the metadata generation can be read too; otherwise every manifest is of the component generation.
-        extensions: pipeline.json and additional_metadata.ortpkg, which are ortpkg's own, are read and checked.
-        portable_names: names and paths must be such that every operating system can hold them; otherwise a path in the
-            package may hold anything but ``..`` and must be relative, and a name may be any text.
-        confined_documents: manifest.json and component.json may not be links that leave the package.
+        generations: the metadata generation can be read too; otherwise every manifest is of the
+            component generation.
+        extensions: pipeline.json and additional_metadata.ortpkg, which are ortpkg's own, are read
+            and checked.
+        portable_names: names and paths must be such that every operating system can hold them;
+            otherwise a path in the package may hold anything but ``..`` and must be relative, and a
+            name may be any text.
+        confined_documents: manifest.json and component.json may not be links that leave the
+            package.
         confined_assets: folders in shared_assets/ may not be links that leave the package.
-        complete: model files, folders of variants and folders of assets exist and are what they should be.
-        follows_installed_layout: a package that states the layout "installed" may name paths outside of it, whether
-            the caller allows it or not.
-        checks_option_keys: session options that write files, and keys of options with a NUL, are refused.
-        statuses: rule id → the status that the release gives to what breaks it; None: findings carry rule ids.
+        complete: model files, folders of variants and folders of assets exist and are what they
+            should be.
+        follows_installed_layout: a package that states the layout "installed" may name paths
+            outside of it, whether the caller allows it or not.
+        checks_option_keys: session options that write files, and keys of options with a NUL, are
+            refused.
+        statuses: rule id → the status that the release gives to what breaks it; None: findings
+            carry rule ids.
     """
 
     compat: str | None
@@ -70,8 +79,9 @@ STRICT = ReadingRules(
     statuses=None,
 )
 
-# "Error codes of the standalone library", model_package.h of onnxruntime 1.31; FAIL is onnxruntime's own, for what it
-# refuses in executor_info.ort. ORT002 has no counterpart: that release has no limits, and a stack overflow instead.
+# "Error codes of the standalone library", model_package.h of onnxruntime 1.31; FAIL is
+# onnxruntime's own, for what it refuses in executor_info.ort. ORT002 has no counterpart: that
+# release has no limits, and a stack overflow instead.
 STATUSES_1_31: Mapping[str, str] = FrozenMapping(
     {
         rules.DOCUMENT_UNREADABLE.id: "ORTC-IO",
@@ -92,7 +102,8 @@ STATUSES_1_31: Mapping[str, str] = FrozenMapping(
 
 _AS_1_31 = ReadingRules(
     compat=ONNXRUNTIME_1_31,
-    # That release has no limits. These are far above any package, and below what exhausts memory or the stack.
+    # That release has no limits. These are far above any package, and below what exhausts memory or
+    # the stack.
     limits=DocumentLimits(
         nbytes=64 * 1024 * 1024,
         depth=200,
@@ -135,4 +146,6 @@ def reading_rules(compat: str | None) -> ReadingRules:
         return _BY_NAME[compat]
     except KeyError:
         known = ", ".join(COMPAT_NAMES)
-        raise UsageError(f"compat {quoted(compat)} is not known: use {known}, or leave it out") from None
+        raise UsageError(
+            f"compat {quoted(compat)} is not known: use {known}, or leave it out"
+        ) from None

@@ -1,8 +1,9 @@
 """An execution provider's memory, and how values get into it and out of it.
 
-There are two kinds. Memory that the CPU reads and writes, too, is arrays: values pass between such memories without a
-copy. Memory that the CPU cannot read is blocks that only its own allocator understands; values are DeviceTensors there,
-and cross in copy nodes that the session puts into the graph (docs/adr/0013-memory-of-an-ep.md).
+There are two kinds. Memory that the CPU reads and writes, too, is arrays: values pass between such
+memories without a copy. Memory that the CPU cannot read is blocks that only its own allocator
+understands; values are DeviceTensors there, and cross in copy nodes that the session puts into the
+graph (docs/adr/0013-memory-of-an-ep.md).
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from ortpkg.kernels.op_kernel import Tensor
 class Allocator(ABC):
     """Hands out a provider's memory.
 
-    Two allocators of one ``name`` hand out the same memory: what lies in it is never copied between their providers.
+    Two allocators of one ``name`` hand out the same memory: what lies in it is never copied between
+        their providers.
 
     Attributes:
-        name: of the memory, e.g. "Cpu"; where there are several of a kind, with a number ("Acme:1").
+        name: of the memory, e.g. "Cpu"; where there are several of a kind, with a number
+            ("Acme:1").
         alignment: of every block and of every offset in it, in bytes; a power of two.
         is_host_accessible: whether the CPU reads and writes it, and its provider reads the CPU's.
     """
@@ -36,7 +39,8 @@ class Allocator(ABC):
     def allocate(self, nbytes: int) -> Any:
         """A block of ``nbytes`` bytes, whose address is a multiple of ``alignment``.
 
-        In memory that the CPU reads it is a one-dimensional uint8 array. It is freed when nothing refers to it.
+        In memory that the CPU reads it is a one-dimensional uint8 array. It is freed when nothing
+        refers to it.
         """
 
 
@@ -53,8 +57,8 @@ class DeviceAllocator(Allocator):
     """Memory that the CPU cannot read. A copy is done when its method returns.
 
     Attributes:
-        seconds_per_copy, seconds_per_byte: what a copy to or from the CPU's memory takes, as far as its maker knows;
-            plans weigh copies by it.
+        seconds_per_copy, seconds_per_byte: what a copy to or from the CPU's memory takes, as far as
+            its maker knows; plans weigh copies by it.
     """
 
     name = "Device"

@@ -1,4 +1,5 @@
-"""The bridge's provider: sub-graphs on an execution provider of the installed onnxruntime, and contexts of them.
+"""The bridge's provider: sub-graphs on an execution provider of the installed onnxruntime, and
+contexts of them.
 
 onnxruntime itself is loaded by the library behind it, here or in a child process.
 """
@@ -12,29 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.context_node import ep_context_attributes, is_ep_context
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import MAGIC, ContextEntry, map_context_file
+from ortpkg.ep_context.ep_context_options import CONTEXT_FILE_PATH, SHARE_EP_CONTEXTS
+from ortpkg.ep_context.ep_context_reader import EpContextReader
 from ortpkg.errors import CompileError, EpContextError, quoted
-from ortpkg.graph.ep_context import ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.isolation.worker import Message
 from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import MAGIC, ContextEntry, map_context_file
-from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, SHARE_EP_CONTEXTS
-from ortpkg.providers.ep_context_reader import EpContextReader
 from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
 from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
 from ortpkg.providers.isolated_model import compile_request
-from ortpkg.providers.judged_contexts import remembered_digest
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.providers.native_library import NativeLibrary, NativeModel
 from ortpkg.providers.supported_subgraphs import subgraph_claim
+from ortpkg.trust.judged_contexts import remembered_digest
 
 
 class BridgedExecutionProvider(NativeExecutionProvider):
-    """One execution provider of onnxruntime in one session; what it leaves is run by onnxruntime's own CPU provider.
+    """One execution provider of onnxruntime in one session; what it leaves is run by onnxruntime's
+    own CPU provider.
 
-    A model whose EPContext nodes onnxruntime itself has made for that provider is handed to it as a whole.
+    A model whose EPContext nodes onnxruntime itself has made for that provider is handed to it as a
+    whole.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class BridgedExecutionProvider(NativeExecutionProvider):
         if viewer.graph.parent is None and any(not self._is_made_by_ortpkg(node) for node in own):
             self._passes_through = True
             self._check_carries(own)
-            claim = subgraph_claim(viewer.graph, tuple(viewer.order), self._partition_name(viewer.graph))
+            claim = subgraph_claim(
+                viewer.graph, tuple(viewer.order), self._partition_name(viewer.graph)
+            )
             if claim is not None and not any(node.execution_provider for node in viewer.nodes):
                 return [claim]
         return super().get_capability(viewer, types_of)
@@ -73,25 +78,34 @@ class BridgedExecutionProvider(NativeExecutionProvider):
             compiled = super().compile_partition(fused)
         except CompileError as error:
             raise EpContextError(
-                f"onnxruntime cannot load the contexts of the model for {self.name}: {error}", ep_name=self.name
+                f"onnxruntime cannot load the contexts of the model for {self.name}: {error}",
+                ep_name=self.name,
             ) from error
         self._check_judged_files()
         return compiled
 
     def _load_in_child_first(self, fused: FusedNode) -> None:
-        """As contexts of ours are: what onnxruntime reads into may be a reason to crash for it, too."""
+        """As contexts of ours are: what onnxruntime reads into may be a reason to crash for it,
+        too.
+        """
         model = self._model_of(fused.body)
         entry = ContextEntry(
             name=fused.node.name,
             descriptor=ContextDescriptor(ep=self.name, sdk_version="", device=""),
             parts={},
-            digests={"model": hashlib.sha256(model.data).hexdigest(), **self._digests_of_files(fused.body)},
+            digests={
+                "model": hashlib.sha256(model.data).hexdigest(),
+                **self._digests_of_files(fused.body),
+            },
         )
         here = self._library.describe_environment()
         if here is None:
             here = ContextDescriptor(ep=self.name, sdk_version=self._library.backend, device="")
         loader = _ModelLoader(
-            backend=self._library.backend, options=self.options, ep_devices=self.get_ep_devices(), model=model
+            backend=self._library.backend,
+            options=self.options,
+            ep_devices=self.get_ep_devices(),
+            model=model,
         )
         load_in_child_first(entry, here, loader, fused)
 
@@ -102,11 +116,15 @@ class BridgedExecutionProvider(NativeExecutionProvider):
             if attributes.main_context and not attributes.embed_mode:
                 path = reader.path_of(attributes)
                 judged = (self.ep_context.judged or {}).get(path)
-                found[str(path)] = remembered_digest(judged or map_context_file(path, ep_name=self.name))
+                found[str(path)] = remembered_digest(
+                    judged or map_context_file(path, ep_name=self.name)
+                )
         return found
 
     def _check_judged_files(self) -> None:
-        """Raises EpContextError where a judged file is another one by now: onnxruntime opens it by its path."""
+        """Raises EpContextError where a judged file is another one by now: onnxruntime opens it by
+        its path.
+        """
         reader = EpContextReader(self.name, self.ep_context, ())
         for path in self.ep_context.judged or ():
             reader.check_file(path)
@@ -121,22 +139,27 @@ class BridgedExecutionProvider(NativeExecutionProvider):
         return replace(model, config_entries={CONTEXT_FILE_PATH: str(place.absolute()), **shared})
 
     def _check_carries(self, own: Sequence[Node]) -> None:
-        """Raises EpContextError where a new model is to be made of contexts in files that only onnxruntime reads."""
+        """Raises EpContextError where a new model is to be made of contexts in files that only
+        onnxruntime reads.
+        """
         if not self.ep_context.enable:
             return
         for attributes in map(ep_context_attributes, own):
             if attributes.main_context and not attributes.embed_mode:
                 raise EpContextError(
-                    f"the context of {quoted(attributes.partition_name or attributes.context_path)} was made by "
-                    f"onnxruntime, and lies in the file {quoted(attributes.context_path)}, which cannot be carried "
-                    f"into another model: compile the source model anew",
+                    f"the context of {quoted(attributes.partition_name or attributes.context_path)}"
+                    " was made by onnxruntime, and lies in the file"
+                    f" {quoted(attributes.context_path)}, which cannot be carried into another"
+                    " model: compile the source model anew",
                     ep_name=self.name,
                     source=attributes.source,
                     partition_name=attributes.partition_name,
                 )
 
     def _is_made_by_ortpkg(self, node: Node) -> bool:
-        """Whether the context behind ``node``, or behind the main nodes that it leads to, is a container of ours."""
+        """Whether the context behind ``node``, or behind the main nodes that it leads to, is a
+        container of ours.
+        """
         attributes = ep_context_attributes(node)
         if not attributes.main_context:
             return True  # its main node tells
@@ -146,7 +169,11 @@ class BridgedExecutionProvider(NativeExecutionProvider):
             return True  # what only onnxruntime reads, it reads from files
         path = EpContextReader(self.name, self.ep_context, ()).path_of(attributes)
         judged = (self.ep_context.judged or {}).get(path)
-        return _starts_with_magic(path) if judged is None else bytes(judged.data[: len(MAGIC)]) == MAGIC
+        return (
+            _starts_with_magic(path)
+            if judged is None
+            else bytes(judged.data[: len(MAGIC)]) == MAGIC
+        )
 
 
 def _starts_with_magic(path: Path) -> bool:

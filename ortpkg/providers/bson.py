@@ -1,8 +1,11 @@
-"""BSON as far as execution providers write it into their containers: documents of texts, numbers, flags and documents.
+"""BSON as far as execution providers write it into their containers: documents of texts, numbers,
+flags and documents.
 
-Everything comes from a stranger: lengths are checked against what is there before anything is cut out, and depth and
-number of values are bounded. Source: the BSON specification, version 1.1 (https://bsonspec.org/spec.html), and the
-unsigned numbers that nlohmann::json writes in the place of its time stamps.
+Everything comes from a stranger: lengths are checked against what is there before anything is cut
+    out, and depth and
+number of values are bounded. Source: the BSON specification, version 1.1
+(https://bsonspec.org/spec.html), and the unsigned numbers that nlohmann::json writes in the place
+of its time stamps.
 """
 
 from __future__ import annotations
@@ -17,7 +20,16 @@ Value = str | int | float | bool | None | dict[str, "Value"]
 MOST_DEPTH = 16
 MOST_VALUES = 500_000
 
-_DOUBLE, _TEXT, _DOCUMENT, _BOOLEAN, _NULL, _INT32, _UINT64, _INT64 = 0x01, 0x02, 0x03, 0x08, 0x0A, 0x10, 0x11, 0x12
+_DOUBLE, _TEXT, _DOCUMENT, _BOOLEAN, _NULL, _INT32, _UINT64, _INT64 = (
+    0x01,
+    0x02,
+    0x03,
+    0x08,
+    0x0A,
+    0x10,
+    0x11,
+    0x12,
+)
 _NUMBERS: Mapping[int, struct.Struct] = {
     _DOUBLE: struct.Struct("<d"),
     _INT32: struct.Struct("<i"),
@@ -36,18 +48,25 @@ class BsonError(ValueError):
 def read_document(data: bytes | memoryview) -> dict[str, Value]:
     """The document that ``data`` consists of, to its last byte.
 
-    Raises BsonError, which says at which byte, for anything else, for a key that comes twice, for types that no
-    container has (arrays, binary data, ...), and for more than MOST_DEPTH levels or MOST_VALUES values.
+    Raises BsonError, which says at which byte, for anything else, for a key that comes twice, for
+    types that no container has (arrays, binary data, ...), and for more than MOST_DEPTH levels or
+    MOST_VALUES values.
     """
     reader = _Reader(bytes(data))
     found = reader.document(len(reader.data), depth=1)
     if reader.at != len(reader.data):
-        raise BsonError(f"after the document, which ends at byte {reader.at}, there are {len(data) - reader.at} more")
+        raise BsonError(
+            f"after the document, which ends at byte {reader.at}, there are {len(data) - reader.at}"
+            " more"
+        )
     return found
 
 
 def write_document(values: Mapping[str, Value]) -> bytes:
-    """The document of ``values``, in their order. ValueError for a key with a NUL, OverflowError beyond 64 bits."""
+    """The document of ``values``, in their order.
+
+    ValueError for a key with a NUL, OverflowError beyond 64 bits.
+    """
     body = b"".join(_element(key, value) for key, value in values.items())
     return _LENGTH.pack(len(body) + _EMPTY_DOCUMENT_NBYTES) + body + b"\0"
 
@@ -87,7 +106,9 @@ class _Reader:
         start = self.at
         (length,) = _LENGTH.unpack(self._take(_LENGTH.size, stop, "the length of a document"))
         if not _EMPTY_DOCUMENT_NBYTES <= length <= stop - start:
-            raise BsonError(f"at byte {start}: a document of {length} bytes, of {stop - start} that are left")
+            raise BsonError(
+                f"at byte {start}: a document of {length} bytes, of {stop - start} that are left"
+            )
         end = start + length - 1
         found: dict[str, Value] = {}
         while self.at < end:

@@ -1,4 +1,5 @@
-"""Which nodes a native library refuses, where it does not compile what a provider would claim as a whole.
+"""Which nodes a native library refuses, where it does not compile what a provider would claim as a
+whole.
 
 The library's message may name operators that it lacks; else each kind of node is compiled alone.
 """
@@ -8,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ortpkg.ep_context.claim_refusals import ClaimRefusal
 from ortpkg.errors import InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.providers.claim_refusals import ClaimRefusal
 from ortpkg.providers.library_traits import Operator
 from ortpkg.providers.native_library import NativeLibrary, words_of
 from ortpkg.providers.native_model import native_model
@@ -36,29 +37,44 @@ class ClaimBlame:
     border: PartitionBorder
 
     def refusal(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> ClaimRefusal:
-        """Who is to blame for ``error``: nodes of operators that it names, or that fail alone; else all."""
+        """Who is to blame for ``error``: nodes of operators that it names, or that fail alone; else
+        all.
+        """
         unknown = self.library.traits.unknown_operators(str(error)) & {
             each for node in nodes for each in _operators_in(node)
         }
         refused = [node for node in nodes if not unknown.isdisjoint(_operators_in(node))]
         if refused:
             names = ", ".join(sorted(f"{domain or 'ai.onnx'}:{name}" for domain, name in unknown))
-            reason = f"{self.ep_name} cannot compile the model as a whole: its library lacks {names}"
-            return ClaimRefusal(makes=tuple(map(first_made, refused)), reasons=(reason,), unknown=unknown)
-        reason = str(error) if isinstance(error, OrtpkgError) else compile_error(self.ep_name, error)
+            reason = (
+                f"{self.ep_name} cannot compile the model as a whole: its library lacks {names}"
+            )
+            return ClaimRefusal(
+                makes=tuple(map(first_made, refused)), reasons=(reason,), unknown=unknown
+            )
+        reason = (
+            str(error) if isinstance(error, OrtpkgError) else compile_error(self.ep_name, error)
+        )
         alone = self._failing_alone(graph, nodes) if len(nodes) > 1 else set()
-        # What gives such values to a node inside cannot be tried alone: if nobody else is to blame, they are.
-        alone = alone or {node.index for node in nodes if self.border.has_foreign_values(graph, node)}
+        # What gives such values to a node inside cannot be tried alone: if nobody else is to blame,
+        # they are.
+        alone = alone or {
+            node.index for node in nodes if self.border.has_foreign_values(graph, node)
+        }
         refused = list(nodes)
         if alone and len(alone) < len(nodes):
-            names = ", ".join(quoted(graph.node(index).name) for index in sorted(alone)[:MOST_NAMES_SHOWN])
+            names = ", ".join(
+                quoted(graph.node(index).name) for index in sorted(alone)[:MOST_NAMES_SHOWN]
+            )
             reason = f"{reason}; it refuses {names}"
             refused = [node for node in nodes if node.index in alone]
         makes = tuple(map(first_made, refused))
         return ClaimRefusal(makes=makes, reasons=(reason,), is_lasting=_is_about_the_model(error))
 
     def _failing_alone(self, graph: Graph, nodes: Sequence[Node]) -> set[int]:
-        """Nodes whose kind (operator, version, types) the library does not compile even as a model of one node."""
+        """Nodes whose kind (operator, version, types) the library does not compile even as a model
+        of one node.
+        """
         verdicts: dict[object, bool] = {}
         failing = set()
         for node in nodes:
@@ -75,13 +91,20 @@ class ClaimBlame:
         if claim is None or claim.meta_def is None:
             return False
         meta = claim.meta_def
-        if not all(self.border.is_crossed_by(graph, value) for value in (*meta.inputs, *meta.outputs)):
+        if not all(
+            self.border.is_crossed_by(graph, value) for value in (*meta.inputs, *meta.outputs)
+        ):
             return False
         try:
             self.library.compile_model(
-                native_model(partition_body(graph, [node], meta, self.ep_name, takes_subgraphs=False))
+                native_model(
+                    partition_body(graph, [node], meta, self.ep_name, takes_subgraphs=False)
+                )
             )
-        except (LimitExceededError, InvalidSessionOptionError):  # the caller's matter: no other provider mends it
+        except (
+            LimitExceededError,
+            InvalidSessionOptionError,
+        ):  # the caller's matter: no other provider mends it
             raise
         except Exception:  # noqa: BLE001 - libraries raise what they like
             return True
@@ -112,6 +135,10 @@ def _operators_in(node: Node) -> Iterator[Operator]:
 
 
 def _is_about_the_model(error: Exception) -> bool:
-    """Whether it would come again: not where memory ran out, a file could not be read, or a child process ended."""
-    is_passing = isinstance(error, OrtpkgError | MemoryError | OSError) or "alloc" in str(error).lower()
+    """Whether it would come again: not where memory ran out, a file could not be read, or a child
+    process ended.
+    """
+    is_passing = (
+        isinstance(error, OrtpkgError | MemoryError | OSError) or "alloc" in str(error).lower()
+    )
     return not is_passing and getattr(error, "kind", "") not in ("MemoryError", "OSError")

@@ -15,7 +15,9 @@ class CompiledPartition(Protocol):
     """A partition inside a foreign library, or compiled by ourselves."""
 
     def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
-        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs. Thread-safe.
+        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs.
+
+        Thread-safe.
 
         Ends early, with the error of ``context.check_cancelled``, where the run is to end.
         """
@@ -26,20 +28,28 @@ class NotCompiled:
     """Stands for a partition in a session that only explains what the cache has."""
 
     def compute(self, inputs: Sequence[Any], context: object) -> Sequence[Any]:  # noqa: ARG002
-        raise EpContextError("the session was made to explain the cache of contexts, not to run", ep_name="")
+        raise EpContextError(
+            "the session was made to explain the cache of contexts, not to run", ep_name=""
+        )
 
     def get_placement(self) -> Sequence[BackendPlacement]:
         return ()
 
 
 class _AsFused:
-    """A loaded context as its fused node calls it: constants and repeated inputs filled in, unused outputs left out."""
+    """A loaded context as its fused node calls it: constants and repeated inputs filled in, unused
+    outputs left out.
+    """
 
     def __init__(self, compiled: CompiledPartition, node: Node, body: Graph) -> None:
         places = {name: place for place, name in enumerate(body.inputs)}
         self._compiled = compiled
         self._sources: list[Any] = [
-            None if not name else places[name] if name in places else body.initializers[name].numpy()
+            None
+            if not name
+            else places[name]
+            if name in places
+            else body.initializers[name].numpy()
             for name in node.inputs
         ]
         self._outputs = [node.outputs.index(name) for name in body.outputs]
@@ -51,7 +61,9 @@ class _AsFused:
 
 
 def as_fused(compiled: CompiledPartition, node: Node, body: Graph) -> CompiledPartition:
-    """The context of the EPContext node ``node``, called with the inputs and outputs of its fused node's ``body``."""
+    """The context of the EPContext node ``node``, called with the inputs and outputs of its fused
+    node's ``body``.
+    """
     if tuple(node.inputs) == body.inputs and tuple(node.outputs) == body.outputs:
         return compiled
     return _AsFused(compiled, node, body)

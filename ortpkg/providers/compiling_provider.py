@@ -1,9 +1,10 @@
-"""Providers that compile: they claim maximal sub-graphs, turn each into one call, and can keep what they compiled.
+"""Providers that compile: they claim maximal sub-graphs, turn each into one call, and can keep what
+they compiled.
 
-Everything of the EPContext design that is the same for every such provider is here: which EPContext nodes are its own,
-where contexts lie, whether they are still right, one binary for however many partitions, sharing between the sessions
-of a group. A provider brings five things: which nodes it supports, compile, export, import, and a description of what
-its contexts depend on.
+Everything of the EPContext design that is the same for every such provider is here: which EPContext
+nodes are its own, where contexts lie, whether they are still right, one binary for however many
+partitions, sharing between the sessions of a group. A provider brings five things: which nodes it
+supports, compile, export, import, and a description of what its contexts depend on.
 
 Source: the EPContext design.
 """
@@ -17,26 +18,33 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_names import is_context_source_of
-from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted
-from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, is_ep_context
-from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.types import ElementType
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.compiled_partition import CompiledPartition, NotCompiled, arity_of, as_fused, has_compute
-from ortpkg.providers.context_form import ContextForm
-from ortpkg.providers.ep_context_cache import CacheOutcome
-from ortpkg.providers.ep_context_descriptor import (
+from ortpkg.ep_context.context_form import ContextForm
+from ortpkg.ep_context.context_node import EpContextAttributes, ep_context_attributes, is_ep_context
+from ortpkg.ep_context.ep_context_cache import CacheOutcome
+from ortpkg.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     ContextMismatch,
     find_mismatch,
     verify_descriptor,
 )
-from ortpkg.providers.ep_context_file import ContextEntry, Part
-from ortpkg.providers.ep_context_match import check_context_entry
-from ortpkg.providers.ep_context_parts import checked_parts
-from ortpkg.providers.ep_context_reader import EpContextReader
-from ortpkg.providers.ep_context_writer import EpContextWriter
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part
+from ortpkg.ep_context.ep_context_match import check_context_entry
+from ortpkg.ep_context.ep_context_parts import checked_parts
+from ortpkg.ep_context.ep_context_reader import EpContextReader
+from ortpkg.ep_context.ep_context_writer import EpContextWriter
+from ortpkg.ep_context.partition_digests import partition_digests
+from ortpkg.ep_names import is_context_source_of
+from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.compiled_partition import (
+    CompiledPartition,
+    NotCompiled,
+    arity_of,
+    as_fused,
+    has_compute,
+)
 from ortpkg.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
@@ -48,7 +56,6 @@ from ortpkg.providers.first_load import ContextLoader, load_in_child_first
 from ortpkg.providers.native_library import first_line
 from ortpkg.providers.node_indices import verified_indices
 from ortpkg.providers.partition_cache import KeptContext, PartitionCache
-from ortpkg.providers.partition_digests import partition_digests
 from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
 
 
@@ -56,13 +63,15 @@ class CompilingProvider(ExecutionProvider):
     """Claims what it supports as fused partitions, and EPContext nodes of its own.
 
     Attributes:
-        context_sources: values of an EPContext node's ``source`` that are its own, beside those that its name implies
-            (``ep_names.context_sources_of``); the first is what it writes. Letter by letter.
+        context_sources: values of an EPContext node's ``source`` that are its own, beside those
+            that its name implies (``ep_names.context_sources_of``); the first is what it writes.
+            Letter by letter.
         ep_context: the session's options; set by the session before it asks for capabilities.
-        context_form: in which onnxruntime's execution provider of the name keeps contexts, where that is known: it is
-            read, and written where the session's options ask for it.
-        first_loader: loads each context in a child process before it is loaded here for the first time; None for code
-            of our own, and for what looks after itself. The session sets it for plug-ins.
+        context_form: in which onnxruntime's execution provider of the name keeps contexts, where
+            that is known: it is read, and written where the session's options ask for it.
+        first_loader: loads each context in a child process before it is loaded here for the first
+            time; None for code of our own, and for what looks after itself. The session sets it for
+            plug-ins.
     """
 
     context_sources: tuple[str, ...] = ()
@@ -70,7 +79,11 @@ class CompilingProvider(ExecutionProvider):
     first_loader: ContextLoader | None = None
 
     def __init__(
-        self, name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        ep_devices: Sequence[EpDevice] = (),
+        options: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(name, ep_devices=ep_devices, options=options)
         self._context_nodes: list[Node] = []
@@ -82,7 +95,7 @@ class CompilingProvider(ExecutionProvider):
         #: Its own main EPContext nodes, found when it was asked for capabilities.
         self._mains: list[EpContextAttributes] = []
 
-    # --- what a provider brings --------------------------------------------------------------------------------------
+    # --- what a provider brings -------------------------------------------------------------------
 
     @abstractmethod
     def supported_nodes(
@@ -98,36 +111,48 @@ class CompilingProvider(ExecutionProvider):
     def describe_environment(self) -> ContextDescriptor:
         """What its contexts depend on here and now; the digests of the source are left empty."""
 
-    def find_mismatch(self, recorded: ContextDescriptor, here: ContextDescriptor) -> ContextMismatch | None:
+    def find_mismatch(
+        self, recorded: ContextDescriptor, here: ContextDescriptor
+    ) -> ContextMismatch | None:
         """In what a context does not fit this environment; by default any difference is one."""
         return find_mismatch(recorded, here)
 
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:  # noqa: ARG002
         """What to keep of a compiled partition. CompileError for a provider that keeps nothing."""
-        raise CompileError(f"{self.name} cannot keep what it compiled: it makes no contexts", ep_name=self.name)
+        raise CompileError(
+            f"{self.name} cannot keep what it compiled: it makes no contexts", ep_name=self.name
+        )
 
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:  # noqa: ARG002
         """The compiled partition from what was kept of it. Raises whatever the library raises."""
-        raise EpContextError(f"{self.name} loads no contexts", ep_name=self.name, partition_name=entry.name)
+        raise EpContextError(
+            f"{self.name} loads no contexts", ep_name=self.name, partition_name=entry.name
+        )
 
     def complete_context(self, entry: ContextEntry, node: Node) -> ContextEntry:  # noqa: ARG002
         """A context as it was found, with what its EPContext node adds; by default nothing."""
         return entry
 
     def group_source(self, fused: FusedNode) -> object:  # noqa: ARG002
-        """What :meth:`finish_group` needs of a partition, kept in memory until then; None for nothing."""
+        """What :meth:`finish_group` needs of a partition, kept in memory until then; None for
+        nothing.
+        """
         return None
 
-    def finish_group(self, entries: Sequence[ContextEntry], first_offset: int) -> Sequence[ContextEntry]:  # noqa: ARG002
-        """The contexts of a session group as they are written, in the last session; by default as they were made.
+    def finish_group(
+        self, entries: Sequence[ContextEntry], first_offset: int
+    ) -> Sequence[ContextEntry]:  # noqa: ARG002
+        """The contexts of a session group as they are written, in the last session; by default as
+        they were made.
 
         Args:
             entries: what the group's sessions exported.
-            first_offset: where the first part of the first entry will begin, if that entry is weightless.
+            first_offset: where the first part of the first entry will begin, if that entry is
+                weightless.
         """
         return entries
 
-    # --- the interface of an execution provider ----------------------------------------------------------------------
+    # --- the interface of an execution provider ---------------------------------------------------
 
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
@@ -135,7 +160,11 @@ class CompilingProvider(ExecutionProvider):
         own = [node for node in viewer.nodes if self._is_own_context(node)]
         self._mains += [each for each in map(ep_context_attributes, own) if each.main_context]
         claims = [subgraph_claim(viewer.graph, (node.index,), node.name) for node in own]
-        free = {node.index for node in viewer.nodes if not node.execution_provider and not is_ep_context(node)}
+        free = {
+            node.index
+            for node in viewer.nodes
+            if not node.execution_provider and not is_ep_context(node)
+        }
         if self.ep_context.only_contexts:
             free.clear()
         supported = free & self._named_nodes(viewer, types_of) if free else set()
@@ -148,8 +177,12 @@ class CompilingProvider(ExecutionProvider):
     ) -> Collection[int]:
         return () if self.ep_context.only_contexts else self._named_nodes(viewer, types_of)
 
-    def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
-        """Maximal sub-graphs of ``supported``; a provider that only knows by trying may claim less."""
+    def claim_subgraphs(
+        self, viewer: GraphViewer, supported: Collection[int]
+    ) -> list[ComputeCapability | None]:
+        """Maximal sub-graphs of ``supported``; a provider that only knows by trying may claim
+        less.
+        """
         return [
             subgraph_claim(viewer.graph, group, self._partition_name(viewer.graph))
             for group in supported_subgraphs(viewer, supported)
@@ -158,8 +191,11 @@ class CompilingProvider(ExecutionProvider):
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         compiled: list[CompiledPartition] = []
         kept: list[tuple[Node, ContextEntry]] = []
-        # Contexts that are carried into another model are not taken from those that wait for sessions that infer.
-        options = replace(self.ep_context, share=False) if self.ep_context.enable else self.ep_context
+        # Contexts that are carried into another model are not taken from those that wait for
+        # sessions that infer.
+        options = (
+            replace(self.ep_context, share=False) if self.ep_context.enable else self.ep_context
+        )
         reader = EpContextReader(self.name, options, self._mains, self.context_form)
         for fused in fused_nodes:
             context_node = self.context_node_of(fused)
@@ -173,15 +209,23 @@ class CompilingProvider(ExecutionProvider):
             if self.ep_context.enable:
                 kept.append((fused.node, self._entry(fused, compiled[-1])))
         if kept:
-            self._context_nodes += self._context_writer().keep([node for node, _ in kept], [entry for _, entry in kept])
-        return [NodeComputeInfo(compute=_compute, create_state=_hands_out(each)) for each in compiled]
+            self._context_nodes += self._context_writer().keep(
+                [node for node, _ in kept], [entry for _, entry in kept]
+            )
+        return [
+            NodeComputeInfo(compute=_compute, create_state=_hands_out(each)) for each in compiled
+        ]
 
     def context_node_of(self, fused: FusedNode) -> Node | None:
-        """The EPContext node that a fused node stands for; None for a partition that is to be compiled."""
+        """The EPContext node that a fused node stands for; None for a partition that is to be
+        compiled.
+        """
         return next((node for node in fused.body.nodes if is_ep_context(node)), None)
 
     def get_ep_context_nodes(self) -> list[Node]:
-        """Writes the binary of what was compiled so far, if that was not done, and returns the nodes."""
+        """Writes the binary of what was compiled so far, if that was not done, and returns the
+        nodes.
+        """
         if self.ep_context.enable:
             self._context_writer().finish()
         return list(self._context_nodes)
@@ -195,7 +239,7 @@ class CompilingProvider(ExecutionProvider):
     def abandon_ep_contexts(self, reason: BaseException) -> None:
         self._context_writer().abandon(reason)
 
-    # --- claims ------------------------------------------------------------------------------------------------------
+    # --- claims -----------------------------------------------------------------------------------
 
     def _named_nodes(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
@@ -210,27 +254,35 @@ class CompilingProvider(ExecutionProvider):
         return source in self.context_sources or is_context_source_of(self.name, source)
 
     def _partition_name(self, graph: Graph) -> str:
-        """A name that is unique in the model, and, by the model's, in a binary that several models share."""
+        """A name that is unique in the model, and, by the model's, in a binary that several models
+        share.
+        """
         stem = self.name.removesuffix("ExecutionProvider")
         if not self.ep_context.enable:
             return graph.make_name(stem)
         source = self.ep_context.model_path or self.ep_context.output_path
         return graph.make_name(f"{self.ep_context.node_name_prefix}{source.stem}_{stem}")
 
-    # --- compiling and keeping ---------------------------------------------------------------------------------------
+    # --- compiling and keeping --------------------------------------------------------------------
 
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
-        """The partition from the cache of contexts, where there is one, else compiled, and kept there."""
+        """The partition from the cache of contexts, where there is one, else compiled, and kept
+        there.
+        """
         caching = self._caching()
         if caching is None or any(map(is_ep_context, fused.body.nodes)):
-            return self._compile(fused)  # what a library makes of somebody's context is not kept as compiled here
+            return self._compile(
+                fused
+            )  # what a library makes of somebody's context is not kept as compiled here
         descriptor = self._cache_descriptor(fused)
         caching.note_outcome(descriptor, fused)
         if caching.only_explains:
             return NotCompiled()
 
         def find(is_locked: bool) -> CompiledPartition | None:
-            return caching.find(descriptor, fused, lambda entry: self._import(entry, fused), is_locked=is_locked)
+            return caching.find(
+                descriptor, fused, lambda entry: self._import(entry, fused), is_locked=is_locked
+            )
 
         def make() -> CompiledPartition:
             made = self._compile(fused)
@@ -265,13 +317,14 @@ class CompilingProvider(ExecutionProvider):
             raise
         except Exception as error:
             raise CompileError(
-                f"{self.name} cannot compile partition {quoted(fused.node.name)}: {first_line(error)}",
+                f"{self.name} cannot compile partition {quoted(fused.node.name)}:"
+                f" {first_line(error)}",
                 ep_name=self.name,
             ) from error
         if not has_compute(compiled):
             raise CompileError(
-                f"{self.name} cannot compile partition {quoted(fused.node.name)}: compile_partition returned "
-                f"{type(compiled).__name__}, which has no compute()",
+                f"{self.name} cannot compile partition {quoted(fused.node.name)}: compile_partition"
+                f" returned {type(compiled).__name__}, which has no compute()",
                 ep_name=self.name,
             )
         return compiled
@@ -279,7 +332,11 @@ class CompilingProvider(ExecutionProvider):
     def _context_writer(self) -> EpContextWriter:
         if self._writer is None:
             self._writer = EpContextWriter(
-                self.name, self._written_source, self.ep_context, self.finish_group, form=self.context_form
+                self.name,
+                self._written_source,
+                self.ep_context,
+                self.finish_group,
+                form=self.context_form,
             )
         return self._writer
 
@@ -301,7 +358,9 @@ class CompilingProvider(ExecutionProvider):
     def _describe(self, fused: FusedNode) -> ContextDescriptor:
         """What a context of the partition made here and now depends on."""
         graph_digest, weights_digest = partition_digests(fused.body)
-        return replace(self._environment(), graph_digest=graph_digest, weights_digest=weights_digest)
+        return replace(
+            self._environment(), graph_digest=graph_digest, weights_digest=weights_digest
+        )
 
     def _environment(self) -> ContextDescriptor:
         """What the provider says; TypeError where that describes nothing."""
@@ -310,10 +369,12 @@ class CompilingProvider(ExecutionProvider):
         return found
 
     def _cache_descriptor(self, fused: FusedNode) -> ContextDescriptor:
-        """The same, with what the session's options change: contexts that a model names load whatever these say."""
+        """The same, with what the session's options change: contexts that a model names load
+        whatever these say.
+        """
         return self._describe(fused)
 
-    # --- loading -----------------------------------------------------------------------------------------------------
+    # --- loading ----------------------------------------------------------------------------------
 
     def _import(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
         if self.first_loader is not None:
@@ -321,8 +382,8 @@ class CompilingProvider(ExecutionProvider):
         loaded = self.import_context(entry, fused)
         if not has_compute(loaded):
             raise EpContextError(
-                f"{self.name} cannot load the context of partition {quoted(entry.name)}: import_context returned "
-                f"{type(loaded).__name__}, which has no compute()",
+                f"{self.name} cannot load the context of partition {quoted(entry.name)}:"
+                f" import_context returned {type(loaded).__name__}, which has no compute()",
                 ep_name=self.name,
                 source=entry.descriptor.ep,
                 partition_name=entry.name,
@@ -332,7 +393,10 @@ class CompilingProvider(ExecutionProvider):
     def _load(
         self, context_node: Node, fused: FusedNode, reader: EpContextReader
     ) -> tuple[ContextEntry, CompiledPartition]:
-        """The context behind an EPContext node, and its partition. EpContextError (INVALID_GRAPH) for all faults."""
+        """The context behind an EPContext node, and its partition.
+
+        EpContextError (INVALID_GRAPH) for all faults.
+        """
         attributes = ep_context_attributes(context_node)
         name = attributes.partition_name or fused.node.name
         entry = self.complete_context(reader.find_entry(attributes, name), context_node)
@@ -343,14 +407,16 @@ class CompilingProvider(ExecutionProvider):
             raise
         except (Exception, SystemExit) as error:
             raise EpContextError(
-                f"{self.name} cannot say whether the context of partition {quoted(name)} fits: {first_line(error)}",
+                f"{self.name} cannot say whether the context of partition {quoted(name)} fits:"
+                f" {first_line(error)}",
                 ep_name=self.name,
                 source=attributes.source,
                 partition_name=name,
             ) from error
         if mismatch is not None:
             raise EpContextError(
-                f"the context of partition {quoted(name)} is stale: its {mismatch}; compile the model anew",
+                f"the context of partition {quoted(name)} is stale: its {mismatch}; compile the"
+                " model anew",
                 ep_name=self.name,
                 source=attributes.source,
                 partition_name=name,
@@ -361,7 +427,8 @@ class CompilingProvider(ExecutionProvider):
             raise
         except (Exception, SystemExit) as error:
             raise EpContextError(
-                f"{self.name} cannot load the context of partition {quoted(name)}: {first_line(error)}",
+                f"{self.name} cannot load the context of partition {quoted(name)}:"
+                f" {first_line(error)}",
                 ep_name=self.name,
                 source=attributes.source,
                 partition_name=name,
@@ -369,7 +436,9 @@ class CompilingProvider(ExecutionProvider):
         return entry, as_fused(compiled, context_node, fused.body)
 
 
-def _compute(compiled: CompiledPartition, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+def _compute(
+    compiled: CompiledPartition, inputs: Sequence[Any], context: OpKernelContext
+) -> Sequence[Any]:
     return compiled.compute(inputs, context)
 
 

@@ -1,4 +1,5 @@
-"""The embedded CPU provider: numpy kernels for what matters, ``onnx.reference`` for the rest; it is always complete.
+"""The embedded CPU provider: numpy kernels for what matters, ``onnx.reference`` for the rest; it is
+always complete.
 
 It comes last in every session, and is added where the caller left it out.
 """
@@ -40,8 +41,14 @@ class CPUExecutionProvider(ExecutionProvider):
         return self._registry
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
-        """A kernel of ours, else one that the program registered, else the reference implementation's."""
+        """A kernel of ours, else one that the program registered, else the reference
+        implementation's.
+        """
         found = self._registry.try_find_kernel(node, types)
         if found is None:
             found = find_custom_kernel(node)
-        return found if found is not None else find_reference_kernel(node, {node.domain: node.since_version})
+        return (
+            found
+            if found is not None
+            else find_reference_kernel(node, {node.domain: node.since_version})
+        )

@@ -33,8 +33,8 @@ class ReportedDevice:
 def match_hardware(reported: ReportedDevice, hardware: Sequence[HardwareDevice]) -> HardwareDevice:
     """The hardware device that ``reported`` is, with facts filled in that only the backend knows.
 
-    PCI address decides, then vendor and device numbers, then vendor and position. A device that the operating system
-    does not know (in a container, say) becomes one whose source is the backend.
+    PCI address decides, then vendor and device numbers, then vendor and position. A device that the
+    operating system does not know (in a container, say) becomes one whose source is the backend.
     """
     candidates = [device for device in hardware if device.type is reported.type]
     found = _choose(reported, candidates)
@@ -62,16 +62,30 @@ def match_hardware(reported: ReportedDevice, hardware: Sequence[HardwareDevice])
     )
 
 
-def _choose(reported: ReportedDevice, candidates: Sequence[HardwareDevice]) -> HardwareDevice | None:
+def _choose(
+    reported: ReportedDevice, candidates: Sequence[HardwareDevice]
+) -> HardwareDevice | None:
     if reported.type is DeviceType.CPU:
         return candidates[0] if candidates else None
     if reported.pci_address:
-        at_address = [device for device in candidates if device.metadata.get("pci_address") == reported.pci_address]
+        at_address = [
+            device
+            for device in candidates
+            if device.metadata.get("pci_address") == reported.pci_address
+        ]
         if at_address:
             return at_address[0]
     numbers = (reported.vendor_id, reported.device_id)
-    same_model = [device for device in candidates if all(numbers) and (device.vendor_id, device.device_id) == numbers]
-    same_vendor = [device for device in candidates if reported.vendor_id and device.vendor_id == reported.vendor_id]
+    same_model = [
+        device
+        for device in candidates
+        if all(numbers) and (device.vendor_id, device.device_id) == numbers
+    ]
+    same_vendor = [
+        device
+        for device in candidates
+        if reported.vendor_id and device.vendor_id == reported.vendor_id
+    ]
     for matching in (same_model, same_vendor):
         if reported.ordinal < len(matching):
             return matching[reported.ordinal]

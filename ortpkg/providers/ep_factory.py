@@ -1,4 +1,5 @@
-"""EP factories: the light side of an execution provider, asked during selection; imports nothing heavy.
+"""EP factories: the light side of an execution provider, asked during selection; imports nothing
+heavy.
 
 Source: OrtEpFactory (``onnxruntime_ep_c_api.h``), pull request 27786, DESIGN "Execution providers".
 """
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class CompiledModelCompatibility(StrEnum):
-    """OrtCompiledModelCompatibility, plus UNKNOWN for an EP that is not installed here (what-if)."""
+    """OrtCompiledModelCompatibility, plus UNKNOWN for an EP that is not installed here
+    (what-if).
+    """
 
     NOT_APPLICABLE = "EP_NOT_APPLICABLE"
     OPTIMAL = "EP_SUPPORTED_OPTIMAL"
@@ -28,7 +31,8 @@ class CompiledModelCompatibility(StrEnum):
     UNKNOWN = "COMPATIBILITY_UNKNOWN"
 
 
-#: Backends that are asked in every selection. Others, plug-ins among them, are only where somebody names their EP.
+#: Backends that are asked in every selection. Others, plug-ins among them, are only where somebody
+#: names their EP.
 OFFERED_UNNAMED: frozenset[str] = frozenset({"embedded", "openvino", "onnxruntime"})
 
 
@@ -63,7 +67,8 @@ class EpFactory(ABC):
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
         """The devices of ``hardware`` that it runs on.
 
-         One EpDevice with ``device=None`` says "available, but I report no devices": the device rule is then skipped
+         One EpDevice with ``device=None`` says "available, but I report no devices": the device
+         rule is then skipped
         . An empty list says that it cannot run here.
         """
 
@@ -76,7 +81,10 @@ class EpFactory(ABC):
         return CompiledModelCompatibility.NOT_APPLICABLE
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
-        """What of a model's needs neither the EP nor the CPU provider behind it meets. Default: it cannot tell."""
+        """What of a model's needs neither the EP nor the CPU provider behind it meets.
+
+        Default: it cannot tell.
+        """
         return OperatorSupport(unknown=needed)
 
     def has_device(
@@ -84,7 +92,8 @@ class EpFactory(ABC):
         ep_device: EpDevice,  # noqa: ARG002 - part of the interface
         hardware: Sequence[HardwareDevice],  # noqa: ARG002
     ) -> bool:
-        """Whether an EP device that it reported is still there, asked anew of ``hardware``; True where it cannot tell.
+        """Whether an EP device that it reported is still there, asked anew of ``hardware``; True
+        where it cannot tell.
 
         Raises ExecutionProviderError where its library fails to tell.
         """
@@ -92,7 +101,10 @@ class EpFactory(ABC):
 
     @abstractmethod
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
-        """Makes the provider. ExecutionProviderError where its library fails to load; may import heavy modules."""
+        """Makes the provider.
+
+        ExecutionProviderError where its library fails to load; may import heavy modules.
+        """
 
 
 class CpuDevicesEpFactory(EpFactory):

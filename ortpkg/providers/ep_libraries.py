@@ -1,8 +1,10 @@
-"""Installed wheels that bring an execution provider as a library for onnxruntime; found without importing them.
+"""Installed wheels that bring an execution provider as a library for onnxruntime; found without
+importing them.
 
-Such a wheel (``onnxruntime-ep-openvino``, ``onnxruntime-qnn`` since 2.0) has a package of its own name with a native
-library ``onnxruntime_providers_<name>`` for ``register_execution_provider_library``, and a constant with the name of
-its execution provider (``get_ep_name()`` returns it). Both are read as files.
+Such a wheel (``onnxruntime-ep-openvino``, ``onnxruntime-qnn`` since 2.0) has a package of its own
+name with a native library ``onnxruntime_providers_<name>`` for
+``register_execution_provider_library``, and a constant with the name of its execution provider
+(``get_ep_name()`` returns it). Both are read as files.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
 from ortpkg.providers.installed_metadata import recorded_distributions
 
-#: Names of execution providers, separated by commas, whose emulated devices are offered. Nothing else offers them.
+#: Names of execution providers, separated by commas, whose emulated devices are offered. Nothing
+#: else offers them.
 EMULATED_DEVICES_VARIABLE = "ORTPKG_EMULATED_DEVICES"
 #: How the note of a library ends that works, and offers nothing here.
 NO_DEVICE = "offers no device on this machine"
@@ -29,7 +32,9 @@ _PREFIX = "onnxruntime-"
 _KNOWN_WHEELS = ("onnxruntime-qnn", "onnxruntime-ep-openvino")
 _ENDINGS = {"win32": ".dll", "darwin": ".dylib"}
 _LIBRARY = re.compile(r"(lib)?onnxruntime_providers_(?!shared\b)\w+")
-_EP_NAME = re.compile(r"""^_?EP_NAME\s*(?::[^=\n]+)?=\s*["'](\w+ExecutionProvider)["']""", re.MULTILINE)
+_EP_NAME = re.compile(
+    r"""^_?EP_NAME\s*(?::[^=\n]+)?=\s*["'](\w+ExecutionProvider)["']""", re.MULTILINE
+)
 #: More is not read of a package's ``__init__.py``.
 _MOST_SOURCE_CHARACTERS = 1 << 16
 
@@ -53,7 +58,8 @@ class Emulation:
     options: tuple[tuple[str, str], ...]
 
 
-#: On Linux on x86-64. Qualcomm's SDK prepares and runs there what its HTP would, on the CPU, for development.
+#: On Linux on x86-64. Qualcomm's SDK prepares and runs there what its HTP would, on the CPU, for
+#: development.
 _EMULATIONS: Mapping[str, Emulation] = {
     QNN_EP: Emulation(
         type=DeviceType.NPU,
@@ -85,9 +91,15 @@ class EpLibrary:
 
     @property
     def emulation(self) -> Emulation | None:
-        """The device that it emulates on a machine like this one; None where it has real ones only."""
+        """The device that it emulates on a machine like this one; None where it has real ones
+        only.
+        """
         found = _EMULATIONS.get(self.ep_name)
-        return found if found is not None and _can_emulate() and self.file_beside(found.library) else None
+        return (
+            found
+            if found is not None and _can_emulate() and self.file_beside(found.library)
+            else None
+        )
 
     def file_beside(self, name: str) -> str:
         """The path of a file in the library's folder; "" where it has none of that name."""
@@ -110,14 +122,18 @@ def installed_ep_libraries() -> tuple[EpLibrary, ...]:
     placed = _known_places() if found is None else [(name, *found[name]) for name in sorted(found)]
     libraries: dict[str, EpLibrary] = {}
     for distribution, version, folder in placed:
-        for library in _libraries_in(distribution, version, Path(folder, distribution.replace("-", "_"))):
+        for library in _libraries_in(
+            distribution, version, Path(folder, distribution.replace("-", "_"))
+        ):
             libraries.setdefault(library.ep_name, library)
     return tuple(libraries.values())
 
 
 def ep_library_of(ep_name: str) -> EpLibrary | None:
     """The installed library that brings that execution provider; None where none does."""
-    return next((library for library in installed_ep_libraries() if library.ep_name == ep_name), None)
+    return next(
+        (library for library in installed_ep_libraries() if library.ep_name == ep_name), None
+    )
 
 
 def is_emulation_asked_for(ep_name: str) -> bool:
@@ -127,19 +143,24 @@ def is_emulation_asked_for(ep_name: str) -> bool:
 
 def emulated_names() -> list[str]:
     """What ``ORTPKG_EMULATED_DEVICES`` names, as it does."""
-    return list(filter(None, map(str.strip, os.environ.get(EMULATED_DEVICES_VARIABLE, "").split(","))))
+    return list(
+        filter(None, map(str.strip, os.environ.get(EMULATED_DEVICES_VARIABLE, "").split(",")))
+    )
 
 
 def emulation_note(library: EpLibrary, emulation: Emulation) -> str:
     """What is said where the emulated device is not asked for."""
     return (
-        f"{library.ep_name} ({library}) has no device of its own here: it emulates an {emulation.type.upper()} on the "
-        f"CPU, for development; {EMULATED_DEVICES_VARIABLE}={library.ep_name} offers that"
+        f"{library.ep_name} ({library}) has no device of its own here: it emulates an"
+        f" {emulation.type.upper()} on the CPU, for development;"
+        f" {EMULATED_DEVICES_VARIABLE}={library.ep_name} offers that"
     )
 
 
 def emulation_notes() -> frozenset[str]:
-    """That note of every installed library that emulates a device: nothing is wrong where one is given."""
+    """That note of every installed library that emulates a device: nothing is wrong where one is
+    given.
+    """
     return frozenset(
         emulation_note(library, library.emulation)
         for library in installed_ep_libraries()
@@ -163,7 +184,9 @@ def _libraries_in(distribution: str, version: str, package: Path) -> Iterator[Ep
     except OSError:  # no package of that name, or one that nobody can read
         return
     if named is not None:
-        yield EpLibrary(ep_name=named[1], distribution=distribution, version=version, path=str(paths[0]))
+        yield EpLibrary(
+            ep_name=named[1], distribution=distribution, version=version, path=str(paths[0])
+        )
 
 
 def _known_places() -> Iterator[tuple[str, str, str]]:

@@ -1,8 +1,9 @@
-"""The factory of an execution provider whose library a wheel brings for onnxruntime (``ep_libraries``).
+"""The factory of an execution provider whose library a wheel brings for onnxruntime
+(``ep_libraries``).
 
-The library is registered in a child process before this one ever loads it; what it answers there is remembered like
-everything that a backend is asked. A device that it only emulates is offered where somebody asks for it by name, and
-says what it is (ADR 17).
+The library is registered in a child process before this one ever loads it; what it answers there is
+remembered like everything that a backend is asked. A device that it only emulates is offered where
+somebody asks for it by name, and says what it is (ADR 17).
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from ortpkg.errors import ExecutionProviderError
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_libraries import NO_DEVICE, Emulation, EpLibrary, emulation_note, is_emulation_asked_for
+from ortpkg.providers.ep_libraries import (
+    NO_DEVICE,
+    Emulation,
+    EpLibrary,
+    emulation_note,
+    is_emulation_asked_for,
+)
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 
 if TYPE_CHECKING:
@@ -29,7 +36,9 @@ EMULATED = "emulated"
 
 
 class EpLibraryFactory(OnnxRuntimeEpFactory):
-    """One execution provider that an installed wheel brings for onnxruntime; its version is the wheel's."""
+    """One execution provider that an installed wheel brings for onnxruntime; its version is the
+    wheel's.
+    """
 
     def __init__(self, library: EpLibrary) -> None:
         super().__init__(library.ep_name, self._ask_library, self._rate_by_library)
@@ -44,29 +53,42 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         """Why it offers nothing here though it could emulate a device; "" where that is not so."""
         emulation = self._library.emulation
         is_left_out = emulation is not None and not is_emulation_asked_for(self.ep_name)
-        return emulation_note(self._library, emulation) if emulation is not None and is_left_out else ""
+        return (
+            emulation_note(self._library, emulation)
+            if emulation is not None and is_left_out
+            else ""
+        )
 
     @property
     def nothing_offered_note(self) -> str:
         return f"{self.ep_name} ({self._library}) {NO_DEVICE}"
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """Those that the library reports. Where it only emulates, that device if it is asked for by name, else none."""
+        """Those that the library reports.
+
+        Where it only emulates, that device if it is asked for by name, else none.
+        """
         reported = super().get_supported_devices(hardware)
         emulation = self._library.emulation
         if emulation is None:
             return reported
         if not is_emulation_asked_for(self.ep_name):
             return []
-        played = [_emulated(each, emulation, self._library) for each in reported if _runs_on_cpu(each)][:1]
+        played = [
+            _emulated(each, emulation, self._library) for each in reported if _runs_on_cpu(each)
+        ][:1]
         self._reported = (hardware, [each.device for each in played if each.device is not None])
         return played
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """As in every onnxruntime; NOT_APPLICABLE on an emulated device, for which libraries rate nothing."""
-        if any(EMULATED in device.metadata for device in devices) and not is_own_text(info, self.backend):
+        """As in every onnxruntime; NOT_APPLICABLE on an emulated device, for which libraries rate
+        nothing.
+        """
+        if any(EMULATED in device.metadata for device in devices) and not is_own_text(
+            info, self.backend
+        ):
             return CompiledModelCompatibility.NOT_APPLICABLE
         return super().validate_compiled_model_compatibility_info(devices, info)
 
@@ -80,9 +102,13 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
 
     def _ask_library(self, fingerprint: Mapping[str, object]) -> ProbeAnswer:
         arguments = {"ep_name": self.ep_name, "path": self._library.path}
-        return ask_backend(_OFFERS_FUNCTION, arguments, fingerprint={**fingerprint, **self._library.fingerprint()})
+        return ask_backend(
+            _OFFERS_FUNCTION, arguments, fingerprint={**fingerprint, **self._library.fingerprint()}
+        )
 
-    def _rate_by_library(self, arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+    def _rate_by_library(
+        self, arguments: Mapping[str, Any], fingerprint: Mapping[str, object]
+    ) -> ProbeAnswer:
         return ask_backend(
             _RATE_FUNCTION,
             {**arguments, "path": self._library.path},

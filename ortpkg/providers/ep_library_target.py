@@ -1,4 +1,6 @@
-"""What of onnxruntime a session on an execution provider's library uses: its EP devices, and what describes them."""
+"""What of onnxruntime a session on an execution provider's library uses: its EP devices, and what
+describes them.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,16 @@ from typing import Any
 
 from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import DeviceType, EpDevice
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_libraries import EpLibrary, emulation_note, is_emulation_asked_for
-from ortpkg.providers.openvino_load_config import FLOAT32_CONFIG, LOAD_CONFIG
-from ortpkg.providers.registered_ep_library import load_quietly, register_ep_library, registered_devices
+from ortpkg.providers.registered_ep_library import (
+    load_quietly,
+    register_ep_library,
+    registered_devices,
+)
+from ortpkg.trust.load_config import FLOAT32_CONFIG, LOAD_CONFIG
 
 _UNKNOWN_ARCHITECTURE = "unknown"
 _FLOAT32 = "FP32"
@@ -52,24 +58,30 @@ class EpLibraryTarget:
 
 
 def precision_options(ep_name: str, options: Mapping[str, str]) -> Mapping[str, str]:
-    """What must be added to ``options`` so that the provider computes in float32, as ortpkg's own backends do.
+    """What must be added to ``options`` so that the provider computes in float32, as ortpkg's own
+    backends do.
 
-    OpenVINO's computes in bfloat16 on CPUs that have it (errors of 1e-2), whatever its option ``precision`` says.
+    OpenVINO's computes in bfloat16 on CPUs that have it (errors of 1e-2), whatever its option
+    ``precision`` says.
     """
     is_stated = LOAD_CONFIG in options or options.get("precision", _FLOAT32).upper() != _FLOAT32
     return {} if ep_name != OPENVINO_EP or is_stated else {LOAD_CONFIG: FLOAT32_CONFIG}
 
 
 def is_registered_library(onnxruntime: Any, library: EpLibrary) -> bool:
-    """Whether the provider of that name is the library's: it was registered before, by us or by the program."""
+    """Whether the provider of that name is the library's: it was registered before, by us or by the
+    program.
+    """
     return bool(registered_devices(onnxruntime, library.path))
 
 
-def ep_library_target(onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpDevice]) -> EpLibraryTarget:
+def ep_library_target(
+    onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpDevice]
+) -> EpLibraryTarget:
     """The devices of ``library`` that ``wanted`` are; its first where nothing says which.
 
-    Raises ExecutionProviderError where it cannot be registered, offers nothing, or would only emulate a device that
-    nobody asked for.
+    Raises ExecutionProviderError where it cannot be registered, offers nothing, or would only
+    emulate a device that nobody asked for.
     """
     emulation = library.emulation
     if emulation is not None and not is_emulation_asked_for(library.ep_name):
@@ -78,7 +90,8 @@ def ep_library_target(onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpD
     found = _found(offered, wanted) if wanted else list(offered[:1])
     if not found:
         raise ExecutionProviderError(
-            f"{library.ep_name} ({library}) offers no such device on this machine", ep_name=library.ep_name
+            f"{library.ep_name} ({library}) offers no such device on this machine",
+            ep_name=library.ep_name,
         )
     if emulation is not None:
         load_quietly(library.file_beside(emulation.library))
@@ -93,7 +106,9 @@ def ep_library_target(onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpD
     kind = found[0].device.type.name
     is_cpu = kind == DeviceType.CPU.upper()
     name = "" if first is None or is_cpu or not first.name else f" ({first.name})"
-    architecture = host_architecture() if is_cpu else (first and first.architecture) or _UNKNOWN_ARCHITECTURE
+    architecture = (
+        host_architecture() if is_cpu else (first and first.architecture) or _UNKNOWN_ARCHITECTURE
+    )
     return EpLibraryTarget(
         library=library,
         ep_devices=tuple(found),
@@ -104,26 +119,38 @@ def ep_library_target(onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpD
 
 
 def _found(offered: Sequence[Any], wanted: Sequence[EpDevice]) -> list[Any]:
-    """Of onnxruntime's EP devices, in their order, one for each that is wanted, where there is one."""
+    """Of onnxruntime's EP devices, in their order, one for each that is wanted, where there is
+    one.
+    """
     free = list(range(len(offered)))
     taken = []
     for device in wanted:
         alike = [place for place in free if _is_same(offered[place], device)]
         if alike:
-            taken.append(next((place for place in alike if _is_there(offered[place], device)), alike[0]))
+            taken.append(
+                next((place for place in alike if _is_there(offered[place], device)), alike[0])
+            )
             free.remove(taken[-1])
     return [offered[place] for place in sorted(taken)]
 
 
 def _is_same(offered: Any, device: EpDevice) -> bool:
-    """Whether onnxruntime's EP device may be that one: by what the provider says of it, and its kind."""
+    """Whether onnxruntime's EP device may be that one: by what the provider says of it, and its
+    kind.
+    """
     known = dict(device.ep_metadata)
     return all(known.get(key, value) == value for key, value in offered.ep_metadata.items()) and (
-        device.device is None or "emulated" in known or offered.device.type.name.lower() == device.device.type.value
+        device.device is None
+        or "emulated" in known
+        or offered.device.type.name.lower() == device.device.type.value
     )
 
 
 def _is_there(offered: Any, device: EpDevice) -> bool:
     """Whether it is known to lie in the same place."""
     place = dict(offered.device.metadata).get(_PCI)
-    return bool(place) and device.device is not None and device.device.metadata.get("pci_address") == place
+    return (
+        bool(place)
+        and device.device is not None
+        and device.device.metadata.get("pci_address") == place
+    )

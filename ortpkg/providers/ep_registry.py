@@ -1,7 +1,8 @@
-"""Which execution providers there are: a literal table of built-in ones, the onnxruntime bridge, and plug-ins.
+"""Which execution providers there are: a literal table of built-in ones, the onnxruntime bridge,
+and plug-ins.
 
-A plug-in (``plugins.py``) is asked only when a variant, an option or a caller names it. A built-in name cannot be
-taken by a plug-in; a session says so once.
+A plug-in (``plugins.py``) is asked only when a variant, an option or a caller names it. A built-in
+name cannot be taken by a plug-in; a session says so once.
 """
 
 from __future__ import annotations
@@ -12,51 +13,69 @@ from dataclasses import dataclass
 from functools import cache
 
 from ortpkg.devices.hardware import HardwareDevice
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP, PREPACK_EP, ep_priority, resolve_ep_name, suggest_ep_name
+from ortpkg.ep_names import (
+    CPU_EP,
+    OPENVINO_EP,
+    PREPACK_EP,
+    ep_priority,
+    resolve_ep_name,
+    suggest_ep_name,
+)
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_libraries import ep_library_of, installed_ep_libraries
 from ortpkg.providers.ep_library_factory import EpLibraryFactory
-from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory, installed_distributions, list_ep_names
+from ortpkg.providers.onnxruntime_factory import (
+    OnnxRuntimeEpFactory,
+    installed_distributions,
+    list_ep_names,
+)
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS, Plugin, installed_plugins, load_plugin
 from ortpkg.providers.prepack_factory import PrepackEpFactory
 from ortpkg.versions import is_same_version
 
-#: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed onnxruntime.
+#: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed
+#: onnxruntime.
 BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
     OPENVINO_EP: OpenVinoEpFactory,
     CPU_EP: CpuEpFactory,
 }
-#: Built in too, but offered only where somebody names them: they run nothing that the others do not.
+#: Built in too, but offered only where somebody names them: they run nothing that the others do
+#: not.
 NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {PREPACK_EP: PrepackEpFactory}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableFactories:
-    """The factories that can be asked on a machine, in default priority order, and what went wrong on the way."""
+    """The factories that can be asked on a machine, in default priority order, and what went wrong
+    on the way.
+    """
 
     factories: tuple[EpFactory, ...]
     notes: tuple[str, ...] = ()
 
 
 def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
-    """The factory for an EP (aliases are understood) on ``backend``, or on the first backend that has it.
+    """The factory for an EP (aliases are understood) on ``backend``, or on the first backend that
+    has it.
 
-    Without a backend: a built-in one, then a plug-in, then the onnxruntime bridge: onnxruntime's own, then a wheel's.
-    The factory's library need not be installed; ``is_available`` tells. A built-in one without its library stands back
-    for the bridge's.
+    Without a backend: a built-in one, then a plug-in, then the onnxruntime bridge: onnxruntime's
+    own, then a wheel's. The factory's library need not be installed; ``is_available`` tells. A
+    built-in one without its library stands back for the bridge's.
 
-    Raises UnknownExecutionProviderError for a name that nothing here has, ExecutionProviderError for a plug-in that
-    cannot be loaded.
+    Raises UnknownExecutionProviderError for a name that nothing here has, ExecutionProviderError
+    for a plug-in that cannot be loaded.
     """
     name = resolve_ep_name(ep_name)
     built_in = _built_in(name)
     if built_in is not None:
         _warn_of_name_clash(name)
         factory = built_in()
-        if backend == factory.backend or (backend is None and (factory.is_available() or not _has_library(name))):
+        if backend == factory.backend or (
+            backend is None and (factory.is_available() or not _has_library(name))
+        ):
             return factory
     elif name in installed_plugins() and backend not in BUILT_IN_BACKENDS:
         return load_plugin(installed_plugins()[name])
@@ -69,15 +88,21 @@ def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
 
 
 def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory | None:
-    """The factory that is installed here for exactly this EP, backend and version; None where there is none.
+    """The factory that is installed here for exactly this EP, backend and version; None where there
+    is none.
 
-    An embedded provider is this ortpkg's wherever a profile leaves its version open. Plug-ins are not imported. What an
-    onnxruntime of that version has is asked in a child process; a failure is a None.
+    An embedded provider is this ortpkg's wherever a profile leaves its version open. Plug-ins are
+    not imported. What an onnxruntime of that version has is asked in a child process; a failure is
+    a None.
     """
     built_in = _built_in(ep_name)
     factory = built_in() if built_in is not None else None
     if factory is None or factory.backend != backend:
-        library = ep_library_of(ep_name) if backend == "onnxruntime" and installed_distributions() else None
+        library = (
+            ep_library_of(ep_name)
+            if backend == "onnxruntime" and installed_distributions()
+            else None
+        )
         if library is not None and is_same_version(library.version, version):
             return EpLibraryFactory(library)
         factory = OnnxRuntimeEpFactory(ep_name) if backend == "onnxruntime" else None
@@ -104,14 +129,18 @@ def _names_of_onnxruntime() -> tuple[str, ...]:
 def available_factories(
     hardware: Sequence[HardwareDevice], *, named: Collection[str] = (), with_libraries: bool = True
 ) -> AvailableFactories:
-    """Every factory whose library is installed, in default priority order; plug-ins only if in ``named``.
+    """Every factory whose library is installed, in default priority order; plug-ins only if in
+    ``named``.
 
-    ``with_libraries``: those that wheels bring for onnxruntime, too. A backend or plug-in that fails is left out and
-    noted.
+    ``with_libraries``: those that wheels bring for onnxruntime, too. A backend or plug-in that
+    fails is left out and noted.
     """
     notes: list[str] = []
     wanted = {resolve_ep_name(name) for name in named}
-    builds = [*BUILT_IN_FACTORIES.values(), *(build for name, build in NAMED_FACTORIES.items() if name in wanted)]
+    builds = [
+        *BUILT_IN_FACTORIES.values(),
+        *(build for name, build in NAMED_FACTORIES.items() if name in wanted),
+    ]
     factories = [factory for factory in (build() for build in builds) if factory.is_available()]
     try:
         own = list_ep_names(hardware)
@@ -125,22 +154,32 @@ def available_factories(
     if len(installed_distributions()) > 1:
         names = ", ".join(found.name for found in installed_distributions())
         notes.append(f"several distributions of onnxruntime overwrite each other here: {names}")
-    ordered = sorted(factories, key=lambda factory: (ep_priority(factory.ep_name), factory.ep_name, factory.backend))
+    ordered = sorted(
+        factories,
+        key=lambda factory: (ep_priority(factory.ep_name), factory.ep_name, factory.backend),
+    )
     return AvailableFactories(factories=tuple(ordered), notes=tuple(notes))
 
 
-def _factories_of_libraries(taken: Collection[str], wanted: Collection[str], notes: list[str]) -> list[EpFactory]:
+def _factories_of_libraries(
+    taken: Collection[str], wanted: Collection[str], notes: list[str]
+) -> list[EpFactory]:
     """Those of installed wheels, whose names onnxruntime itself has not ``taken``.
 
-    One that could only emulate a device, for which nobody asks, becomes a note where others are not ``wanted`` alone.
+    One that could only emulate a device, for which nobody asks, becomes a note where others are not
+    ``wanted`` alone.
     """
     factories: list[EpFactory] = []
     for library in installed_ep_libraries():
         factory = EpLibraryFactory(library)
         if library.ep_name in taken:
-            notes.append(f"{library} is not used: this onnxruntime has an {library.ep_name} of its own")
+            notes.append(
+                f"{library} is not used: this onnxruntime has an {library.ep_name} of its own"
+            )
         elif factory.missing_device_note:
-            notes += [factory.missing_device_note] if library.ep_name in wanted or not wanted else []
+            notes += (
+                [factory.missing_device_note] if library.ep_name in wanted or not wanted else []
+            )
         else:
             factories.append(factory)
     return factories
@@ -156,12 +195,17 @@ def _built_in(name: str) -> Callable[[], EpFactory] | None:
 
 
 def _factory_of_plugin(plugin: Plugin, notes: list[str]) -> list[EpFactory]:
-    """Its factory, if it can be used here; what is wrong with it, or hides others, becomes a note."""
+    """Its factory, if it can be used here; what is wrong with it, or hides others, becomes a
+    note.
+    """
     if _built_in(plugin.name) is not None:
         notes.append(_name_clash(plugin))
         return []
     if plugin.rivals:
-        notes.append(f"{plugin} is used; {', '.join(map(quoted, plugin.rivals))} brings the same name and is not")
+        notes.append(
+            f"{plugin} is used; {', '.join(map(quoted, plugin.rivals))} brings the same name and"
+            " is not"
+        )
     try:
         return [load_plugin(plugin)]  # whether it is available, its offer tells
     except ExecutionProviderError as error:

@@ -1,6 +1,8 @@
-"""The interface of an execution provider towards the engine: what it can run, and how it compiles what it fused.
+"""The interface of an execution provider towards the engine: what it can run, and how it compiles
+what it fused.
 
-Source: the partitioning article and the high-level design, and the EPContext design for the context methods.
+Source: the partitioning article and the high-level design, and the EPContext design for the context
+    methods.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_options import EpContextOptions
 from ortpkg.errors import CompileError, quoted
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.topology import topological_order
@@ -18,7 +21,6 @@ from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
-from ortpkg.providers.ep_context_options import EpContextOptions
 from ortpkg.providers.graph_engine import GraphEngine
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 
@@ -38,7 +40,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaDef:
-    """Makes a capability a *fused* sub-graph: the name and signature of the node that replaces it."""
+    """Makes a capability a *fused* sub-graph: the name and signature of the node that replaces
+    it.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -50,7 +54,9 @@ class MetaDef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeCapability:
-    """A sub-graph that a provider can run: node indices, and a meta definition if it wants them fused."""
+    """A sub-graph that a provider can run: node indices, and a meta definition if it wants them
+    fused.
+    """
 
     node_indices: tuple[int, ...]
     meta_def: MetaDef | None = None
@@ -58,31 +64,37 @@ class ComputeCapability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedNode:
-    """A partition handed to ``compile``: the node that stands for it, and its body as a graph of its own."""
+    """A partition handed to ``compile``: the node that stands for it, and its body as a graph of
+    its own.
+    """
 
     node: Node
     body: Graph
 
     @property
     def nodes(self) -> list[Node]:
-        """The body's nodes, each after those whose outputs it takes; ``body.nodes`` has them in insertion order."""
+        """The body's nodes, each after those whose outputs it takes; ``body.nodes`` has them in
+        insertion order.
+        """
         return [self.body.node(index) for index in topological_order(self.body)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeComputeInfo:
-    """How a fused node runs: state made once per session, computed with many times, released at the end.
+    """How a fused node runs: state made once per session, computed with many times, released at the
+    end.
 
-    ``compute(state, inputs, context)`` takes one value per input of the fused node and returns one per output; it may
-    be called from several threads at once. What it returns is the engine's from then on: no memory that a later call
-    writes to. Where ``context.is_watched``, a long computation calls ``context.check_cancelled()`` now and then, or has
-    it called for it (``isolation/run_watch.py``).
+    ``compute(state, inputs, context)`` takes one value per input of the fused node and returns one
+    per output; it may be called from several threads at once. What it returns is the engine's from
+    then on: no memory that a later call writes to. Where ``context.is_watched``, a long computation
+    calls ``context.check_cancelled()`` now and then, or has it called for it
+    (``isolation/run_watch.py``).
 
     Attributes:
-        is_async: ``compute`` may return a ``concurrent.futures.Future`` of its outputs, and other nodes run until they
-            are needed. Inputs stay as they are until it is done.
-        is_strict: without it, ``compute`` is called while inputs are still under way, and gets these as objects whose
-            ``result()`` waits; it may do without some of them.
+        is_async: ``compute`` may return a ``concurrent.futures.Future`` of its outputs, and other
+            nodes run until they are needed. Inputs stay as they are until it is done.
+        is_strict: without it, ``compute`` is called while inputs are still under way, and gets
+            these as objects whose ``result()`` waits; it may do without some of them.
     """
 
     compute: Callable[[Any, Sequence[Any], OpKernelContext], Sequence[Any]]
@@ -99,10 +111,12 @@ class BackendPlacement:
     Attributes:
         ep_name: the execution provider inside the backend, e.g. onnxruntime's own CPU provider.
         device: the backend's word for the device ("CPU", "GPU.1"); "" where it does not say.
-        node_count: as the backend counts, after optimizations of its own; None: all nodes of the fused node.
+        node_count: as the backend counts, after optimizations of its own; None: all nodes of the
+            fused node.
         node_names: those nodes whose names it tells.
         is_fallback: whether this is not what was asked for, but what ran instead.
-        reason: why there is nothing more exact to say, or why this ran instead; "" where there is nothing to explain.
+        reason: why there is nothing more exact to say, or why this ran instead; "" where there is
+            nothing to explain.
     """
 
     ep_name: str
@@ -114,7 +128,9 @@ class BackendPlacement:
 
 
 class GraphViewer:
-    """A read-only view of a graph for a provider: nodes in topological order, with their constraint types."""
+    """A read-only view of a graph for a provider: nodes in topological order, with their constraint
+    types.
+    """
 
     def __init__(self, graph: Graph, order: Sequence[int]) -> None:
         self.graph = graph
@@ -129,17 +145,21 @@ class GraphViewer:
 class ExecutionProvider:
     """One execution provider inside one session.
 
-    It computes by kernels (``kernel_registry``), by compiling what it claims (``get_capability`` and ``compile``), or
-    by both; what it overrides of these says which. A class that does neither claims nothing.
+    It computes by kernels (``kernel_registry``), by compiling what it claims (``get_capability``
+    and ``compile``), or by both; what it overrides of these says which. A class that does neither
+    claims nothing.
 
     Attributes:
         name: ONNX Runtime's name.
         options: as the caller or the package gave them.
-        backend: what provides it here: "embedded", "openvino", "onnxruntime", a plug-in's name; "" where not known yet.
-        is_requested: whether the caller asked for it; the embedded CPU provider joins every session unasked.
-        computes_natively: whether what it fuses is computed by a native library with threads of its own.
-        obeyed_settings: session options (attributes, keys of config entries) that a plug-in obeys by itself; the log
-            names those that are set and that nobody obeys.
+        backend: what provides it here: "embedded", "openvino", "onnxruntime", a plug-in's name; ""
+            where not known yet.
+        is_requested: whether the caller asked for it; the embedded CPU provider joins every session
+            unasked.
+        computes_natively: whether what it fuses is computed by a native library with threads of its
+            own.
+        obeyed_settings: session options (attributes, keys of config entries) that a plug-in obeys
+            by itself; the log names those that are set and that nobody obeys.
         session_settings: what the session's options say, as far as it is not their default.
     """
 
@@ -149,12 +169,20 @@ class ExecutionProvider:
     obeyed_settings: Collection[str] = ()
     session_settings: SessionSettings = NO_SETTINGS
 
-    def __init__(self, name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        name: str,
+        *,
+        ep_devices: Sequence[EpDevice] = (),
+        options: Mapping[str, str] | None = None,
+    ):
         self.name = name
         self.options: dict[str, str] = dict(options or {})
-        #: What the session says about compiled contexts; it sets it before it asks for capabilities.
+        #: What the session says about compiled contexts; it sets it before it asks for
+        #: capabilities.
         self.ep_context = EpContextOptions()
-        #: The session's engine, for partitions that are graphs of kernels; it sets it before it asks for capabilities.
+        #: The session's engine, for partitions that are graphs of kernels; it sets it before it
+        #: asks for capabilities.
         self.graph_engine: GraphEngine | None = None
         self._ep_devices = tuple(ep_devices)
 
@@ -166,8 +194,9 @@ class ExecutionProvider:
     def create_allocator(self) -> Allocator:
         """The memory that its kernels and compiled partitions read and write. Default: the CPU's.
 
-        A :class:`DeviceAllocator` says that the CPU cannot read it: then what they take and give are DeviceTensors, but
-        for ``KernelDef.host_inputs`` and ``host_outputs``, and for what is no tensor of numbers.
+        A :class:`DeviceAllocator` says that the CPU cannot read it: then what they take and give
+        are DeviceTensors, but for ``KernelDef.host_inputs`` and ``host_outputs``, and for what is
+        no tensor of numbers.
         """
         return CPUAllocator()
 
@@ -183,7 +212,10 @@ class ExecutionProvider:
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> list[ComputeCapability]:
-        """What it can run of the still free nodes. Default: every node for which it has a kernel."""
+        """What it can run of the still free nodes.
+
+        Default: every node for which it has a kernel.
+        """
         return [
             ComputeCapability(node_indices=(node.index,))
             for node in viewer.nodes
@@ -195,32 +227,45 @@ class ExecutionProvider:
     ) -> Collection[int]:
         """Which of the free float16 nodes, by index, it would run with float32 in their place.
 
-        ``types_of`` says float32 where the graph still says float16. What it wants gets casts around it, and then
-        :meth:`get_capability` is asked again. Default: what that claims by these types.
+        ``types_of`` says float32 where the graph still says float16. What it wants gets casts
+        around it, and then :meth:`get_capability` is asked again. Default: what that claims by
+        these types.
         """
-        return [index for each in self.get_capability(viewer, types_of) for index in each.node_indices]
+        return [
+            index for each in self.get_capability(viewer, types_of) for index in each.node_indices
+        ]
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
-        """One compute info per fused node, in order. A provider that never fuses need not implement it.
+        """One compute info per fused node, in order.
+
+        A provider that never fuses need not implement it.
 
         Raises CompileError where it cannot; whatever else it raises becomes one.
         """
         names = ", ".join(quoted(each.node.name) for each in fused_nodes)
-        raise CompileError(f"{self.name} claims {names} as fused, but has no compile()", ep_name=self.name)
+        raise CompileError(
+            f"{self.name} claims {names} as fused, but has no compile()", ep_name=self.name
+        )
 
     def estimate_node_s(self, node: Node, operations: int) -> float | None:  # noqa: ARG002 - part of the interface
-        """What a run of ``node`` takes on it, in seconds, for partitioning by cost; None where it does not know.
+        """What a run of ``node`` takes on it, in seconds, for partitioning by cost; None where it
+        does not know.
 
         ``operations``: how many multiplications and additions the node is, counted from its shapes.
         """
         return None
 
     def use_session_settings(self, settings: SessionSettings) -> None:
-        """Told once, before anything is asked: what the session's options say. Default: it is remembered."""
+        """Told once, before anything is asked: what the session's options say.
+
+        Default: it is remembered.
+        """
         self.session_settings = settings
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
-        """Where the backend really runs the fused node of that name; empty: all of it on this provider's device."""
+        """Where the backend really runs the fused node of that name; empty: all of it on this
+        provider's device.
+        """
         return ()
 
     def get_refusal(self) -> str:
@@ -232,16 +277,24 @@ class ExecutionProvider:
         return []
 
     def check_ep_contexts(self) -> None:
-        """Called before anything is compiled where contexts will be kept: raises where they could not be."""
+        """Called before anything is compiled where contexts will be kept: raises where they could
+        not be.
+        """
 
     def add_ep_context_model(self, files: Sequence[Path]) -> None:
-        """Called once the context model was written, with its files; from then on its contexts stay."""
+        """Called once the context model was written, with its files; from then on its contexts
+        stay.
+        """
 
     def abandon_ep_contexts(self, reason: BaseException) -> None:
-        """Called where a session that keeps contexts fails: what it wrote and no model names is to go."""
+        """Called where a session that keeps contexts fails: what it wrote and no model names is to
+        go.
+        """
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
-        """The string for ``ep_compatibility_info`` of what it compiled from ``graph``; "" for none."""
+        """The string for ``ep_compatibility_info`` of what it compiled from ``graph``; "" for
+        none.
+        """
         return ""
 
     def close(self) -> None:

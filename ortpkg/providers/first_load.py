@@ -1,8 +1,10 @@
-"""The first load of a compiled context on a machine happens in a child process, which may crash or hang instead of us.
+"""The first load of a compiled context on a machine happens in a child process, which may crash or
+hang instead of us.
 
-That it went well is remembered, by the digests of the context and by what it was loaded with. It says nothing about
-intentions: a child protects from accidents, not from attackers. Who loads contexts in the child is a
-:class:`ContextLoader`: the native libraries' is here, that of plug-ins in :mod:`ortpkg.session.plugin_context_loader`.
+That it went well is remembered, by the digests of the context and by what it was loaded with. It
+says nothing about intentions: a child protects from accidents, not from attackers. Who loads
+contexts in the child is a :class:`ContextLoader`: the native libraries' is here, that of plug-ins
+in :mod:`ortpkg.session.plugin_context_loader`.
 """
 
 from __future__ import annotations
@@ -15,12 +17,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.errors import EpContextError, LimitExceededError, quoted
 from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.isolated_model import (
     LoadLimits,
@@ -30,6 +31,7 @@ from ortpkg.providers.isolated_model import (
     import_request,
 )
 from ortpkg.providers.native_library import words_of
+from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
 
 _log = logging.getLogger(__name__)
 
@@ -104,8 +106,8 @@ def load_in_child_first(
         here: the environment.
         loader: loads it in the child.
         fused: the partition that it is of.
-        tried: what of the context the library sees, JSON: contexts that are alike in it, such as the members of a
-            group, are tried once; by default the digests of all parts.
+        tried: what of the context the library sees, JSON: contexts that are alike in it, such as
+            the members of a group, are tried once; by default the digests of all parts.
 
     Raises EpContextError where the child crashed, hung, or could not load it.
     """
@@ -130,12 +132,14 @@ def _trial_of(key: Mapping[str, Any]) -> threading.Lock:
         return _TRIALS.setdefault(json.dumps(key, sort_keys=True), threading.Lock())
 
 
-def _try_in_child(entry: ContextEntry, ep_name: str, loader: ContextLoader, fused: FusedNode) -> None:
+def _try_in_child(
+    entry: ContextEntry, ep_name: str, loader: ContextLoader, fused: FusedNode
+) -> None:
     reason = _load(entry, ep_name, loader, fused)
     if reason:
         raise EpContextError(
-            f"{ep_name} cannot load the context of partition {quoted(entry.name)}; in the child process that tried "
-            f"first: {reason}",
+            f"{ep_name} cannot load the context of partition {quoted(entry.name)}; in the child"
+            f" process that tried first: {reason}",
             ep_name=ep_name,
             source=entry.descriptor.ep,
             partition_name=entry.name,

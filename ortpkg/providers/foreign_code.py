@@ -1,4 +1,6 @@
-"""Code of plug-ins that runs in this process: what it raises becomes ours, what it prints goes to standard error."""
+"""Code of plug-ins that runs in this process: what it raises becomes ours, what it prints goes to
+standard error.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def tell_foreign_code(listener: Callable[[str], None]) -> None:
-    """From now on, ``listener`` is told what a plug-in is asked to do ("AcmeExecutionProvider was to compile")."""
+    """From now on, ``listener`` is told what a plug-in is asked to do ("AcmeExecutionProvider was
+    to compile").
+    """
     _LISTENERS.append(listener)
 
 
@@ -28,8 +32,9 @@ def _tell(doing: str) -> None:
 def foreign_code(ep_name: str, doing: str) -> Iterator[None]:
     """Around a call into a plug-in.
 
-    Whatever it raises, SystemExit among it, is an ExecutionProviderError; only errors of ours and a KeyboardInterrupt
-    stay what they are. What Python code prints goes to standard error, because standard output may be a document.
+    Whatever it raises, SystemExit among it, is an ExecutionProviderError; only errors of ours and a
+    KeyboardInterrupt stay what they are. What Python code prints goes to standard error, because
+    standard output may be a document.
 
     Args:
         ep_name: the execution provider's.
@@ -44,11 +49,15 @@ def foreign_code(ep_name: str, doing: str) -> Iterator[None]:
             raise
         except BaseException as error:
             said = f"{type(error).__name__}: {error}"
-            raise ExecutionProviderError(f"{ep_name} failed to {doing}: {quoted(said)}", ep_name=ep_name) from error
+            raise ExecutionProviderError(
+                f"{ep_name} failed to {doing}: {quoted(said)}", ep_name=ep_name
+            ) from error
 
 
 class _PrintsToStderr:
-    """``sys.stdout`` is ``sys.stderr`` as long as any thread is inside; several may be, and leave in any order."""
+    """``sys.stdout`` is ``sys.stderr`` as long as any thread is inside; several may be, and leave
+    in any order.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

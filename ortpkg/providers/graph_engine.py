@@ -1,9 +1,11 @@
-"""What a session lends to execution providers that compute their partitions with kernels: the engine itself.
+"""What a session lends to execution providers that compute their partitions with kernels: the
+engine itself.
 
-Providers lie below the engine and may not import it (docs/architecture.md). A provider whose partitions are graphs of
-kernels, and not what a library made of them, would otherwise need transformers, plans and memory of its own, and its
-partitions would be slower than the same nodes outside of them. So the session hands in the engine, as it hands in the
-options for contexts, and the provider decides when to use it (docs/adr/0011-lent-engine.md).
+Providers lie below the engine and may not import it (docs/architecture.md). A provider whose
+partitions are graphs of kernels, and not what a library made of them, would otherwise need
+transformers, plans and memory of its own, and its partitions would be slower than the same nodes
+outside of them. So the session hands in the engine, as it hands in the options for contexts, and
+the provider decides when to use it (docs/adr/0011-lent-engine.md).
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ class PlannedGraph(Protocol):
     """A graph with its execution plan, its allocation plan and its memory pattern. Thread-safe."""
 
     def run(self, inputs: Sequence[Value], context: OpKernelContext) -> list[Value]:
-        """Runs it once, as part of the run that ``context`` belongs to, and within that run's limits.
+        """Runs it once, as part of the run that ``context`` belongs to, and within that run's
+        limits.
 
         Args:
             inputs: one value per input of the graph, in order.
             context: of the fused node that it is computed for.
 
-        Returns one value per output, which share memory with nothing. Raises what a run raises, with the node's name.
+        Returns one value per output, which share memory with nothing. Raises what a run raises,
+        with the node's name.
         """
         ...
 
@@ -44,7 +48,8 @@ class GraphEngine(Protocol):
     """The engine of the session that an execution provider belongs to."""
 
     def optimize(self, graph: Graph, kernels: ExecutionProvider) -> None:
-        """Takes ``graph`` through the graph transformers of all levels, whatever level the session asks for.
+        """Takes ``graph`` through the graph transformers of all levels, whatever level the session
+        asks for.
 
         Args:
             graph: its types known; changed in place, but for its inputs and outputs.
@@ -53,8 +58,10 @@ class GraphEngine(Protocol):
         ...
 
     def plan(self, graph: Graph, kernels: ExecutionProvider, info_of: InfoOf) -> PlannedGraph:
-        """Makes ``graph`` ready to run on the kernels of a provider, with the session's options for memory.
+        """Makes ``graph`` ready to run on the kernels of a provider, with the session's options for
+        memory.
 
-        Raises KernelNotFoundError where it has none for a node, InvalidGraphError where a node's attributes do not fit.
+        Raises KernelNotFoundError where it has none for a node, InvalidGraphError where a node's
+        attributes do not fit.
         """
         ...

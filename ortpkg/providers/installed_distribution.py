@@ -1,4 +1,6 @@
-"""Which distribution provides a backend's module, and in which version, found without importing the module."""
+"""Which distribution provides a backend's module, and in which version, found without importing the
+module.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ from ortpkg.providers.installed_metadata import recorded_versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledDistribution:
-    """A distribution of the running environment; ``version`` is "" where the module has no metadata (a local build)."""
+    """A distribution of the running environment; ``version`` is "" where the module has no metadata
+    (a local build).
+    """
 
     name: str
     version: str
 
 
 def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDistribution, ...]:
-    """Those of ``names`` (distributions that provide ``module``) that are installed; empty where the module is not.
+    """Those of ``names`` (distributions that provide ``module``) that are installed; empty where
+    the module is not.
 
     Several at once overwrite each other's files; the caller can say so.
     """
@@ -29,7 +34,11 @@ def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDist
     versions = recorded_versions(names)
     if versions is None:
         versions = _versions_by_metadata(names)
-    found = [InstalledDistribution(name=name, version=versions[name]) for name in names if name in versions]
+    found = [
+        InstalledDistribution(name=name, version=versions[name])
+        for name in names
+        if name in versions
+    ]
     if len(found) > 1:
         from importlib.metadata import files  # 15 ms; only where several claim to be the module
 
@@ -48,5 +57,7 @@ def _versions_by_metadata(names: Sequence[str]) -> dict[str, str]:
 
 
 def _brings(files: Sequence[PurePath] | None, module: str) -> bool:
-    """Whether a distribution's files make the module; one that only adds a plug-in library to it does not."""
+    """Whether a distribution's files make the module; one that only adds a plug-in library to it
+    does not.
+    """
     return files is None or any(file.as_posix() == f"{module}/__init__.py" for file in files)

@@ -1,8 +1,9 @@
-"""What folder names tell of installed distributions, at a small part of what ``importlib.metadata`` costs.
+"""What folder names tell of installed distributions, at a small part of what ``importlib.metadata``
+costs.
 
-Source: "Recording installed projects" of the Python Packaging User Guide: a distribution is a folder
-``<name>-<version>.dist-info`` beside its modules. Where one may be recorded in another way, this module says that it
-cannot tell, and whoever asks goes to ``importlib.metadata``.
+Source: "Recording installed projects" of the Python Packaging User Guide: a distribution is a
+folder ``<name>-<version>.dist-info`` beside its modules. Where one may be recorded in another way,
+this module says that it cannot tell, and whoever asks goes to ``importlib.metadata``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class _UnknownFormError(Exception):
 
 
 def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
-    """Those of the distributions ``names`` that are installed, with their versions; None where that cannot be told."""
+    """Those of the distributions ``names`` that are installed, with their versions; None where that
+    cannot be told.
+    """
     wanted = {_normal(name): name for name in names}
     found: dict[str, str] = {}
     try:
@@ -33,7 +36,11 @@ def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
             name = wanted.get(_normal(project))
             if name is None or name in found:  # as for modules, the first on the path counts
                 continue
-            if extension != _RECORDED or not version or not os.path.isfile(os.path.join(folder, entry, "METADATA")):  # noqa: PTH113, PTH118
+            if (
+                extension != _RECORDED
+                or not version
+                or not os.path.isfile(os.path.join(folder, entry, "METADATA"))
+            ):  # noqa: PTH113, PTH118
                 return None
             found[name] = version
     except _UnknownFormError:
@@ -42,7 +49,8 @@ def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
 
 
 def recorded_distributions(prefix: str) -> dict[str, tuple[str, str]] | None:
-    """Installed distributions whose normal name begins with ``prefix``: name → version, folder of their modules.
+    """Installed distributions whose normal name begins with ``prefix``: name → version, folder of
+    their modules.
 
     None where that cannot be told.
     """
@@ -63,7 +71,8 @@ def recorded_distributions(prefix: str) -> dict[str, tuple[str, str]] | None:
 def may_have_entry_points(group: str) -> bool:
     """Whether any installed distribution may have an entry point of that group; False is certain.
 
-    Nearly no environment has one, and ``importlib.metadata.entry_points`` parses what all distributions have.
+    Nearly no environment has one, and ``importlib.metadata.entry_points`` parses what all
+    distributions have.
     """
     text = group.encode()
     try:
@@ -85,7 +94,10 @@ def may_have_entry_points(group: str) -> bool:
 
 def _records() -> Iterator[tuple[str, str]]:
     """(folder, name) of everything on Python's path that may record a distribution."""
-    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+    if any(
+        hasattr(finder, "find_distributions") and finder is not PathFinder
+        for finder in sys.meta_path
+    ):
         raise _UnknownFormError
     for folder in sys.path:
         try:

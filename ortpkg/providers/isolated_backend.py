@@ -1,4 +1,5 @@
-"""In a worker: a native library, which compiles (or loads) one model and computes with it for the parent.
+"""In a worker: a native library, which compiles (or loads) one model and computes with it for the
+parent.
 
 Loads numpy and that library, and nothing else that takes long. The parent's side is
 :mod:`ortpkg.providers.isolated_model`; both share how arrays cross over.
@@ -32,10 +33,14 @@ def open_backend(
     return _Server(_library(ep_name, backend, options, devices)).answer
 
 
-def _library(ep_name: str, backend: str, options: Mapping[str, str], devices: Sequence[EpDevice]) -> NativeLibrary:
+def _library(
+    ep_name: str, backend: str, options: Mapping[str, str], devices: Sequence[EpDevice]
+) -> NativeLibrary:
     try:
         if backend == "openvino":
-            from ortpkg.providers.openvino_library import OpenVinoLibrary  # one of the two is enough
+            from ortpkg.providers.openvino_library import (
+                OpenVinoLibrary,  # one of the two is enough
+            )
 
             return OpenVinoLibrary(ep_devices=devices, options=options)
         from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
@@ -49,7 +54,10 @@ def _library(ep_name: str, backend: str, options: Mapping[str, str], devices: Se
 
 
 class _Server:
-    """Answers requests about one model. The parent checks every limit, and ends this process where one is passed."""
+    """Answers requests about one model.
+
+    The parent checks every limit, and ends this process where one is passed.
+    """
 
     def __init__(self, library: NativeLibrary) -> None:
         self._library = library
@@ -66,22 +74,34 @@ class _Server:
             return Message()
         if action == "import":
             parts = zip(request.header["parts"], request.buffers, strict=True)
-            self._compiled = self._library.import_model({name: memoryview(part) for name, part in parts})
+            self._compiled = self._library.import_model(
+                {name: memoryview(part) for name, part in parts}
+            )
             return Message()
         if action == "import_member":
             parts = zip(request.header["parts"], request.buffers, strict=True)
-            self._compiled = self._library.import_member({name: memoryview(part) for name, part in parts}, None)
+            self._compiled = self._library.import_member(
+                {name: memoryview(part) for name, part in parts}, None
+            )
             return Message()
         if action == "describe":
             environment = self._library.describe_environment()
-            return Message(header={"environment": None if environment is None else environment.to_json()})
+            return Message(
+                header={"environment": None if environment is None else environment.to_json()}
+            )
         assert self._compiled is not None
         if action == "export":
             kept = self._library.export_model(self._compiled, _model_of(request))
             return Message(header={"parts": list(kept)}, buffers=list(kept.values()))
         if action == "placement":
             places = [asdict(place) for place in self._compiled.get_placement()]
-            return Message(header={"places": [{**each, "node_names": sorted(each["node_names"])} for each in places]})
+            return Message(
+                header={
+                    "places": [
+                        {**each, "node_names": sorted(each["node_names"])} for each in places
+                    ]
+                }
+            )
         return pack_arrays(self._compiled.compute(unpack_arrays(request), _UnlimitedRun()))
 
 
@@ -117,12 +137,17 @@ def pack_arrays(arrays: Sequence[Any], **header: Any) -> Message:
             buffers.append(json.dumps([_text_of(text) for text in array.reshape(-1)]).encode())
         else:
             kinds.append((array.dtype.str, array.shape))
-            buffers.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
+            buffers.append(
+                np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
+            )
     return Message(header={**header, "arrays": kinds}, buffers=buffers)
 
 
 def unpack_arrays(message: Message) -> list[np.ndarray[Any, Any]]:
-    """The arrays of a message; they own the memory that was received. ValueError where sizes do not fit."""
+    """The arrays of a message; they own the memory that was received.
+
+    ValueError where sizes do not fit.
+    """
     return [
         _array(kind, tuple(shape), buffer)
         for (kind, shape), buffer in zip(message.header["arrays"], message.buffers, strict=True)

@@ -1,7 +1,8 @@
 """Native libraries in a child process: a crash, hang or hunger ends the child, and is told.
 
-The model is transformed and partitioned here; the child gets its bytes, and then inputs for outputs. The limits of a
-run hold to a fraction of a second, since a child can be ended whatever it does: docs/adr/0009-native-limits.md.
+The model is transformed and partitioned here; the child gets its bytes, and then inputs for
+outputs. The limits of a run hold to a fraction of a second, since a child can be ended whatever it
+does: docs/adr/0009-native-limits.md.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.json_form import ep_device_to_json
+from ortpkg.ep_context.ep_context_checks import PartsFile
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 from ortpkg.errors import (
     CompileError,
     ExecutionProviderError,
@@ -29,8 +32,6 @@ from ortpkg.isolation.worker import (
     WorkerCallError,
     WorkerEndedError,
 )
-from ortpkg.providers.ep_context_checks import PartsFile
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part
@@ -41,8 +42,8 @@ from ortpkg.quantities import amount_text, limit_text, nbytes_text, time_limit_t
 #: Backends that can be isolated.
 ISOLATED_BACKENDS: tuple[str, ...] = ("onnxruntime", "openvino")
 _FUNCTION = "ortpkg.providers.isolated_backend:open_backend"
-#: What a library may hold of a model that it loads, beside the limit: the bytes, its own copy, a packed one, and one to
-#: work on.
+#: What a library may hold of a model that it loads, beside the limit: the bytes, its own copy, a
+#: packed one, and one to work on.
 COPIES_OF_A_MODEL = 4
 _INTERVAL_S = 0.02
 
@@ -56,7 +57,8 @@ class LoadLimits:
 
 
 class IsolatedLibrary(NativeLibrary):
-    """A native library in child processes; the first is started at once and loads while we do other things.
+    """A native library in child processes; the first is started at once and loads while we do other
+    things.
 
     Each compiled model has a child of its own.
     """
@@ -82,7 +84,9 @@ class IsolatedLibrary(NativeLibrary):
         self._environment: ContextDescriptor | None = None
 
     def unapplied(self, settings: SessionSettings) -> tuple[str, ...]:
-        device = openvino_device(self._ep_devices, self._options) if self.backend == "openvino" else ""
+        device = (
+            openvino_device(self._ep_devices, self._options) if self.backend == "openvino" else ""
+        )
         return self.traits.unapplied(settings, device=device)
 
     def opened(self) -> None:
@@ -131,7 +135,8 @@ class IsolatedLibrary(NativeLibrary):
             call_watched(worker, context, request)
         except WorkerEndedError as error:
             raise CompileError(
-                f"the process in which {self.backend} loaded the model is no more: {_told(error)}", ep_name=self.ep_name
+                f"the process in which {self.backend} loaded the model is no more: {_told(error)}",
+                ep_name=self.ep_name,
             ) from error
         return worker
 
@@ -150,14 +155,17 @@ class IsolatedLibrary(NativeLibrary):
             return backend_worker(self.ep_name, self.backend, self._options, self._ep_devices)
         except OSError as error:
             raise ExecutionProviderError(
-                f"no child process can be started for {self.backend}: {error.strerror}", ep_name=self.ep_name
+                f"no child process can be started for {self.backend}: {error.strerror}",
+                ep_name=self.ep_name,
             ) from error
 
     def _open(self, worker: Worker | None) -> Worker:
         """A worker in which the library is loaded, so that what comes next is the model's doing."""
         worker = worker if worker is not None and worker.is_alive else self._start()
         try:
-            call_within(worker, LoadLimits(timeout_s=self._limits.timeout_s), open_request(self.settings))
+            call_within(
+                worker, LoadLimits(timeout_s=self._limits.timeout_s), open_request(self.settings)
+            )
         except WorkerEndedError as error:
             raise ExecutionProviderError(
                 f"the library {self.backend} cannot be loaded: {_told(error)}", ep_name=self.ep_name
@@ -169,10 +177,17 @@ class IsolatedLibrary(NativeLibrary):
         return worker
 
 
-def backend_worker(ep_name: str, backend: str, options: Mapping[str, str], ep_devices: Sequence[EpDevice]) -> Worker:
+def backend_worker(
+    ep_name: str, backend: str, options: Mapping[str, str], ep_devices: Sequence[EpDevice]
+) -> Worker:
     """A new child process with that library. OSError where it cannot be started."""
     ep_device = ep_device_to_json(ep_devices[0]) if ep_devices else None
-    arguments = {"ep_name": ep_name, "backend": backend, "options": dict(options), "ep_device": ep_device}
+    arguments = {
+        "ep_name": ep_name,
+        "backend": backend,
+        "options": dict(options),
+        "ep_device": ep_device,
+    }
     return Worker(_FUNCTION, arguments)
 
 
@@ -200,7 +215,9 @@ def import_request(parts: Mapping[str, Part]) -> Message:
 
 def import_member_request(parts: Mapping[str, Part]) -> Message:
     """Asks a worker to load a context of a group, which is weightless."""
-    return Message(header={"action": "import_member", "parts": list(parts)}, buffers=list(parts.values()))
+    return Message(
+        header={"action": "import_member", "parts": list(parts)}, buffers=list(parts.values())
+    )
 
 
 _PLACEMENT = Message(header={"action": "placement"})
@@ -227,10 +244,13 @@ class _IsolatedModel:
             if not self._worker.is_alive:
                 self._worker.close()
                 self._worker = self._library.load(None, self._request)
-            return unpack_arrays(call_watched(self._worker, context, pack_arrays(inputs, action="compute")))
+            return unpack_arrays(
+                call_watched(self._worker, context, pack_arrays(inputs, action="compute"))
+            )
         except WorkerEndedError as error:
             raise RunError(
-                f"the process in which {self._library.backend} ran the model is no more: {_told(error)}"
+                f"the process in which {self._library.backend} ran the model is no more:"
+                f" {_told(error)}"
             ) from error
         except WorkerCallError as error:
             raise RunError(str(error)) from error
@@ -257,14 +277,18 @@ class _IsolatedModel:
                 reply = self._worker.call(Message(header=header, buffers=[model.data]))
             except WorkerEndedError as error:
                 raise CompileError(
-                    f"the process in which {self._library.backend} kept the model is no more: {_told(error)}",
+                    f"the process in which {self._library.backend} kept the model is no more:"
+                    f" {_told(error)}",
                     ep_name=self._library.ep_name,
                 ) from error
             except WorkerCallError as error:
                 if error.kind == NotImplementedError.__name__:
                     raise NotImplementedError(str(error)) from error
                 raise
-        return {name: memoryview(part) for name, part in zip(reply.header["parts"], reply.buffers, strict=True)}
+        return {
+            name: memoryview(part)
+            for name, part in zip(reply.header["parts"], reply.buffers, strict=True)
+        }
 
     def close(self) -> None:
         """A run under way ends with RunError."""
@@ -273,7 +297,10 @@ class _IsolatedModel:
 
     def _ask_places(self) -> list[BackendPlacement]:
         found = self._worker.call(_PLACEMENT).header["places"]
-        return [BackendPlacement(**{**each, "node_names": frozenset(each["node_names"])}) for each in found]
+        return [
+            BackendPlacement(**{**each, "node_names": frozenset(each["node_names"])})
+            for each in found
+        ]
 
 
 class _LoadContext:
@@ -288,29 +315,40 @@ class _LoadContext:
         if self._deadline is not None and time.monotonic() > self._deadline:
             assert self._limits.timeout_s is not None, "a deadline comes of it"
             limit = time_limit_text(self._limits.timeout_s)
-            raise LimitExceededError(f"loading the model passed the time limit of {limit}", limit="time")
+            raise LimitExceededError(
+                f"loading the model passed the time limit of {limit}", limit="time"
+            )
 
     def check_allocation(self, nbytes: int) -> None:
         limit = self._limits.memory_limit_nbytes
         if limit is not None and nbytes > limit + self._allowance_nbytes:
             raise LimitExceededError(
-                f"loading the model takes {amount_text(nbytes)}, which passes the memory limit of "
-                f"{limit_text(limit)} and {nbytes_text(self._allowance_nbytes)} for the model itself",
+                f"loading the model takes {amount_text(nbytes)}, which passes the memory limit of"
+                f" {limit_text(limit)} and {nbytes_text(self._allowance_nbytes)} for the model"
+                " itself",
                 limit="memory",
             )
 
 
 def call_within(worker: Worker, limits: LoadLimits, request: Message) -> Message:
-    """The worker's reply; it is ended, and LimitExceededError raised, where loading passes ``limits``."""
+    """The worker's reply; it is ended, and LimitExceededError raised, where loading passes
+    ``limits``.
+    """
     return call_watched(worker, _LoadContext(limits), request)
 
 
 def call_watched(worker: Worker, context: Watched, request: Message) -> Message:
     """The worker's reply; it is ended where the limits of ``context`` are passed."""
     stop = partial(worker.kill, "it was ended at its limit")
-    return run_watched(context, partial(worker.call, request), stop, resident_nbytes=worker.resident_nbytes)
+    return run_watched(
+        context, partial(worker.call, request), stop, resident_nbytes=worker.resident_nbytes
+    )
 
 
 def _told(error: WorkerEndedError) -> str:
     text = str(error)
-    return f"{text}, as the system does where memory runs out" if text.startswith("it was ended by SIGKILL") else text
+    return (
+        f"{text}, as the system does where memory runs out"
+        if text.startswith("it was ended by SIGKILL")
+        else text
+    )

@@ -1,4 +1,6 @@
-"""What is known of the native libraries without loading them, so that it holds for one in a child process too."""
+"""What is known of the native libraries without loading them, so that it holds for one in a child
+process too.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from ortpkg.graph.types import ElementType
 from ortpkg.providers.openvino_faults import openvino_fault
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
 
-#: Element types that numpy has by itself, so that they cross the border to a library without conversion.
+#: Element types that numpy has by itself, so that they cross the border to a library without
+#: conversion.
 NUMERIC_TYPES: frozenset[ElementType] = frozenset(
     {
         ElementType.FLOAT,
@@ -50,8 +53,10 @@ class LibraryTraits:
         session_values: options of the session that it obeys, by onnxruntime's names; None for all.
         values_of_device: those that it obeys on one device only, by that device's name.
         takes_session_entries: whether it reads onnxruntime's config entries.
-        takes_patches: whether contexts of another release with the same major and minor version load.
-        operator_lists: in its messages: a list of operators that it lacks, as group ``names``, separated by commas.
+        takes_patches: whether contexts of another release with the same major and minor version
+            load.
+        operator_lists: in its messages: a list of operators that it lacks, as group ``names``,
+            separated by commas.
         operators: in its messages: one such operator, as groups ``domain`` and ``name``.
         fault: what it gets wrong of a node that it takes; "" where nothing is known.
     """
@@ -70,26 +75,41 @@ class LibraryTraits:
         known = self.session_values
         if known is not None:
             known |= self.values_of_device.get(device, frozenset())
-        values = () if known is None else (each for each in settings.values if each not in known | OBEYED_BY_SESSION)
+        values = (
+            ()
+            if known is None
+            else (each for each in settings.values if each not in known | OBEYED_BY_SESSION)
+        )
         entries = () if self.takes_session_entries else settings.entries
         return (*values, *entries, *settings.other_entries)
 
     def unknown_operators(self, message: str) -> frozenset[Operator]:
         """Operators that the library says it lacks; empty where it says no such thing."""
-        pairs = [(match["domain"], match["name"]) for each in self.operators for match in each.finditer(message)]
+        pairs = [
+            (match["domain"], match["name"])
+            for each in self.operators
+            for match in each.finditer(message)
+        ]
         for each in self.operator_lists:
             for match in each.finditer(message):
                 names = (_VERSION.sub("", name.strip()) for name in match["names"].split(","))
                 pairs += [name.rpartition(".")[::2] for name in names]
-        return frozenset(("" if domain == "ai.onnx" else domain or "", name) for domain, name in pairs if name)
+        return frozenset(
+            ("" if domain == "ai.onnx" else domain or "", name) for domain, name in pairs if name
+        )
 
 
 #: By backend; a library without an entry is asked for nothing but to compile.
 LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
     "openvino": LibraryTraits(
         values_of_device={"CPU": frozenset({"intra_op_num_threads"})},
-        # "No conversion rule found for operations: acme.Frobnicate, Unique, Det-21": with the opset's version, or not
-        operator_lists=(re.compile(r"No conversion rule found for operations: (?P<names>[\w.\-]+(?:, [\w.\-]+)*)"),),
+        # "No conversion rule found for operations: acme.Frobnicate, Unique, Det-21": with the
+        # opset's version, or not
+        operator_lists=(
+            re.compile(
+                r"No conversion rule found for operations: (?P<names>[\w.\-]+(?:, [\w.\-]+)*)"
+            ),
+        ),
         fault=openvino_fault,
     ),
     "onnxruntime": LibraryTraits(
@@ -99,9 +119,13 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
         takes_patches=True,
         operators=(
             # "Fatal error: acme:Frobnicate(-1) is not a registered function/op"
-            re.compile(r"(?:(?P<domain>[\w.\-]*):)?(?P<name>\w+)\(-?\d+\) is not a registered function/op"),
+            re.compile(
+                r"(?:(?P<domain>[\w.\-]*):)?(?P<name>\w+)\(-?\d+\) is not a registered function/op"
+            ),
             # "NOT_IMPLEMENTED : Could not find an implementation for Sin(7) node with name ''"
-            re.compile(r"Could not find an implementation for (?:(?P<domain>[\w.\-]+)[.:])?(?P<name>\w+)\("),
+            re.compile(
+                r"Could not find an implementation for (?:(?P<domain>[\w.\-]+)[.:])?(?P<name>\w+)\("
+            ),
         ),
     ),
 }

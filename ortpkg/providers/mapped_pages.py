@@ -1,7 +1,8 @@
-"""Gives back memory that libraries in this process have and need no more: pages of mapped files, freed memory.
+"""Gives back memory that libraries in this process have and need no more: pages of mapped files,
+freed memory.
 
-Linux only. Pages of files stay in the system's page cache, and come back when they are touched; only the process no
-longer counts them.
+Linux only. Pages of files stay in the system's page cache, and come back when they are touched;
+only the process no longer counts them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _FIELDS_BEFORE_PATH = 5
 
 
 def release_mapped_pages(path: Path) -> None:
-    """Releases pages of every read-only mapping of the file; nothing where the system tells of no mappings."""
+    """Releases pages of every read-only mapping of the file; nothing where the system tells of no
+    mappings.
+    """
     if not sys.platform.startswith("linux"):
         return
     with contextlib.suppress(OSError, AttributeError, ValueError):
@@ -28,7 +31,9 @@ def release_mapped_pages(path: Path) -> None:
 
 
 def trim_heap() -> None:
-    """Gives back what was freed and the C library keeps for itself; nothing where it has no such call (not glibc)."""
+    """Gives back what was freed and the C library keeps for itself; nothing where it has no such
+    call (not glibc).
+    """
     if not sys.platform.startswith("linux"):
         return
     with contextlib.suppress(OSError, AttributeError):
@@ -37,7 +42,9 @@ def trim_heap() -> None:
 
 def _read_only_mappings(path: str) -> Iterator[tuple[int, int]]:
     """Ranges that nobody can have written to: there, releasing loses nothing."""
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    for line in (
+        Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    ):
         fields = line.split(maxsplit=_FIELDS_BEFORE_PATH)
         if len(fields) > _FIELDS_BEFORE_PATH and fields[-1] == path and "w" not in fields[1]:
             start, end = (int(each, 16) for each in fields[0].split("-"))

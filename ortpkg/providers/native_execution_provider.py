@@ -1,8 +1,8 @@
 """Providers on a native library: they claim the largest sub-graphs that the library compiles.
 
-Only compiling tells for certain whether a library takes a sub-graph, so claims are made by compiling; ``compile`` then
-hands out what was made. Nodes that the library refuses are left to the next provider, and the log says why. Where the
-library takes all, the whole graph is one partition.
+Only compiling tells for certain whether a library takes a sub-graph, so claims are made by
+compiling; ``compile`` then hands out what was made. Nodes that the library refuses are left to the
+next provider, and the log says why. Where the library takes all, the whole graph is one partition.
 """
 
 from __future__ import annotations
@@ -14,19 +14,35 @@ from types import MappingProxyType
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.claim_refusals import ClaimRefusal, read_refusal, write_refusal
+from ortpkg.ep_context.context_form import ContextForm
+from ortpkg.ep_context.context_node import ep_context_attributes
+from ortpkg.ep_context.ep_context_descriptor import (
+    ContextDescriptor,
+    ContextMismatch,
+    find_mismatch,
+)
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.ep_names import context_sources_of
-from ortpkg.errors import CompileError, InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
-from ortpkg.graph.ep_context import ep_context_attributes
+from ortpkg.errors import (
+    CompileError,
+    InvalidSessionOptionError,
+    LimitExceededError,
+    OrtpkgError,
+    quoted,
+)
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
-from ortpkg.providers.claim_blame import MOST_NAMES_SHOWN, ClaimBlame, compile_error, first_made, operator_of
-from ortpkg.providers.claim_refusals import ClaimRefusal, read_refusal, write_refusal
+from ortpkg.providers.claim_blame import (
+    MOST_NAMES_SHOWN,
+    ClaimBlame,
+    compile_error,
+    first_made,
+    operator_of,
+)
 from ortpkg.providers.compatibility_info import compatibility_text
 from ortpkg.providers.compiled_partition import CompiledPartition, NotCompiled
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.context_form import ContextForm
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
-from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.execution_provider import (
     BackendPlacement,
     ComputeCapability,
@@ -62,7 +78,10 @@ CONTEXT_FORMS: Mapping[str, ContextForm] = {"openvino": OPENVINO_FORM}
 
 
 class NativeExecutionProvider(CompilingProvider):
-    """An execution provider on one native library. Sub-graphs (If, Loop) go along inside their nodes where it can."""
+    """An execution provider on one native library.
+
+    Sub-graphs (If, Loop) go along inside their nodes where it can.
+    """
 
     computes_natively = True
 
@@ -83,7 +102,8 @@ class NativeExecutionProvider(CompilingProvider):
         self._blame = ClaimBlame(ep_name=name, library=library, border=self._border)
         #: Compiled at the claim, by the fused node's name, until ``compile`` asks for them.
         self._claimed: dict[str, CompiledModel] = {}
-        #: The body that was handed to the library last, as it reads it, until what was compiled of it is kept.
+        #: The body that was handed to the library last, as it reads it, until what was compiled of
+        #: it is kept.
         self._handed_over: tuple[Graph, NativeModel] | None = None
         #: What the provider of onnxruntime would say of what was kept for it.
         self._kept_info = ""
@@ -99,7 +119,7 @@ class NativeExecutionProvider(CompilingProvider):
             names = ", ".join(map(quoted, unapplied))
             _log.warning("%s: these session options do not apply to it: %s", self.name, names)
 
-    # --- claims ------------------------------------------------------------------------------------------------------
+    # --- claims -----------------------------------------------------------------------------------
 
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
@@ -124,7 +144,8 @@ class NativeExecutionProvider(CompilingProvider):
         viewer: GraphViewer,
         types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002 - the library looks for itself
     ) -> Collection[int]:
-        """All nodes but those of operators that the library lacks, and those that would bring foreign values in.
+        """All nodes but those of operators that the library lacks, and those that would bring
+        foreign values in.
 
         Nor those that it would take and get wrong.
         """
@@ -143,7 +164,9 @@ class NativeExecutionProvider(CompilingProvider):
             self._refuse(fault)
         return bool(fault)
 
-    def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
+    def claim_subgraphs(
+        self, viewer: GraphViewer, supported: Collection[int]
+    ) -> list[ComputeCapability | None]:
         claims: list[ComputeCapability | None] = []
         waiting = supported_subgraphs(viewer, supported)
         while waiting:
@@ -164,14 +187,18 @@ class NativeExecutionProvider(CompilingProvider):
         return claims
 
     def _foreign_border(self, viewer: GraphViewer, candidates: set[int]) -> set[int]:
-        """Candidates that take or give, across the border of their partition, what cannot cross it."""
+        """Candidates that take or give, across the border of their partition, what cannot cross
+        it.
+        """
         found = self._border.foreign_values(viewer, candidates)
         for value in found.values():
             self._refuse(f"it cannot take or give values of the type of {quoted(value)}")
         return set(found)
 
     def _try(self, graph: Graph, claim: ComputeCapability) -> set[int]:
-        """Compiles a claim, or finds it compiled; indices of nodes that the library refuses, none if it took all."""
+        """Compiles a claim, or finds it compiled; indices of nodes that the library refuses, none
+        if it took all.
+        """
         assert claim.meta_def is not None
         nodes = [graph.node(index) for index in claim.node_indices]
         fused = fused_node_of(graph, nodes, claim.meta_def, self.name)
@@ -191,14 +218,18 @@ class NativeExecutionProvider(CompilingProvider):
     def _find_or_compile_claim(
         self, caching: PartitionCache, graph: Graph, nodes: Sequence[Node], fused: FusedNode
     ) -> CompiledModel | ClaimRefusal:
-        """What the cache has for the claim, or what the library said of it there; else compiled, and kept."""
+        """What the cache has for the claim, or what the library said of it there; else compiled,
+        and kept.
+        """
         descriptor, directory = self._cache_descriptor(fused), caching.cache.directory
 
         def find(is_locked: bool) -> CompiledModel | ClaimRefusal | None:
             refusal = read_refusal(directory, descriptor)
             if refusal is not None:
                 return refusal
-            is_there = caching.find(descriptor, fused, lambda entry: self._import(entry, fused), is_locked=is_locked)
+            is_there = caching.find(
+                descriptor, fused, lambda entry: self._import(entry, fused), is_locked=is_locked
+            )
             return None if is_there is None else self._compiled[fused.node.name]
 
         def make() -> CompiledModel | ClaimRefusal:
@@ -223,11 +254,16 @@ class NativeExecutionProvider(CompilingProvider):
         self._compiled.pop(fused.node.name, None)  # until it is asked for
         return found
 
-    def _compile_claim(self, graph: Graph, nodes: Sequence[Node], fused: FusedNode) -> CompiledModel | ClaimRefusal:
+    def _compile_claim(
+        self, graph: Graph, nodes: Sequence[Node], fused: FusedNode
+    ) -> CompiledModel | ClaimRefusal:
         try:
             is_kept = self.ep_context.enable or self.ep_context.cache is not None
             return self._library.compile_model(replace(self._model_of(fused.body), is_kept=is_kept))
-        except (LimitExceededError, InvalidSessionOptionError):  # the caller's matter: no other provider mends it
+        except (
+            LimitExceededError,
+            InvalidSessionOptionError,
+        ):  # the caller's matter: no other provider mends it
             raise
         except Exception as error:  # noqa: BLE001 - libraries raise what they like
             return self._blame.refusal(graph, nodes, error)
@@ -243,14 +279,23 @@ class NativeExecutionProvider(CompilingProvider):
     def get_refusal(self) -> str:
         return "" if self._compiled else self.refusal_text
 
-    # --- compiling, keeping, loading ---------------------------------------------------------------------------------
+    # --- compiling, keeping, loading --------------------------------------------------------------
 
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
-        """As the claim left it, which asked the cache; a partition that another made asks it now."""
-        return self._compile(fused) if fused.node.name in self._claimed else super()._find_or_compile(fused)
+        """As the claim left it, which asked the cache; a partition that another made asks it
+        now.
+        """
+        return (
+            self._compile(fused)
+            if fused.node.name in self._claimed
+            else super()._find_or_compile(fused)
+        )
 
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
-        """Hands out what the claim compiled; a partition that another made is compiled now. May raise CompileError."""
+        """Hands out what the claim compiled; a partition that another made is compiled now.
+
+        May raise CompileError.
+        """
         compiled = self._claimed.pop(fused.node.name, None)
         if compiled is None:
             try:
@@ -264,15 +309,23 @@ class NativeExecutionProvider(CompilingProvider):
 
     def _cache_descriptor(self, fused: FusedNode) -> ContextDescriptor:
         descriptor = super()._cache_descriptor(fused)
-        settings = self._library.settings.of_compiling if self._library.traits.takes_session_entries else {}
+        settings = (
+            self._library.settings.of_compiling
+            if self._library.traits.takes_session_entries
+            else {}
+        )
         return replace(descriptor, options=MappingProxyType({**descriptor.options, **settings}))
 
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         del compiled
         try:
-            parts = self._library.export_model(self._compiled[fused.node.name], self._model_of(fused.body))
+            parts = self._library.export_model(
+                self._compiled[fused.node.name], self._model_of(fused.body)
+            )
         except NotImplementedError as error:
-            raise CompileError(f"{self.name} cannot keep what it compiled: {error}", ep_name=self.name) from error
+            raise CompileError(
+                f"{self.name} cannot keep what it compiled: {error}", ep_name=self.name
+            ) from error
         self._note_info(parts)
         return parts
 
@@ -282,7 +335,8 @@ class NativeExecutionProvider(CompilingProvider):
             self._kept_info = self.context_form.compatibility_info(parts) or self._kept_info
 
     def complete_context(self, entry: ContextEntry, node: Node) -> ContextEntry:
-        """Names of inputs and outputs, and, where another tool made it, all that it does not say as it is here.
+        """Names of inputs and outputs, and, where another tool made it, all that it does not say as
+        it is here.
 
         What it does say is compared as always: the release, the kind of device.
         """
@@ -295,7 +349,9 @@ class NativeExecutionProvider(CompilingProvider):
         version = said.sdk_version or ep_context_attributes(node).ep_sdk_version
         descriptor = replace(
             here,
-            sdk_version=here.sdk_version if is_within_release(here.sdk_version, version) else version,
+            sdk_version=(
+                here.sdk_version if is_within_release(here.sdk_version, version) else version
+            ),
             device=said.device or here.device,
         )
         return replace(entry, parts=named, descriptor=descriptor)
@@ -303,7 +359,9 @@ class NativeExecutionProvider(CompilingProvider):
     def group_source(self, fused: FusedNode) -> NativeModel | None:
         return None if self._library.unshared_reason else self._model_of(fused.body)
 
-    def finish_group(self, entries: Sequence[ContextEntry], first_offset: int) -> Sequence[ContextEntry]:
+    def finish_group(
+        self, entries: Sequence[ContextEntry], first_offset: int
+    ) -> Sequence[ContextEntry]:
         return share_weights(self._library, entries, first_offset, ep_name=self.name)
 
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
@@ -326,8 +384,12 @@ class NativeExecutionProvider(CompilingProvider):
         return compiled
 
     def _tried_of_member(self, entry: ContextEntry) -> Mapping[str, Any]:
-        """What the library sees of a member of a group, the same for all members: one trial is enough for them."""
-        shared = {name: entry.digests[name] for name in (WEIGHTS, COMPILED) if name in entry.digests}
+        """What the library sees of a member of a group, the same for all members: one trial is
+        enough for them.
+        """
+        shared = {
+            name: entry.digests[name] for name in (WEIGHTS, COMPILED) if name in entry.digests
+        }
         return {**shared, **self._library.group_place(entry.parts)}
 
     def describe_environment(self) -> ContextDescriptor:
@@ -335,17 +397,26 @@ class NativeExecutionProvider(CompilingProvider):
         found = self._library.describe_environment()
         if found is None:
             raise CompileError(
-                f"{self.name} cannot keep what it compiled: contexts of this provider are made by its library itself",
+                f"{self.name} cannot keep what it compiled: contexts of this provider are made by"
+                " its library itself",
                 ep_name=self.name,
             )
         return found
 
-    def find_mismatch(self, recorded: ContextDescriptor, here: ContextDescriptor) -> ContextMismatch | None:
-        """As always, but where the library takes them, contexts of a release with the same major and minor version."""
+    def find_mismatch(
+        self, recorded: ContextDescriptor, here: ContextDescriptor
+    ) -> ContextMismatch | None:
+        """As always, but where the library takes them, contexts of a release with the same major
+        and minor version.
+        """
         versions = (release_of(each.sdk_version) for each in (recorded, here))
-        settings = self._library.settings.of_compiling  # the cache's key has them, which was asked for these
+        settings = (
+            self._library.settings.of_compiling
+        )  # the cache's key has them, which was asked for these
         if settings:
-            stated = {key: value for key, value in recorded.options.items() if settings.get(key) != value}
+            stated = {
+                key: value for key, value in recorded.options.items() if settings.get(key) != value
+            }
             recorded = replace(recorded, options=MappingProxyType(stated))
         if self._library.traits.takes_patches and is_same_minor(*versions):
             recorded = replace(recorded, sdk_version=here.sdk_version)
@@ -366,12 +437,14 @@ class NativeExecutionProvider(CompilingProvider):
         self._compiled.clear()
         self._library.close()
 
-    # --- handing over ------------------------------------------------------------------------------------------------
+    # --- handing over -----------------------------------------------------------------------------
 
     def _model_of(self, body: Graph) -> NativeModel:
         if self._handed_over is not None and self._handed_over[0] is body:
             return self._handed_over[1]
         made = native_model(body)
-        if self.ep_context.cache is not None:  # what is compiled is kept at once, which takes the model again
+        if (
+            self.ep_context.cache is not None
+        ):  # what is compiled is kept at once, which takes the model again
             self._handed_over = body, made
         return made

@@ -1,8 +1,10 @@
-"""The end of a session group on a native library: contexts that share one set of weights, where the library can.
+"""The end of a session group on a native library: contexts that share one set of weights, where the
+library can.
 
-The library compiles the models of the group anew, together. Their contexts become weightless: what was compiled, and
-the weights, are parts that all of them name, so that both are stored once. A group that has nothing to share, or a
-library that cannot, keeps the contexts as they were made, each with weights of its own, and the log says why.
+The library compiles the models of the group anew, together. Their contexts become weightless: what
+was compiled, and the weights, are parts that all of them name, so that both are stored once. A
+group that has nothing to share, or a library that cannot, keeps the contexts as they were made,
+each with weights of its own, and the log says why.
 """
 
 from __future__ import annotations
@@ -12,10 +14,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ortpkg.ep_context.ep_context_descriptor import ENVIRONMENT_FIELDS, find_mismatch
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.errors import EpContextError, quoted
-from ortpkg.providers.ep_context_descriptor import ENVIRONMENT_FIELDS, find_mismatch
-from ortpkg.providers.ep_context_file import ContextEntry
-from ortpkg.providers.native_library import COMPILED, WEIGHTS, NativeLibrary, NativeModel, Part, words_of
+from ortpkg.providers.native_library import (
+    COMPILED,
+    WEIGHTS,
+    NativeLibrary,
+    NativeModel,
+    Part,
+    words_of,
+)
 
 #: Says which contexts of a group keep weights of their own, and why.
 GROUP_LOG = logging.getLogger(__name__)
@@ -26,7 +35,8 @@ _DIGEST_PREFIX = "sha256:"
 def share_weights(
     library: NativeLibrary, entries: Sequence[ContextEntry], weights_offset: int, *, ep_name: str
 ) -> Sequence[ContextEntry]:
-    """The contexts of a group with one set of weights; those that cannot share are as they were, and come last.
+    """The contexts of a group with one set of weights; those that cannot share are as they were,
+    and come last.
 
     Args:
         library: of the last session.
@@ -36,7 +46,9 @@ def share_weights(
     """
     if len(entries) < 2:
         return [replace(entry, source=None) for entry in entries]
-    models = {entry.name: entry.source for entry in entries if isinstance(entry.source, NativeModel)}
+    models = {
+        entry.name: entry.source for entry in entries if isinstance(entry.source, NativeModel)
+    }
     first = next((entry for entry in entries if entry.name in models), None)
     together = [
         entry
@@ -49,7 +61,9 @@ def share_weights(
     reason = library.unshared_reason
     if not reason and len(together) > 1:
         try:
-            shared = _shared(library, together, [models[entry.name] for entry in together], weights_offset)
+            shared = _shared(
+                library, together, [models[entry.name] for entry in together], weights_offset
+            )
         except Exception as error:  # noqa: BLE001 - full contexts are there already, whatever the library raises
             reason = words_of(error)
     rest = [replace(entry, source=None) for entry in entries if entry.name not in shared]
@@ -65,7 +79,10 @@ def share_weights(
 
 
 def _shared(
-    library: NativeLibrary, entries: Sequence[ContextEntry], models: Sequence[NativeModel], weights_offset: int
+    library: NativeLibrary,
+    entries: Sequence[ContextEntry],
+    models: Sequence[NativeModel],
+    weights_offset: int,
 ) -> dict[str, ContextEntry]:
     made = library.export_group(models, weights_offset)
     source = _DIGEST_PREFIX + hashlib.sha256(made.weights).hexdigest()
@@ -82,12 +99,15 @@ def _shared(
 
 
 def check_weights(entry: ContextEntry, *, ep_name: str) -> None:
-    """Raises EpContextError where the weights beside a weightless context are not those that it was compiled with."""
+    """Raises EpContextError where the weights beside a weightless context are not those that it was
+    compiled with.
+    """
     recorded, found = entry.descriptor.weights_source, _digest_of(entry)
     if recorded != found:
         raise EpContextError(
-            f"the context of partition {quoted(entry.name)} is weightless, and its weights are not those it was "
-            f"compiled with: it needs {quoted(recorded)}, beside it lies {quoted(found)}; compile the model anew",
+            f"the context of partition {quoted(entry.name)} is weightless, and its weights are not"
+            f" those it was compiled with: it needs {quoted(recorded)}, beside it lies"
+            f" {quoted(found)}; compile the model anew",
             ep_name=ep_name,
             partition_name=entry.name,
         )

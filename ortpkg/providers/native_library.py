@@ -1,7 +1,8 @@
-"""What a native library (OpenVINO, onnxruntime) brings: it compiles a model, keeps what it compiled, and takes it back.
+"""What a native library (OpenVINO, onnxruntime) brings: it compiles a model, keeps what it
+compiled, and takes it back.
 
-Loads neither onnx nor the engine, so that a worker process that only computes starts fast. What claims sub-graphs and
-hands them over is :mod:`ortpkg.providers.native_execution_provider`.
+Loads neither onnx nor the engine, so that a worker process that only computes starts fast. What
+claims sub-graphs and hands them over is :mod:`ortpkg.providers.native_execution_provider`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ortpkg.ep_context.ep_context_checks import PartsFile
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.errors import quoted
 from ortpkg.isolation.run_watch import WatchedRun
-from ortpkg.providers.ep_context_checks import PartsFile
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
@@ -39,7 +40,8 @@ class NativeModel:
         data: ONNX bytes.
         inputs, outputs: their names, in order.
         config_entries: what the library must know of the session, by ONNX Runtime's keys.
-        is_kept: whether what is compiled of it will be exported: some libraries make that on the way.
+        is_kept: whether what is compiled of it will be exported: some libraries make that on the
+            way.
     """
 
     data: bytes
@@ -68,14 +70,18 @@ class CompiledModel(Protocol):
     """A model inside a native library."""
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
-        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs. Thread-safe.
+        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs.
+
+        Thread-safe.
 
         Ends early, with the error of ``context.check_cancelled``, where the run is to end.
         """
         ...
 
     def get_placement(self) -> Sequence[BackendPlacement]:
-        """Where the library really runs it; empty where it tells nothing beyond what was asked of it."""
+        """Where the library really runs it; empty where it tells nothing beyond what was asked of
+        it.
+        """
         ...
 
 
@@ -92,7 +98,9 @@ class NativeLibrary(ABC):
 
     @property
     def traits(self) -> LibraryTraits:
-        """What is special about the library; the default for a library that is not in ``LIBRARY_TRAITS``."""
+        """What is special about the library; the default for a library that is not in
+        ``LIBRARY_TRAITS``.
+        """
         return LIBRARY_TRAITS.get(self.backend, LibraryTraits())
 
     #: What the session's options say to libraries.
@@ -111,7 +119,10 @@ class NativeLibrary(ABC):
         """Compiles. Raises whatever the library raises."""
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
-        """What to keep of ``compiled``, which was made from ``model``. NotImplementedError where it keeps nothing."""
+        """What to keep of ``compiled``, which was made from ``model``.
+
+        NotImplementedError where it keeps nothing.
+        """
         raise NotImplementedError("it makes no contexts")
 
     def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
@@ -124,7 +135,9 @@ class NativeLibrary(ABC):
         return "its contexts carry their weights inside, each its own"
 
     def export_group(self, models: Sequence[NativeModel], weights_offset: int) -> GroupParts:
-        """What to keep of several models so that they have one set of weights. Raises whatever the library raises.
+        """What to keep of several models so that they have one set of weights.
+
+        Raises whatever the library raises.
 
         Args:
             models: to be compiled together.
@@ -133,7 +146,9 @@ class NativeLibrary(ABC):
         raise NotImplementedError(self.unshared_reason)
 
     def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
-        """One model of a group from what :meth:`export_group` kept of it. Raises whatever the library raises.
+        """One model of a group from what :meth:`export_group` kept of it.
+
+        Raises whatever the library raises.
 
         Args:
             parts: of that model.
@@ -142,7 +157,8 @@ class NativeLibrary(ABC):
         raise NotImplementedError("it loads no weightless contexts")
 
     def group_place(self, parts: Mapping[str, Part]) -> Mapping[str, int]:
-        """What :meth:`import_member` tells the library beside the group's own parts: members alike in it load alike.
+        """What :meth:`import_member` tells the library beside the group's own parts: members alike
+        in it load alike.
 
         ValueError where the parts are not what was kept of a member.
         """
@@ -155,7 +171,8 @@ class NativeLibrary(ABC):
     def opened(self) -> None:  # noqa: B027 - optional to implement
         """Waits until it is ready.
 
-        Raises ExecutionProviderError where it cannot be loaded, InvalidSessionOptionError where it refuses settings.
+        Raises ExecutionProviderError where it cannot be loaded, InvalidSessionOptionError where it
+        refuses settings.
         """
 
     def close(self) -> None:  # noqa: B027 - optional to implement
@@ -168,13 +185,18 @@ def signature_part(inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, P
 
 
 def read_signature(parts: Mapping[str, Part]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What :func:`signature_part` wrote: inputs, outputs. ValueError where it is missing or not that."""
+    """What :func:`signature_part` wrote: inputs, outputs.
+
+    ValueError where it is missing or not that.
+    """
     part = parts.get(_SIGNATURE)
     if part is None or memoryview(part).nbytes > _MOST_SIGNATURE_NBYTES:
         raise ValueError("the context has no readable signature")
     document = json.loads(bytes(part))
     names = (document["inputs"], document["outputs"]) if isinstance(document, dict) else ((), ())
-    if not all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in names):
+    if not all(
+        isinstance(each, list) and all(isinstance(name, str) for name in each) for each in names
+    ):
         raise ValueError("the signature of the context is no list of names")
     return tuple(names[0]), tuple(names[1])
 
@@ -182,12 +204,17 @@ def read_signature(parts: Mapping[str, Part]) -> tuple[tuple[str, ...], tuple[st
 def required_part(parts: Mapping[str, Part], name: str) -> Part:
     """The part of that name; ValueError where the context has none."""
     if name not in parts:
-        raise ValueError(f"the context has no part {quoted(name)}; it has {', '.join(map(quoted, parts)) or 'none'}")
+        raise ValueError(
+            f"the context has no part {quoted(name)}; it has"
+            f" {', '.join(map(quoted, parts)) or 'none'}"
+        )
     return parts[name]
 
 
 def words_of(error: Exception) -> str:
-    """A library's message in one line, without the places in its own source that OpenVINO puts first."""
+    """A library's message in one line, without the places in its own source that OpenVINO puts
+    first.
+    """
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
     return " ".join(telling or [line for line in lines if line]) or type(error).__name__

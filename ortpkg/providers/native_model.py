@@ -18,13 +18,19 @@ _MOST_MODEL_NBYTES = (1 << 31) - 1
 
 
 def native_model(body: Graph) -> NativeModel:
-    """A partition's body as a library reads it. ValueError where it is larger than one message may be."""
+    """A partition's body as a library reads it.
+
+    ValueError where it is larger than one message may be.
+    """
     nbytes = sum(each.nbytes for each in body.initializers.values())
-    if nbytes <= _MOST_MODEL_NBYTES:  # to ask the message how long it will be takes as long as to write it
+    if (
+        nbytes <= _MOST_MODEL_NBYTES
+    ):  # to ask the message how long it will be takes as long as to write it
         with contextlib.suppress(EncodeError):
             data = to_model_proto(Model(graph=body, ir_version=_IR_VERSION)).SerializeToString()
             if len(data) <= _MOST_MODEL_NBYTES:
                 return NativeModel(data=data, inputs=body.inputs, outputs=body.outputs)
     raise ValueError(
-        f"the model has {nbytes} bytes of weights; at most {_MOST_MODEL_NBYTES} bytes of a model can be handed over"
+        f"the model has {nbytes} bytes of weights; at most {_MOST_MODEL_NBYTES} bytes of a model"
+        " can be handed over"
     )

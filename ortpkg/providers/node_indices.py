@@ -11,21 +11,29 @@ from ortpkg.graph.graph import Graph
 
 
 def verified_indices(ep_name: str, method: str, named: object, graph: Graph) -> list[int]:
-    """What ``method`` named, as numbers. ExecutionProviderError for what names no node of ``graph``, or names nothing.
+    """What ``method`` named, as numbers.
+
+    ExecutionProviderError for what names no node of ``graph``, or names nothing.
 
     Whoever names a node twice says no more than whoever names it once.
     """
     if not isinstance(named, Iterable) or isinstance(named, str | bytes):
         raise ExecutionProviderError(
-            f"{ep_name}: {method} returned {quoted(named)} where a collection of nodes' indices (node.index) belongs",
+            f"{ep_name}: {method} returned {quoted(named)} where a collection of nodes' indices"
+            " (node.index) belongs",
             ep_name=ep_name,
         )
     found: dict[int, None] = {}
     for each in named:
-        if not isinstance(each, SupportsIndex) or isinstance(each, bool) or not graph.has_node(index(each)):
+        if (
+            not isinstance(each, SupportsIndex)
+            or isinstance(each, bool)
+            or not graph.has_node(index(each))
+        ):
             raise ExecutionProviderError(
-                f"{ep_name}: {method} names {quoted(each)}, and the graph has no node of that index; it names nodes by "
-                f"the index that each has (node.index), not by name or position",
+                f"{ep_name}: {method} names {quoted(each)}, and the graph has no node of that"
+                " index; it names nodes by the index that each has (node.index), not by name or"
+                " position",
                 ep_name=ep_name,
             )
         found[index(each)] = None

@@ -1,4 +1,6 @@
-"""onnxruntime as a compiler of whole models: with one of its execution providers' own contexts, in its own form."""
+"""onnxruntime as a compiler of whole models: with one of its execution providers' own contexts, in
+its own form.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import Any
 import onnx
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.ep_names import QNN_EP
 from ortpkg.errors import CompileError, ExecutionProviderError, quoted
-from ortpkg.providers.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.providers.native_library import words_of
 from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
@@ -28,17 +30,26 @@ class OnnxRuntimeCompiler:
     def __init__(self, ep_device: EpDevice, options: Mapping[str, str]) -> None:
         self._onnxruntime = load_onnxruntime()
         self._ep_name = ep_device.ep_name
-        self._library = OnnxRuntimeLibrary(ep_device.ep_name, ep_devices=[ep_device], options=options)
+        self._library = OnnxRuntimeLibrary(
+            ep_device.ep_name, ep_devices=[ep_device], options=options
+        )
         if not hasattr(self._onnxruntime, "ModelCompiler"):
             raise ExecutionProviderError(
-                f"onnxruntime {self._onnxruntime.__version__} compiles no models; 1.23 and later do",
+                f"onnxruntime {self._onnxruntime.__version__} compiles no models; 1.23 and"
+                " later do",
                 ep_name=self._ep_name,
             )
         #: Models of a group: the provider keeps what they share as long as the options of one live.
         self._kept: list[Any] = []
 
     def compile(
-        self, source: Path, output: Path, *, data_folder: str, is_embedded: bool, config_entries: Mapping[str, str]
+        self,
+        source: Path,
+        output: Path,
+        *,
+        data_folder: str,
+        is_embedded: bool,
+        config_entries: Mapping[str, str],
     ) -> None:
         """Writes the context model of ``source``, and the provider's files beside it.
 
@@ -54,8 +65,8 @@ class OnnxRuntimeCompiler:
         options = self._library.target_options()
         if options is None:
             raise CompileError(
-                f"onnxruntime's {self._ep_name} makes no contexts: an execution provider's own library does "
-                f"(onnxruntime-ep-openvino, onnxruntime-qnn, ...)",
+                f"onnxruntime's {self._ep_name} makes no contexts: an execution provider's own"
+                " library does (onnxruntime-ep-openvino, onnxruntime-qnn, ...)",
                 ep_name=self._ep_name,
             )
         model: Any = str(source)
@@ -73,14 +84,16 @@ class OnnxRuntimeCompiler:
             compiler.compile_to_file(str(output))
         except Exception as error:  # onnxruntime has an exception of its own for each status
             raise CompileError(
-                f"onnxruntime's {self._ep_name} cannot compile {quoted(source.name)}: {quoted(words_of(error))}"
-                f"{_advice(self._ep_name, source)}",
+                f"onnxruntime's {self._ep_name} cannot compile {quoted(source.name)}:"
+                f" {quoted(words_of(error))}{_advice(self._ep_name, source)}",
                 ep_name=self._ep_name,
             ) from error
 
 
 def _advice(ep_name: str, source: Path) -> str:
-    """What would help where the provider, which takes fixed sizes only, says nothing of open ones."""
+    """What would help where the provider, which takes fixed sizes only, says nothing of open
+    ones.
+    """
     if ep_name != QNN_EP:
         return ""
     graph = onnx.load(source, load_external_data=False).graph
@@ -96,4 +109,7 @@ def _advice(ep_name: str, source: Path) -> str:
         return ""
     names = ", ".join(map(quoted, dimensions[:_MOST_DIMENSIONS_SHOWN]))
     more = ", ..." if len(dimensions) > _MOST_DIMENSIONS_SHOWN else ""
-    return f"; {ep_name} takes fixed sizes only, and these are open: {names}{more}: fix them in the model"
+    return (
+        f"; {ep_name} takes fixed sizes only, and these are open: {names}{more}: fix them in the"
+        " model"
+    )

@@ -16,7 +16,11 @@ class OnnxRuntimeExecutionProvider(BridgedExecutionProvider):
     """
 
     def __init__(
-        self, ep_name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
+        self,
+        ep_name: str,
+        *,
+        ep_devices: Sequence[EpDevice] = (),
+        options: Mapping[str, str] | None = None,
     ) -> None:
         library = OnnxRuntimeLibrary(ep_name, ep_devices=ep_devices, options=options)
         super().__init__(ep_name, library, ep_devices=ep_devices, options=options)

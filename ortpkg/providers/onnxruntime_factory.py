@@ -1,7 +1,9 @@
-"""The bridge to an installed onnxruntime: one factory per execution provider of that build, under its own name.
+"""The bridge to an installed onnxruntime: one factory per execution provider of that build, under
+its own name.
 
-Which providers a build has is asked in a child process and remembered. A provider that onnxruntime lists without EP
-devices (a provider-bridge EP) reports no devices here either, so that device rules are skipped as upstream does.
+Which providers a build has is asked in a child process and remembered. A provider that onnxruntime
+lists without EP devices (a provider-bridge EP) reports no devices here either, so that device rules
+are skipped as upstream does.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ _OPERATORS_FUNCTION = "ortpkg.providers.onnxruntime_probe:missing_operators"
 #: A compatibility string that is longer is nobody's.
 _MOST_INFO_CHARACTERS = 1 << 16
 _TYPES = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "npu": DeviceType.NPU}
-#: Distributions that install the module ``onnxruntime``; two of them in one environment overwrite each other. Later
-#: releases of some (onnxruntime-qnn 2) bring only a library for it, and are none of them (``ep_libraries``).
+#: Distributions that install the module ``onnxruntime``; two of them in one environment overwrite
+#: each other. Later releases of some (onnxruntime-qnn 2) bring only a library for it, and are none
+#: of them (``ep_libraries``).
 DISTRIBUTIONS: tuple[str, ...] = (
     "onnxruntime",
     "onnxruntime-gpu",
@@ -55,8 +58,8 @@ DISTRIBUTIONS: tuple[str, ...] = (
 )
 
 Ask = Callable[[Mapping[str, object]], ProbeAnswer]
-#: Asks for a rating, or for missing operators; takes the arguments of the probe's function and the fingerprint that
-#: the answer depends on.
+#: Asks for a rating, or for missing operators; takes the arguments of the probe's function and the
+#: fingerprint that the answer depends on.
 AskRating = Callable[[Mapping[str, Any], Mapping[str, object]], ProbeAnswer]
 
 
@@ -68,7 +71,9 @@ def _rate_in_child(arguments: Mapping[str, Any], fingerprint: Mapping[str, objec
     return ask_backend(_RATE_FUNCTION, arguments, fingerprint=fingerprint)
 
 
-def _ask_operators_in_child(arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+def _ask_operators_in_child(
+    arguments: Mapping[str, Any], fingerprint: Mapping[str, object]
+) -> ProbeAnswer:
     return ask_backend(_OPERATORS_FUNCTION, arguments, fingerprint=fingerprint)
 
 
@@ -96,7 +101,8 @@ class OnnxRuntimeEpFactory(EpFactory):
         self._ask = ask
         self._ask_rating = ask_rating
         self._ask_operators = ask_operators
-        #: The hardware that was asked about last, and the device that each of onnxruntime's EP devices is there.
+        #: The hardware that was asked about last, and the device that each of onnxruntime's EP
+        #: devices is there.
         self._reported: tuple[Sequence[HardwareDevice], list[HardwareDevice]] = ((), [])
 
     @property
@@ -110,8 +116,9 @@ class OnnxRuntimeEpFactory(EpFactory):
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
         """One EP device per device that onnxruntime reports for it.
 
-        For a provider without devices of its own: one without device, or none at all where the machine lacks the kind
-        of device that its name implies (a CUDA build on a machine without GPU lists the provider all the same).
+        For a provider without devices of its own: one without device, or none at all where the
+        machine lacks the kind of device that its name implies (a CUDA build on a machine without
+        GPU lists the provider all the same).
 
         Raises ExecutionProviderError where onnxruntime crashed, hung or failed.
         """
@@ -122,7 +129,10 @@ class OnnxRuntimeEpFactory(EpFactory):
         if reported:
             devices = [match_hardware(_reported(entry, reported), hardware) for entry in reported]
             self._reported = (hardware, devices)
-            return [self._ep_device(entry, device) for entry, device in zip(reported, devices, strict=True)]
+            return [
+                self._ep_device(entry, device)
+                for entry, device in zip(reported, devices, strict=True)
+            ]
         implied = IMPLIED_DEVICE_TYPES.get(self.ep_name)
         if implied is not None and all(device.type is not implied for device in hardware):
             return []
@@ -131,17 +141,21 @@ class OnnxRuntimeEpFactory(EpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """For contexts of ours (``ortpkg.providers.compatibility_info``) our own rating, else onnxruntime's.
+        """For contexts of ours (``ortpkg.providers.compatibility_info``) our own rating, else
+        onnxruntime's.
 
         onnxruntime is asked in a child process; its answer is remembered per string and device.
 
-        NOT_APPLICABLE for the CPU provider and for providers without devices, which rate nothing; UNKNOWN for devices
-        that this onnxruntime does not report, and for builds that cannot be asked.
+        NOT_APPLICABLE for the CPU provider and for providers without devices, which rate nothing;
+        UNKNOWN for devices that this onnxruntime does not report, and for builds that cannot be
+        asked.
 
         Raises ExecutionProviderError where onnxruntime crashed, hung or failed over the string.
         """
         if is_own_text(info, self.backend):
-            return rate_compatibility(devices, info, backend=self.backend, version=self.version, takes_patches=True)
+            return rate_compatibility(
+                devices, info, backend=self.backend, version=self.version, takes_patches=True
+            )
         if self.ep_name == CPU_EP or not devices:
             return CompiledModelCompatibility.NOT_APPLICABLE
         hardware, reported = self._reported
@@ -199,12 +213,18 @@ class OnnxRuntimeEpFactory(EpFactory):
 
 @cache
 def installed_distributions() -> tuple[InstalledDistribution, ...]:
-    """Every installed distribution that provides the module; more than one is a mistake of the environment."""
+    """Every installed distribution that provides the module; more than one is a mistake of the
+    environment.
+    """
     found = find_distributions("onnxruntime", DISTRIBUTIONS)
     if all(each.name == DISTRIBUTIONS[0] for each in found):
         return found
-    libraries = {library.distribution for library in installed_ep_libraries()}  # these bring another module
-    return find_distributions("onnxruntime", [name for name in DISTRIBUTIONS if name not in libraries])
+    libraries = {
+        library.distribution for library in installed_ep_libraries()
+    }  # these bring another module
+    return find_distributions(
+        "onnxruntime", [name for name in DISTRIBUTIONS if name not in libraries]
+    )
 
 
 def installed_version() -> str:
@@ -214,7 +234,8 @@ def installed_version() -> str:
 
 
 def list_ep_names(hardware: Sequence[HardwareDevice], ask: Ask = _ask_in_child) -> tuple[str, ...]:
-    """The execution providers of the installed onnxruntime in its order; empty where none is installed.
+    """The execution providers of the installed onnxruntime in its order; empty where none is
+    installed.
 
     Raises ExecutionProviderError where it crashed, hung or failed.
     """
@@ -253,7 +274,9 @@ def _distributions() -> list[list[str]]:
 
 
 def _reported(entry: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> ReportedDevice:
-    """The device of one EP device; its ordinal counts the EP's devices of the same type and vendor before it."""
+    """The device of one EP device; its ordinal counts the EP's devices of the same type and vendor
+    before it.
+    """
     kind = (entry.get("type"), entry.get("vendor_id"))
     before = siblings[: next(i for i, sibling in enumerate(siblings) if sibling is entry)]
     metadata = _strings(entry.get("metadata"))
@@ -271,7 +294,9 @@ def _reported(entry: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -
 
 
 def _strings(items: object) -> dict[str, str]:
-    return {str(key): str(value) for key, value in items.items()} if isinstance(items, Mapping) else {}
+    return (
+        {str(key): str(value) for key, value in items.items()} if isinstance(items, Mapping) else {}
+    )
 
 
 def _number(value: object) -> int:

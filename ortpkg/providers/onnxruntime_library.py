@@ -1,8 +1,10 @@
-"""The installed onnxruntime as a native library: a session per model, on one of its execution providers or a wheel's.
+"""The installed onnxruntime as a native library: a session per model, on one of its execution
+providers or a wheel's.
 
-What it keeps, on its CPU provider, is the model as it optimized it: loading that skips its transformers. The optimized
-model has layouts of this CPU in it, so that it fits one microarchitecture; other releases with the same major and minor
-version know its operators. A wheel's provider compiles the model into one with its contexts, which is kept whole.
+What it keeps, on its CPU provider, is the model as it optimized it: loading that skips its
+transformers. The optimized model has layouts of this CPU in it, so that it fits one
+microarchitecture; other releases with the same major and minor version know its operators. A
+wheel's provider compiles the model into one with its contexts, which is kept whole.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from typing import Any
 
 from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_libraries import ep_library_of
 from ortpkg.providers.ep_library_target import (
     EpLibraryTarget,
@@ -43,7 +45,8 @@ from ortpkg.providers.session_settings import NO_CPU_FALLBACK_ENTRY
 
 onnxruntime = load_onnxruntime()
 
-#: An option of ours, for onnxruntime's session: its CPU provider has no option for the number of its threads.
+#: An option of ours, for onnxruntime's session: its CPU provider has no option for the number of
+#: its threads.
 THREADS_OPTION = "intra_op_num_threads"
 #: Makes a session remember which of its providers took which nodes; older releases ignore it.
 _RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
@@ -62,7 +65,8 @@ _SMALLEST_MODEL = bytes.fromhex(
 
 
 class OnnxRuntimeLibrary(NativeLibrary):
-    """One execution provider of onnxruntime; what it leaves is run by onnxruntime's own CPU provider.
+    """One execution provider of onnxruntime; what it leaves is run by onnxruntime's own CPU
+    provider.
 
     Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
     """
@@ -70,7 +74,11 @@ class OnnxRuntimeLibrary(NativeLibrary):
     backend = "onnxruntime"
 
     def __init__(
-        self, ep_name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
+        self,
+        ep_name: str,
+        *,
+        ep_devices: Sequence[EpDevice] = (),
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self._ep_name = ep_name
         self._options = dict(options or {})
@@ -79,23 +87,34 @@ class OnnxRuntimeLibrary(NativeLibrary):
         self._is_opened = False
         library = ep_library_of(ep_name)
         available = onnxruntime.get_available_providers()
-        if library is not None and (ep_name not in available or is_registered_library(onnxruntime, library)):
+        if library is not None and (
+            ep_name not in available or is_registered_library(onnxruntime, library)
+        ):
             self._target = ep_library_target(onnxruntime, library, ep_devices)
-            self._options = {**self._target.options, **precision_options(ep_name, self._options), **self._options}
+            self._options = {
+                **self._target.options,
+                **precision_options(ep_name, self._options),
+                **self._options,
+            }
         elif ep_name not in available:
             raise ExecutionProviderError(
-                f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_name)}; it has: {', '.join(available)}",
+                f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_name)}; it has:"
+                f" {', '.join(available)}",
                 ep_name=ep_name,
             )
 
     def opened(self) -> None:
-        """Raises InvalidSessionOptionError where onnxruntime makes no session at all with the session's options."""
+        """Raises InvalidSessionOptionError where onnxruntime makes no session at all with the
+        session's options.
+        """
         if self._is_opened or not self.settings:
             return
         self._is_opened = True
         options = self._session_options()
         try:
-            onnxruntime.InferenceSession(_SMALLEST_MODEL, options, providers=[CPU_EP], enable_fallback=0)
+            onnxruntime.InferenceSession(
+                _SMALLEST_MODEL, options, providers=[CPU_EP], enable_fallback=0
+            )
         except Exception as error:
             if self.settings.entries.get(NO_CPU_FALLBACK_ENTRY) == "1":
                 return  # nothing can be tried so; the model itself will tell
@@ -136,9 +155,15 @@ class OnnxRuntimeLibrary(NativeLibrary):
             return self._session(model.data, options), path.read_bytes()
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
-        """The optimized model, or the one that a wheel's provider compiled. NotImplementedError for other providers."""
+        """The optimized model, or the one that a wheel's provider compiled.
+
+        NotImplementedError for other providers.
+        """
         if self._target is not None:
-            return {_MODEL: self._compiled(model, self._target), **signature_part(model.inputs, model.outputs)}
+            return {
+                _MODEL: self._compiled(model, self._target),
+                **signature_part(model.inputs, model.outputs),
+            }
         if self._ep_name != CPU_EP:
             raise NotImplementedError("contexts of this provider are made by onnxruntime itself")
         assert isinstance(compiled, _OnnxRuntimeModel)
@@ -178,28 +203,39 @@ class OnnxRuntimeLibrary(NativeLibrary):
         for key, text in self.settings.entries.items():
             if key != NO_CPU_FALLBACK_ENTRY or self._ep_name != CPU_EP:
                 options.add_session_config_entry(key, text)
-        if threads := self._options.get(THREADS_OPTION, ""):  # more exact than what is said of the whole session
+        if threads := self._options.get(
+            THREADS_OPTION, ""
+        ):  # more exact than what is said of the whole session
             options.intra_op_num_threads = _thread_count(threads)
         return options
 
     @property
     def _name_there(self) -> str:
-        """What onnxruntime calls the provider: the program may have registered its library under another name."""
+        """What onnxruntime calls the provider: the program may have registered its library under
+        another name.
+        """
         return self._ep_name if self._target is None else str(self._target.ep_devices[0].ep_name)
 
     def _own_options(self) -> dict[str, str]:
         return {key: value for key, value in self._options.items() if key != THREADS_OPTION}
 
     def _compiled(self, model: NativeModel, target: EpLibraryTarget) -> bytes:
-        """The model with the provider's contexts inside. Raises what onnxruntime does where it takes no node of it."""
+        """The model with the provider's contexts inside.
+
+        Raises what onnxruntime does where it takes no node of it.
+        """
         options = self._options_for(target)
         flags = onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
-        compiler = onnxruntime.ModelCompiler(options, model.data, embed_compiled_data_into_model=True, flags=flags)
+        compiler = onnxruntime.ModelCompiler(
+            options, model.data, embed_compiled_data_into_model=True, flags=flags
+        )
         compiled: bytes = compiler.compile_to_bytes()
         return compiled
 
     def target_options(self) -> Any:
-        """onnxruntime's session options with a wheel's provider; None for a provider of onnxruntime's own."""
+        """onnxruntime's session options with a wheel's provider; None for a provider of
+        onnxruntime's own.
+        """
         return None if self._target is None else self._options_for(self._target)
 
     def _options_for(self, target: EpLibraryTarget) -> Any:
@@ -220,19 +256,25 @@ class OnnxRuntimeLibrary(NativeLibrary):
 
 
 def _member(name: str, value: int | bool | str) -> Any:
-    """The value of an option as onnxruntime has it. InvalidSessionOptionError for what this release does not have."""
+    """The value of an option as onnxruntime has it.
+
+    InvalidSessionOptionError for what this release does not have.
+    """
     if name not in _ENUMERATIONS:
         return value
     found = getattr(getattr(onnxruntime, _ENUMERATIONS[name], None), str(value), None)
     if found is None:
-        raise InvalidSessionOptionError(f"onnxruntime {onnxruntime.__version__} has no {name} {value}", key=name)
+        raise InvalidSessionOptionError(
+            f"onnxruntime {onnxruntime.__version__} has no {name} {value}", key=name
+        )
     return found
 
 
 def _thread_count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise InvalidSessionOptionError(
-            f"{THREADS_OPTION} is a number of threads, 0 or more, not {quoted(text)}", key=THREADS_OPTION
+            f"{THREADS_OPTION} is a number of threads, 0 or more, not {quoted(text)}",
+            key=THREADS_OPTION,
         )
     return int(text)
 
@@ -241,7 +283,12 @@ class _OnnxRuntimeModel:
     """A session; onnxruntime allows concurrent calls of ``run``."""
 
     def __init__(
-        self, session: Any, inputs: Sequence[str], outputs: Sequence[str], ep_name: str, name_there: str = ""
+        self,
+        session: Any,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        ep_name: str,
+        name_there: str = "",
     ) -> None:
         self._session = session
         self._ep_name = ep_name
@@ -257,10 +304,14 @@ class _OnnxRuntimeModel:
             return self._run(feeds, None)
         options = onnxruntime.RunOptions()
         options.log_severity_level = FATAL_ONLY
-        return run_watched(context, lambda: self._run(feeds, options), lambda: setattr(options, "terminate", True))
+        return run_watched(
+            context, lambda: self._run(feeds, options), lambda: setattr(options, "terminate", True)
+        )
 
     def get_placement(self) -> Sequence[BackendPlacement]:
-        """One entry per provider that took nodes: a GPU's onnxruntime falls back to its CPU provider in silence."""
+        """One entry per provider that took nodes: a GPU's onnxruntime falls back to its CPU
+        provider in silence.
+        """
         if self._ep_name == CPU_EP:
             return ()  # the only provider of the session
         if self._name_there not in self._session.get_providers():
@@ -269,7 +320,10 @@ class _OnnxRuntimeModel:
             return [left_out, BackendPlacement(ep_name=CPU_EP, is_fallback=True)]
         tell = getattr(self._session, "get_provider_graph_assignment_info", None)
         if tell is None:
-            reason = f"onnxruntime {onnxruntime.__version__} does not tell which of them its CPU provider runs"
+            reason = (
+                f"onnxruntime {onnxruntime.__version__} does not tell which of them its CPU"
+                " provider runs"
+            )
             return [BackendPlacement(ep_name=self._ep_name, reason=reason)]
         names: dict[str, list[str]] = {self._ep_name: []}
         for subgraph in tell():
@@ -281,7 +335,11 @@ class _OnnxRuntimeModel:
                 node_count=len(own),
                 node_names=frozenset(own),
                 is_fallback=ep_name != self._ep_name,
-                reason="" if own else f"onnxruntime {onnxruntime.__version__} gave its nodes to other providers",
+                reason=(
+                    ""
+                    if own
+                    else f"onnxruntime {onnxruntime.__version__} gave its nodes to other providers"
+                ),
             )
             for ep_name, own in names.items()
         ]

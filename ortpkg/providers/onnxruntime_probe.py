@@ -1,4 +1,7 @@
-"""Runs in a child process: what the installed onnxruntime offers. The only module of selection that imports it."""
+"""Runs in a child process: what the installed onnxruntime offers.
+
+The only module of selection that imports it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ _WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})
 
 
 def list_offers() -> dict[str, Any]:
-    """``{"version", "providers": [name], "ep_devices": [...]}``; builds before 1.22 know no EP devices."""
+    """``{"version", "providers": [name], "ep_devices": [...]}``; builds before 1.22 know no EP
+    devices.
+    """
     onnxruntime = load_onnxruntime()
     ep_devices = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
     return {
@@ -27,7 +32,8 @@ def list_offers() -> dict[str, Any]:
 
 
 def list_library_offers(ep_name: str, path: str) -> dict[str, Any]:
-    """The same of one execution provider's library, which is registered under the name of its execution provider.
+    """The same of one execution provider's library, which is registered under the name of its
+    execution provider.
 
     Meta devices of its own (OpenVINO's AUTO), which have names of their own, are left out.
     """
@@ -41,10 +47,11 @@ def list_library_offers(ep_name: str, path: str) -> dict[str, Any]:
 
 
 def rate_compatibility(ep_name: str, places: list[int], info: str, path: str = "") -> str | None:
-    """The name of onnxruntime's rating of a compatibility string on EP devices of one EP, counted among its own.
+    """The name of onnxruntime's rating of a compatibility string on EP devices of one EP, counted
+    among its own.
 
-    ``path`` is that of the execution provider's library, where it is not onnxruntime's own. None where this build has
-    no function for it, or no longer has the devices.
+    ``path`` is that of the execution provider's library, where it is not onnxruntime's own. None
+    where this build has no function for it, or no longer has the devices.
     """
     onnxruntime = load_onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -64,15 +71,22 @@ def rate_compatibility(ep_name: str, places: list[int], info: str, path: str = "
 def missing_operators(ep_name: str, operators: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     """Those that neither the EP nor onnxruntime's CPU provider has a kernel of.
 
-    EPs without kernels in this build compile what they take: there only what onnxruntime does not define is missing.
+    EPs without kernels in this build compile what they take: there only what onnxruntime does not
+        define is missing.
     """
     onnxruntime = load_onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     list_kernels = getattr(state, "get_all_opkernel_def", None)
-    kernels = {(each.domain, each.op_name, each.provider) for each in list_kernels()} if list_kernels else set()
+    kernels = (
+        {(each.domain, each.op_name, each.provider) for each in list_kernels()}
+        if list_kernels
+        else set()
+    )
     counted = {ep_name, CPU_EP}
-    has_kernels = ep_name in _WITHOUT_KERNELS or any(provider == ep_name for _, _, provider in kernels)
+    has_kernels = ep_name in _WITHOUT_KERNELS or any(
+        provider == ep_name for _, _, provider in kernels
+    )
     known = {(domain, name) for domain, name, provider in kernels if provider in counted}
     return [
         operator

@@ -1,4 +1,5 @@
-"""The file (or embedded payload) in which onnxruntime's OpenVINO execution provider keeps its blobs.
+"""The file (or embedded payload) in which onnxruntime's OpenVINO execution provider keeps its
+blobs.
 
 ::
 
@@ -9,11 +10,13 @@
                              "weights_metadata_map": {WEIGHT: {"location", "data_offset", "size"}}}
                blobs, each at a multiple of 64 KiB from the start
 
-Older releases of the provider keep the blob as it is. Source: onnxruntime's ``core/providers/openvino`` (the layout),
-and files that onnxruntime-ep-openvino 1.8.1 made. That provider asks for the major version of the index only and passes
-over keys that it does not know, so that ortpkg adds one of its own: what it knows of each blob, and its SHA-256.
+Older releases of the provider keep the blob as it is. Source: onnxruntime's
+``core/providers/openvino`` (the layout), and files that onnxruntime-ep-openvino 1.8.1 made. That
+provider asks for the major version of the index only and passes over keys that it does not know, so
+that ortpkg adds one of its own: what it knows of each blob, and its SHA-256.
 
-Everything in a container comes from a stranger, and is checked against its length before it is touched.
+Everything in a container comes from a stranger, and is checked against its length before it is
+touched.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from ortpkg.ep_context.context_form import ContextForm, ContextSource
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, descriptor_from_json
+from ortpkg.ep_context.ep_context_file import MOST_ENTRIES, MOST_INDEX_NBYTES, ContextEntry, Part
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import EpContextError, quoted
 from ortpkg.providers.bson import BsonError, Value, read_document, write_document
-from ortpkg.providers.context_form import ContextForm, ContextSource
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
-from ortpkg.providers.ep_context_file import MOST_ENTRIES, MOST_INDEX_NBYTES, ContextEntry, Part
 from ortpkg.providers.openvino_requirements import (
     BLOB_MAGIC,
     blob_requirements,
@@ -65,7 +68,10 @@ class _Blob:
 
 
 class OpenVinoContainer:
-    """The blobs of one container. Raises EpContextError where it is damaged, of another version, or breaks a limit."""
+    """The blobs of one container.
+
+    Raises EpContextError where it is damaged, of another version, or breaks a limit.
+    """
 
     def __init__(self, data: memoryview, where: str) -> None:
         """
@@ -101,11 +107,17 @@ class OpenVinoContainer:
         data = self._data[blob.offset : blob.offset + blob.nbytes]
         found = foreign_entry(name, data)
         if blob.sha256 and found.digests[BLOB_PART] != blob.sha256:
-            raise self._damaged(f"the blob of partition {quoted(name)} is not what was written (SHA-256 differs)")
+            raise self._damaged(
+                f"the blob of partition {quoted(name)} is not what was written (SHA-256 differs)"
+            )
         if blob.descriptor is None:
             return found
         return ContextEntry(
-            name=name, descriptor=blob.descriptor, parts=found.parts, digests=found.digests, arity=blob.arity
+            name=name,
+            descriptor=blob.descriptor,
+            parts=found.parts,
+            digests=found.digests,
+            arity=blob.arity,
         )
 
     def _read(self, data: memoryview) -> Mapping[str, _Blob]:
@@ -114,13 +126,16 @@ class OpenVinoContainer:
         magic, version, header_nbytes, start, length = _HEADER.unpack(data[: _HEADER.size])
         if (magic, version, header_nbytes) != (MAGIC, _VERSION, _HEADER.size):
             raise ValueError(
-                f"it begins with {quoted(magic)}, version {version}, and a header of {header_nbytes} bytes; read are "
-                f"{quoted(MAGIC)}, version {_VERSION} and {_HEADER.size} bytes"
+                f"it begins with {quoted(magic)}, version {version}, and a header of"
+                f" {header_nbytes} bytes; read are {quoted(MAGIC)}, version {_VERSION} and"
+                f" {_HEADER.size} bytes"
             )
         if length > MOST_INDEX_NBYTES:
             raise ValueError(f"its index would have {length} bytes, of at most {MOST_INDEX_NBYTES}")
         if start < _HEADER.size or start + length > data.nbytes:
-            raise ValueError(f"its index would lie at bytes {start} to {start + length}, of {data.nbytes}")
+            raise ValueError(
+                f"its index would lie at bytes {start} to {start + length}, of {data.nbytes}"
+            )
         return self._blobs_of(read_document(data[start : start + length]))
 
     def _blobs_of(self, index: Mapping[str, Value]) -> Mapping[str, _Blob]:
@@ -128,28 +143,49 @@ class OpenVinoContainer:
         if not isinstance(version, str) or version.partition(".")[0] != _INDEX_MAJOR:
             raise ValueError(f"its index has version {quoted(version)}; read is {_INDEX_MAJOR}.x")
         if index.get(_WEIGHTS):
-            raise ValueError(f"its blobs take weights from other files ({_WEIGHTS}), which only the provider reads")
+            raise ValueError(
+                f"its blobs take weights from other files ({_WEIGHTS}), which only the provider"
+                " reads"
+            )
         places, own = index.get(_BLOBS), index.get(_OWN, {})
         if not isinstance(places, dict) or len(places) > MOST_ENTRIES:
-            raise ValueError(f"{_BLOBS} of its index is no document of at most {MOST_ENTRIES} blobs")
+            raise ValueError(
+                f"{_BLOBS} of its index is no document of at most {MOST_ENTRIES} blobs"
+            )
         noted = own if isinstance(own, dict) else {}
-        return MappingProxyType({name: self._blob(name, place, noted.get(name)) for name, place in places.items()})
+        return MappingProxyType(
+            {name: self._blob(name, place, noted.get(name)) for name, place in places.items()}
+        )
 
     def _blob(self, name: str, place: Value, noted: Value) -> _Blob:
         if not name or len(name) > _MOST_NAME_CHARACTERS:
             raise ValueError(f"a blob has a name of {len(name)} characters")
-        offset, nbytes = (place.get("data_offset"), place.get("size")) if isinstance(place, dict) else (None, None)
-        if type(offset) is not int or type(nbytes) is not int or offset < _HEADER.size or nbytes < 0:
-            raise ValueError(f"the place of blob {quoted(name)} is no offset behind the header and no size")
+        offset, nbytes = (
+            (place.get("data_offset"), place.get("size"))
+            if isinstance(place, dict)
+            else (None, None)
+        )
+        if (
+            type(offset) is not int
+            or type(nbytes) is not int
+            or offset < _HEADER.size
+            or nbytes < 0
+        ):
+            raise ValueError(
+                f"the place of blob {quoted(name)} is no offset behind the header and no size"
+            )
         if offset + nbytes > self._data.nbytes:
             raise ValueError(
-                f"blob {quoted(name)} would end at byte {offset + nbytes}, of {self._data.nbytes}: truncated"
+                f"blob {quoted(name)} would end at byte {offset + nbytes}, of {self._data.nbytes}:"
+                " truncated"
             )
         blob = _Blob(offset=offset, nbytes=nbytes)
         return _with_notes(blob, name, noted) if isinstance(noted, dict) else blob
 
     def _damaged(self, what: str) -> EpContextError:
-        return EpContextError(f"{self._where} is damaged: {what}", ep_name=OPENVINO_EP, source=OPENVINO_EP)
+        return EpContextError(
+            f"{self._where} is damaged: {what}", ep_name=OPENVINO_EP, source=OPENVINO_EP
+        )
 
 
 class _BareBlob:
@@ -168,7 +204,9 @@ class _BareBlob:
 
 
 def foreign_entry(name: str, blob: memoryview) -> ContextEntry:
-    """A blob that somebody else made, with what it says of itself; the rest of its descriptor is empty."""
+    """A blob that somebody else made, with what it says of itself; the rest of its descriptor is
+    empty.
+    """
     descriptor = ContextDescriptor(
         ep=OPENVINO_EP,
         sdk_version=required_release(blob_requirements(blob)),
@@ -184,13 +222,17 @@ def foreign_entry(name: str, blob: memoryview) -> ContextEntry:
 
 
 def container_chunks(entries: Sequence[ContextEntry]) -> Iterator[Part]:
-    """The bytes of a container with the blobs of these contexts, for onnxruntime's OpenVINO execution provider."""
+    """The bytes of a container with the blobs of these contexts, for onnxruntime's OpenVINO
+    execution provider.
+    """
     blobs = {entry.name: memoryview(_whole_blob(entry)) for entry in entries}
     notes: dict[str, Value] = {
         entry.name: {
             "descriptor": json.dumps(entry.descriptor.to_json(), sort_keys=True),
             "sha256": hashlib.sha256(blobs[entry.name]).hexdigest(),
-            **({} if entry.arity is None else {"inputs": entry.arity[0], "outputs": entry.arity[1]}),
+            **(
+                {} if entry.arity is None else {"inputs": entry.arity[0], "outputs": entry.arity[1]}
+            ),
         }
         for entry in entries
     }
@@ -207,8 +249,9 @@ def container_chunks(entries: Sequence[ContextEntry]) -> Iterator[Part]:
 def _whole_blob(entry: ContextEntry) -> Part:
     if BLOB_PART not in entry.parts:
         raise EpContextError(
-            f"the context of partition {quoted(entry.name)} has its weights in common with others, which onnxruntime's "
-            f"{OPENVINO_EP} does not read: compile the source model for onnxruntime",
+            f"the context of partition {quoted(entry.name)} has its weights in common with others,"
+            f" which onnxruntime's {OPENVINO_EP} does not read: compile the source model for"
+            " onnxruntime",
             ep_name=OPENVINO_EP,
             source=OPENVINO_EP,
             partition_name=entry.name,
@@ -221,7 +264,9 @@ def _index(blobs: Mapping[str, memoryview], notes: dict[str, Value], offset: int
     for name, blob in blobs.items():
         places[name] = {"data_offset": offset, "size": blob.nbytes}
         offset += _aligned(blob.nbytes)
-    return write_document({_BLOBS: places, _OWN: notes, "producer": _PRODUCER, "version": _INDEX_VERSION})
+    return write_document(
+        {_BLOBS: places, _OWN: notes, "producer": _PRODUCER, "version": _INDEX_VERSION}
+    )
 
 
 def _aligned(nbytes: int) -> int:
@@ -232,7 +277,9 @@ def _with_notes(blob: _Blob, name: str, noted: Mapping[str, Value]) -> _Blob:
     """``blob`` with what ortpkg noted of it. ValueError where that is not what ortpkg writes."""
     sha256, text = noted.get("sha256"), noted.get("descriptor")
     if not isinstance(sha256, str) or not isinstance(text, str):
-        raise ValueError(f"what ortpkg noted of blob {quoted(name)} lacks its SHA-256 or its descriptor")  # noqa: TRY004
+        raise ValueError(
+            f"what ortpkg noted of blob {quoted(name)} lacks its SHA-256 or its descriptor"
+        )  # noqa: TRY004
     inputs, outputs = noted.get("inputs"), noted.get("outputs")
     arity = (inputs, outputs) if type(inputs) is int and type(outputs) is int else None
     try:

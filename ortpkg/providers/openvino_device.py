@@ -8,11 +8,14 @@ from ortpkg.devices.hardware import EpDevice
 
 
 def openvino_device(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> str:
-    """The option's device; where that is only a type ("GPU"), the EP device's more exact name ("GPU.1").
+    """The option's device; where that is only a type ("GPU"), the EP device's more exact name
+    ("GPU.1").
 
     Several EP devices are one virtual device, whose first takes what it can.
     """
-    names = list(dict.fromkeys(filter(None, (each.ep_options.get("device_type", "") for each in ep_devices))))
+    names = list(
+        dict.fromkeys(filter(None, (each.ep_options.get("device_type", "") for each in ep_devices)))
+    )
     offered = f"HETERO:{','.join(names)}" if len(names) > 1 else "".join(names)
     asked = options.get("device_type", "")
     if not asked or offered.partition(".")[0] == asked:

@@ -1,4 +1,6 @@
-"""OpenVINOExecutionProvider: sub-graphs on OpenVINO's CPU, GPU or NPU plug-in, and contexts of them."""
+"""OpenVINOExecutionProvider: sub-graphs on OpenVINO's CPU, GPU or NPU plug-in, and contexts of
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ class OpenVINOExecutionProvider(NativeExecutionProvider):
     Raises InvalidSessionOptionError for an option that it does not know.
     """
 
-    def __init__(self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
+    ) -> None:
         library = OpenVinoLibrary(ep_devices=ep_devices, options=options)
         super().__init__(OPENVINO_EP, library, ep_devices=ep_devices, options=options)

@@ -1,7 +1,9 @@
-"""The factory of OpenVINOExecutionProvider on the ``openvino`` package: its CPU, GPU and NPU plug-ins.
+"""The factory of OpenVINOExecutionProvider on the ``openvino`` package: its CPU, GPU and NPU
+plug-ins.
 
-Whether the package is installed is read from its metadata; what its plug-ins find is asked in a child process and
-remembered (``ortpkg.isolation``). Source of device names and properties: OpenVINO's "Query Device Properties" guide.
+Whether the package is installed is read from its metadata; what its plug-ins find is asked in a
+child process and remembered (``ortpkg.isolation``). Source of device names and properties:
+OpenVINO's "Query Device Properties" guide.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ _WORST_FIRST = (
 _TYPES = {"CPU": DeviceType.CPU, "GPU": DeviceType.GPU, "NPU": DeviceType.NPU}
 _DEVICES = {device_type: name for name, device_type in _TYPES.items()}
 
-#: Asks which operators a library lacks; takes the arguments of ``missing_operators`` and what the answer depends on.
+#: Asks which operators a library lacks; takes the arguments of ``missing_operators`` and what the
+#: answer depends on.
 AskOperators = Callable[[Mapping[str, Any], Mapping[str, object]], ProbeAnswer]
 #: Asks OpenVINO what its compiled models need; takes the device and what the answer depends on.
 AskRequirements = Callable[[str, Mapping[str, object]], ProbeAnswer]
@@ -52,7 +55,9 @@ def _ask_in_child(fingerprint: Mapping[str, object]) -> ProbeAnswer:
     return ask_backend(_FUNCTION, {}, fingerprint=fingerprint)
 
 
-def _ask_operators_in_child(arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+def _ask_operators_in_child(
+    arguments: Mapping[str, Any], fingerprint: Mapping[str, object]
+) -> ProbeAnswer:
     return ask_backend(_OPERATORS_FUNCTION, arguments, fingerprint=fingerprint)
 
 
@@ -103,7 +108,11 @@ class OpenVinoEpFactory(EpFactory):
         seen: dict[DeviceType, int] = {}
         ep_devices = []
         for entry in found if isinstance(found, list) else []:
-            device_type = _TYPES.get(str(entry.get("id", "")).partition(".")[0]) if isinstance(entry, dict) else None
+            device_type = (
+                _TYPES.get(str(entry.get("id", "")).partition(".")[0])
+                if isinstance(entry, dict)
+                else None
+            )
             if device_type is not None:
                 ordinal = seen.get(device_type, 0)
                 seen[device_type] = ordinal + 1
@@ -113,35 +122,50 @@ class OpenVinoEpFactory(EpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """Rates the string of ``ortpkg.providers.compatibility_info``: only the release that made a blob loads it.
+        """Rates the string of ``ortpkg.providers.compatibility_info``: only the release that made a
+        blob loads it.
 
-        Strings of onnxruntime's OpenVINO EP are rated as that rates them, by what compiled models need here; OpenVINO
-        is asked in a child process, and its answer is remembered.
+        Strings of onnxruntime's OpenVINO EP are rated as that rates them, by what compiled models
+        need here; OpenVINO is asked in a child process, and its answer is remembered.
 
         Raises ExecutionProviderError where OpenVINO crashed, hung or failed over that.
         """
         if requirements_of_info(info) is None:
-            return rate_compatibility(devices, info, backend=self.backend, version=self.version, takes_patches=False)
+            return rate_compatibility(
+                devices, info, backend=self.backend, version=self.version, takes_patches=False
+            )
         ratings = {rate_info(info, None)}
         if CompiledModelCompatibility.UNKNOWN in ratings:
-            ratings = {rate_info(info, self._requirements(device.type)) for device in devices} or ratings
+            ratings = {
+                rate_info(info, self._requirements(device.type)) for device in devices
+            } or ratings
         return next(rating for rating in _WORST_FIRST if rating in ratings)
 
     def _requirements(self, device_type: DeviceType) -> str | None:
-        """What a model needs that is compiled here for such a device; None where OpenVINO does not say."""
+        """What a model needs that is compiled here for such a device; None where OpenVINO does not
+        say.
+        """
         fingerprint = {"openvino": self.version, "architecture": host_architecture()}
         found = self._ask_requirements(_DEVICES[device_type], fingerprint).require(self.ep_name)
         return str(found) or None
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
-        return native_support(needed, ep_name=self.ep_name, ask=self._missing_operators, goes_by_opset=False)
+        return native_support(
+            needed, ep_name=self.ep_name, ask=self._missing_operators, goes_by_opset=False
+        )
 
     def _missing_operators(self, operators: Sequence[Operator]) -> Iterable[Operator]:
         arguments = {"operators": [list(each) for each in operators]}
-        return read_operators(self._ask_operators(arguments, {"openvino": self.version}).require(self.ep_name))
+        return read_operators(
+            self._ask_operators(arguments, {"openvino": self.version}).require(self.ep_name)
+        )
 
     def _ep_device(
-        self, entry: Mapping[str, Any], device_type: DeviceType, ordinal: int, hardware: Sequence[HardwareDevice]
+        self,
+        entry: Mapping[str, Any],
+        device_type: DeviceType,
+        ordinal: int,
+        hardware: Sequence[HardwareDevice],
     ) -> EpDevice:
         kind = entry.get("DEVICE_TYPE")
         memory = entry.get("GPU_DEVICE_TOTAL_MEM_SIZE")
@@ -155,7 +179,9 @@ class OpenVinoEpFactory(EpFactory):
             pci_address=str(entry.get("DEVICE_PCI_INFO", "")),
             is_discrete=kind == "discrete" if is_gpu and kind is not None else None,
             # An integrated GPU reports the machine's memory, which is not its own.
-            memory_nbytes=memory if is_gpu and kind == "discrete" and isinstance(memory, int) else None,
+            memory_nbytes=memory
+            if is_gpu and kind == "discrete" and isinstance(memory, int)
+            else None,
             ordinal=ordinal,
         )
         device_id = str(entry["id"])
@@ -171,12 +197,19 @@ class OpenVinoEpFactory(EpFactory):
         )
 
     def _fingerprint(self, hardware: Sequence[HardwareDevice]) -> dict[str, object]:
-        return {"openvino": self.version, "hardware": [hardware_device_to_json(device) for device in hardware]}
+        return {
+            "openvino": self.version,
+            "hardware": [hardware_device_to_json(device) for device in hardware],
+        }
 
     def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
         with asking_anew():
             found = self._ask(self._fingerprint(hardware)).require(self.ep_name)
-        names = {str(each.get("id", "")) for each in found if isinstance(each, dict)} if isinstance(found, list) else ()
+        names = (
+            {str(each.get("id", "")) for each in found if isinstance(each, dict)}
+            if isinstance(found, list)
+            else ()
+        )
         return ep_device.ep_options.get("device_type", "") in names
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:

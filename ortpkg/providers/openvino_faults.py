@@ -1,7 +1,8 @@
-"""Operators of com.microsoft that OpenVINO converts, and then computes otherwise than onnxruntime, or fails over.
+"""Operators of com.microsoft that OpenVINO converts, and then computes otherwise than onnxruntime,
+or fails over.
 
-Seen in OpenVINO 2026.4.1's CPU plug-in, held against onnxruntime 1.31. What it refuses to convert needs no entry: that
-shows when it compiles. Nothing here loads OpenVINO.
+Seen in OpenVINO 2026.4.1's CPU plug-in, held against onnxruntime 1.31. What it refuses to convert
+needs no entry: that shows when it compiles. Nothing here loads OpenVINO.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def openvino_fault(graph: Graph, node: Node) -> str:
     judge = _JUDGES.get(node.op_type) if node.domain == MICROSOFT_DOMAIN else None
     if judge is not None and (fault := judge(graph, node)):
         return f"it would get {node.domain}:{node.op_type} wrong: {fault}"
-    inside = (openvino_fault(inner, each) for inner in node.subgraphs.values() for each in inner.nodes)
+    inside = (
+        openvino_fault(inner, each) for inner in node.subgraphs.values() for each in inner.nodes
+    )
     return next(filter(None, inside), "")
 
 
@@ -42,13 +45,21 @@ def _saturation(graph: Graph, node: Node) -> str:
 
 def _average_pool(graph: Graph, node: Node) -> str:
     is_last = node.attribute("channels_last", 0)
-    return "it takes channels that come last for an axis of the picture" if is_last else _saturation(graph, node)
+    return (
+        "it takes channels that come last for an axis of the picture"
+        if is_last
+        else _saturation(graph, node)
+    )
 
 
 def _fused_gemm(graph: Graph, node: Node) -> str:
     del graph
     activation = node.attribute("activation", "")
-    return "" if activation in _FUSED_GEMM_ACTIVATIONS else f"it leaves out the activation {activation}"
+    return (
+        ""
+        if activation in _FUSED_GEMM_ACTIVATIONS
+        else f"it leaves out the activation {activation}"
+    )
 
 
 def _fused_mat_mul(graph: Graph, node: Node) -> str:
@@ -66,7 +77,11 @@ def _attention(graph: Graph, node: Node) -> str:
 def _multi_head_attention(graph: Graph, node: Node) -> str:
     del graph
     has_past = any(node.inputs[slot : slot + 1] not in ((), ("",)) for slot in _PAST_SLOTS)
-    return "it attends to past keys whose present is not asked for" if has_past and not any(node.outputs[1:]) else ""
+    return (
+        "it attends to past keys whose present is not asked for"
+        if has_past and not any(node.outputs[1:])
+        else ""
+    )
 
 
 def _mat_mul_n_bits(graph: Graph, node: Node) -> str:
@@ -80,7 +95,11 @@ def _rotary_embedding(graph: Graph, node: Node) -> str:
         return "it turns all of a head where rotary_embedding_dim says a part"
     positions = graph.type_of(node.inputs[_ROTARY_POSITIONS])
     shape = positions.shape if isinstance(positions, TensorType) else None
-    return "" if shape is not None and len(shape) > 1 else "it takes the first position for that of every token"
+    return (
+        ""
+        if shape is not None and len(shape) > 1
+        else "it takes the first position for that of every token"
+    )
 
 
 _JUDGES: Mapping[str, _Judge] = {

@@ -1,10 +1,12 @@
-"""Several models as one OpenVINO model, so that they have one set of weights, also where kernels lay them out anew.
+"""Several models as one OpenVINO model, so that they have one set of weights, also where kernels
+lay them out anew.
 
-What OpenVINO 2026 does: a blob of ``CACHE_MODE=OPTIMIZE_SIZE`` has no weights but offsets into ``WEIGHTS_PATH``, any
-file, which is mapped. But the CPU plug-in then copies most weights into layouts of its kernels, once per compiled
-model, so that weightless models alone still take one set of weights each. Within one compiled model that copy is made
-once per weight. So each model of the group becomes the branch of an ``If`` that a selector takes: a run computes one
-branch, the others pass empty tensors. Weights lie in one file, which OpenVINO's serialization stores each once.
+What OpenVINO 2026 does: a blob of ``CACHE_MODE=OPTIMIZE_SIZE`` has no weights but offsets into
+``WEIGHTS_PATH``, any file, which is mapped. But the CPU plug-in then copies most weights into
+layouts of its kernels, once per compiled model, so that weightless models alone still take one set
+of weights each. Within one compiled model that copy is made once per weight. So each model of the
+group becomes the branch of an ``If`` that a selector takes: a run computes one branch, the others
+pass empty tensors. Weights lie in one file, which OpenVINO's serialization stores each once.
 """
 
 from __future__ import annotations
@@ -23,10 +25,17 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.errors import quoted
-from ortpkg.providers.ep_context_checks import PartsFile
 from ortpkg.providers.mapped_pages import release_mapped_pages, trim_heap
-from ortpkg.providers.native_library import COMPILED, WEIGHTS, GroupParts, NativeModel, Part, required_part
+from ortpkg.providers.native_library import (
+    COMPILED,
+    WEIGHTS,
+    GroupParts,
+    NativeModel,
+    Part,
+    required_part,
+)
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.quiet_openvino import operations as ops
 
@@ -55,7 +64,9 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Member:
-    """One model of a group, as it is written: where its ports are, and where the weights' file has the weights."""
+    """One model of a group, as it is written: where its ports are, and where the weights' file has
+    the weights.
+    """
 
     selector: int
     selector_count: int
@@ -68,7 +79,9 @@ class _Member:
 
 
 class PooledRequest:
-    """An infer request, and the tensors that it had for its inputs before callers' arrays took their places."""
+    """An infer request, and the tensors that it had for its inputs before callers' arrays took
+    their places.
+    """
 
     def __init__(self, infer_request: Any) -> None:
         self.infer_request = infer_request
@@ -102,7 +115,9 @@ class RequestPool:
     def give_back(self, taken: PooledRequest, ports: Ports) -> None:
         """Takes a request whose call has ended well."""
         if ports.constants:
-            for slot in ports.inputs:  # the next call may be another member's, and read what this caller then freed
+            for slot in (
+                ports.inputs
+            ):  # the next call may be another member's, and read what this caller then freed
                 taken.infer_request.set_input_tensor(slot, taken.own_inputs[slot])
         with self._lock:
             self._idle.append(taken)
@@ -123,7 +138,8 @@ class CompiledGroup:
         self._weights_path = weights_path
 
     def release_memory(self) -> None:
-        """Gives back the pages of weights that kernels have copied, which come back from the file where need be.
+        """Gives back the pages of weights that kernels have copied, which come back from the file
+        where need be.
 
         With them, what laying them out has freed again.
         """
@@ -137,12 +153,16 @@ _GROUPS_LOCK = threading.Lock()
 
 
 def export_group(
-    core: Any, models: Sequence[NativeModel], weights_offset: int, device: str, properties: Mapping[str, str]
+    core: Any,
+    models: Sequence[NativeModel],
+    weights_offset: int,
+    device: str,
+    properties: Mapping[str, str],
 ) -> GroupParts:
     """Compiles the models together.
 
-    Raises ValueError where they have next to no weights in common, or where this OpenVINO keeps weights in its blobs
-    all the same, and whatever OpenVINO raises.
+    Raises ValueError where they have next to no weights in common, or where this OpenVINO keeps
+    weights in its blobs all the same, and whatever OpenVINO raises.
     """
     read = [_read(core, model) for model in models]
     merged, members = _merge(read, models, weights_offset)
@@ -160,15 +180,25 @@ def export_group(
     del merged, read
     # Of the serialized model OpenVINO knows where in a file each weight lies.
     source = core.read_model(text, openvino.Tensor(placed, shared_memory=True))
-    blob = core.compile_model(source, device, {**properties, **_WEIGHTLESS}).export_model().getbuffer()
+    blob = (
+        core.compile_model(source, device, {**properties, **_WEIGHTLESS}).export_model().getbuffer()
+    )
     if nbytes > _LEAST_WEIGHTS_NBYTES and len(blob) > _MOST_IN_BLOB * nbytes:
-        raise ValueError(f"OpenVINO {openvino.get_version()} keeps weights in blobs whatever it is told")
+        raise ValueError(
+            f"OpenVINO {openvino.get_version()} keeps weights in blobs whatever it is told"
+        )
     parts = [{_MEMBER: member.to_part()} for member in members]
-    return GroupParts(weights=placed.data[weights_offset:], compiled=memoryview(blob), members=parts)
+    return GroupParts(
+        weights=placed.data[weights_offset:], compiled=memoryview(blob), members=parts
+    )
 
 
 def import_member(
-    core: Any, parts: Mapping[str, Part], file: PartsFile | None, device: str, properties: Mapping[str, str]
+    core: Any,
+    parts: Mapping[str, Part],
+    file: PartsFile | None,
+    device: str,
+    properties: Mapping[str, str],
 ) -> tuple[CompiledGroup, Ports]:
     """One model of a group; the group is loaded where no session of this process has it.
 
@@ -188,20 +218,27 @@ def import_member(
             blob = openvino.Tensor(lent_array(compiled_part), shared_memory=True)
             is_in_place = file is not None and file.offsets.get(WEIGHTS) == member.weights_offset
             if file is not None and is_in_place:
-                compiled = core.import_model(blob, device, _import_properties(properties, file.path))
+                compiled = core.import_model(
+                    blob, device, _import_properties(properties, file.path)
+                )
                 if not file.is_same:
                     raise ValueError(f"{quoted(file.path)} was replaced while it was being loaded")
             else:
                 with _placed_weights(weights, member.weights_offset) as path:
                     compiled = core.import_model(blob, device, _import_properties(properties, path))
-            group = CompiledGroup(compiled, (blob, weights), file.path if file is not None and is_in_place else None)
+            group = CompiledGroup(
+                compiled, (blob, weights), file.path if file is not None and is_in_place else None
+            )
             _GROUPS[key] = group
     group.release_memory()
     return group, _ports(member, group.compiled)
 
 
 def group_place(parts: Mapping[str, Part]) -> Mapping[str, int]:
-    """Where the member says that the group's weights are to lie. ValueError where it is not described."""
+    """Where the member says that the group's weights are to lie.
+
+    ValueError where it is not described.
+    """
     return {"weights_offset": _member_from(required_part(parts, _MEMBER)).weights_offset}
 
 
@@ -211,7 +248,8 @@ def _import_properties(properties: Mapping[str, str], path: Path) -> dict[str, s
 
 def _read(core: Any, model: NativeModel) -> Any:
     read = core.read_model(model.data)
-    # What compiling would fold is folded here, so that the outcome too is a weight that models can share.
+    # What compiling would fold is folded here, so that the outcome too is a weight that models can
+    # share.
     with contextlib.suppress(ImportError):  # it is not in OpenVINO's documented interface
         from openvino._offline_transformations import apply_moc_transformations
 
@@ -222,7 +260,9 @@ def _read(core: Any, model: NativeModel) -> Any:
 def _merge(
     read: Sequence[Any], models: Sequence[NativeModel], weights_offset: int
 ) -> tuple[openvino.Model, list[_Member]]:
-    selectors = [ops.parameter([], np.bool_, name=f"selector{number}") for number in range(len(read))]
+    selectors = [
+        ops.parameter([], np.bool_, name=f"selector{number}") for number in range(len(read))
+    ]
     parameters: list[Any] = []
     results: list[Any] = []
     members = []
@@ -231,8 +271,13 @@ def _merge(
             _Member(
                 selector=number,
                 selector_count=len(read),
-                inputs=tuple(len(read) + len(parameters) + port_of(inner.inputs, name) for name in model.inputs),
-                outputs=tuple(len(results) + port_of(inner.outputs, name) for name in model.outputs),
+                inputs=tuple(
+                    len(read) + len(parameters) + port_of(inner.inputs, name)
+                    for name in model.inputs
+                ),
+                outputs=tuple(
+                    len(results) + port_of(inner.outputs, name) for name in model.outputs
+                ),
                 weights_offset=weights_offset,
             )
         )
@@ -252,7 +297,10 @@ def _as_branch(inner: Any, selector: Any) -> tuple[list[Any], list[Any]]:
     for parameter in inner.get_parameters():
         outer.append(ops.parameter(parameter.get_partial_shape(), parameter.get_element_type()))
         branch.set_input(outer[-1].output(0), parameter, None)
-    return outer, [branch.set_output(made, empty) for made, empty in zip(inner.get_results(), nothing, strict=True)]
+    return outer, [
+        branch.set_output(made, empty)
+        for made, empty in zip(inner.get_results(), nothing, strict=True)
+    ]
 
 
 def _empty(result: Any) -> Any:
@@ -317,16 +365,26 @@ def _member_from(part: Part) -> _Member:
 def _ports(member: _Member, compiled: Any) -> Ports:
     inputs, outputs = len(compiled.inputs), len(compiled.outputs)
     is_right = member.selector < member.selector_count <= inputs
-    if not is_right or max(member.inputs, default=0) >= inputs or max(member.outputs, default=0) >= outputs:
-        raise ValueError(f"the member of the group has other ports than its {inputs} inputs and {outputs} outputs")
+    if (
+        not is_right
+        or max(member.inputs, default=0) >= inputs
+        or max(member.outputs, default=0) >= outputs
+    ):
+        raise ValueError(
+            f"the member of the group has other ports than its {inputs} inputs and {outputs}"
+            " outputs"
+        )
     constants = {
-        number: openvino.Tensor(np.array(number == member.selector)) for number in range(member.selector_count)
+        number: openvino.Tensor(np.array(number == member.selector))
+        for number in range(member.selector_count)
     }
     return Ports(inputs=member.inputs, outputs=member.outputs, constants=constants)
 
 
 def port_of(ports: Sequence[Any], name: str) -> int:
-    """The position of the port with that ONNX name; ValueError where OpenVINO made it a constant."""
+    """The position of the port with that ONNX name; ValueError where OpenVINO made it a
+    constant.
+    """
     for position, port in enumerate(ports):
         if name in port.names:
             return position
@@ -334,11 +392,16 @@ def port_of(ports: Sequence[Any], name: str) -> int:
 
 
 class _LentMemory:
-    """Memory that a library only reads, shown to numpy as if it could be written: OpenVINO takes nothing else."""
+    """Memory that a library only reads, shown to numpy as if it could be written: OpenVINO takes
+    nothing else.
+    """
 
     def __init__(self, part: Part) -> None:
         self._view = np.frombuffer(part, dtype=np.uint8)  # keeps the memory alive
-        self.__array_interface__ = {**self._view.__array_interface__, "data": (self._view.ctypes.data, False)}
+        self.__array_interface__ = {
+            **self._view.__array_interface__,
+            "data": (self._view.ctypes.data, False),
+        }
 
 
 def lent_array(part: Part) -> np.ndarray[Any, Any]:

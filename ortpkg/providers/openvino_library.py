@@ -1,8 +1,8 @@
 """OpenVINO as a native library: compiles with its CPU, GPU or NPU plug-in, and keeps blobs.
 
-Precision: OpenVINO's CPU plug-in computes in bfloat16 by default where the CPU has it (errors of 1e-2); here it
-computes in float32 unless the option ``precision`` says otherwise. Option names are those of ONNX Runtime's OpenVINO
-execution provider.
+Precision: OpenVINO's CPU plug-in computes in bfloat16 by default where the CPU has it (errors of
+1e-2); here it computes in float32 unless the option ``precision`` says otherwise. Option names are
+those of ONNX Runtime's OpenVINO execution provider.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_checks import PartsFile
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
-from ortpkg.providers.ep_context_checks import PartsFile
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.native_library import (
     CompiledModel,
@@ -43,9 +43,9 @@ from ortpkg.providers.openvino_group import (
     lent_array,
     port_of,
 )
-from ortpkg.providers.openvino_load_config import LOAD_CONFIG, read_load_config
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.session_settings import SessionSettings
+from ortpkg.trust.load_config import LOAD_CONFIG, read_load_config
 
 #: ONNX Runtime's option → OpenVINO's property.
 _PROPERTIES: dict[str, str] = {
@@ -79,7 +79,9 @@ class OpenVinoLibrary(NativeLibrary):
 
     backend = "openvino"
 
-    def __init__(self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
+    ) -> None:
         self._options = dict(options or {})
         self._device = openvino_device(ep_devices, self._options)
         self._properties = {**_properties_of(self._options), **self._loaded_config()}
@@ -89,7 +91,9 @@ class OpenVinoLibrary(NativeLibrary):
             self._core.set_property("CPU", _PRECISIONS[_DEFAULT_PRECISION])
 
     def use_settings(self, settings: SessionSettings) -> None:
-        """Threads of the session are those of the CPU device, unless an option of the provider says otherwise."""
+        """Threads of the session are those of the CPU device, unless an option of the provider says
+        otherwise.
+        """
         super().use_settings(settings)
         threads = settings.values.get("intra_op_num_threads")
         if threads and self._device == _CPU:
@@ -101,8 +105,14 @@ class OpenVinoLibrary(NativeLibrary):
     def compile_model(self, model: NativeModel) -> CompiledModel:
         read = self._core.read_model(model.data)
         compiled = self._core.compile_model(read, self._device, self._properties)
-        counts = _count_nodes(self._core, read, self._device) if self._device.startswith("HETERO") else {}
-        return _OpenVinoModel(compiled, _ports_of(compiled, model.inputs, model.outputs), self._device, counts)
+        counts = (
+            _count_nodes(self._core, read, self._device)
+            if self._device.startswith("HETERO")
+            else {}
+        )
+        return _OpenVinoModel(
+            compiled, _ports_of(compiled, model.inputs, model.outputs), self._device, counts
+        )
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
         assert isinstance(compiled, _OpenVinoModel)
@@ -110,15 +120,21 @@ class OpenVinoLibrary(NativeLibrary):
 
     def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
         inputs, outputs = read_signature(parts)
-        # OpenVINO reads weights out of this memory, a mapped file as a rule, as long as the model lives.
+        # OpenVINO reads weights out of this memory, a mapped file as a rule, as long as the model
+        # lives.
         blob = openvino.Tensor(lent_array(required_part(parts, _BLOB)), shared_memory=True)
         compiled = self._core.import_model(blob, self._device, self._properties)
-        return _OpenVinoModel(compiled, _ports_of(compiled, inputs, outputs), self._device, {}, keeps=blob)
+        return _OpenVinoModel(
+            compiled, _ports_of(compiled, inputs, outputs), self._device, {}, keeps=blob
+        )
 
     @property
     def unshared_reason(self) -> str:
         if self._device != _CPU:
-            return f"OpenVINO shares weights between models on its CPU device, and this is {self._device}"
+            return (
+                "OpenVINO shares weights between models on its CPU device, and this is"
+                f" {self._device}"
+            )
         if _WEIGHTS_PATH not in self._core.get_property(_CPU, "SUPPORTED_PROPERTIES"):
             return f"OpenVINO {openvino.get_version()} has no {_WEIGHTS_PATH}"
         return ""
@@ -149,13 +165,17 @@ class OpenVinoLibrary(NativeLibrary):
         )
 
     def _device_text(self) -> str:
-        """The device; for one that is no CPU with its full name, since blobs of one GPU are none of another."""
+        """The device; for one that is no CPU with its full name, since blobs of one GPU are none of
+        another.
+        """
         if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
             return self._device
         return f"{self._device} ({self._first_property('FULL_DEVICE_NAME')})"
 
     def _architecture(self) -> str:
-        """The CPU's microarchitecture, since its blobs depend on instruction sets; else as the plug-in names it."""
+        """The CPU's microarchitecture, since its blobs depend on instruction sets; else as the
+        plug-in names it.
+        """
         if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
             return host_architecture()
         return self._first_property("DEVICE_ARCHITECTURE")
@@ -172,7 +192,9 @@ class OpenVinoLibrary(NativeLibrary):
     def _first_property(self, *names: str) -> str:
         """The first of these properties that the device has; "" where it has none."""
         for name in names:
-            with contextlib.suppress(Exception):  # plug-ins differ in what they know and in what they raise
+            with contextlib.suppress(
+                Exception
+            ):  # plug-ins differ in what they know and in what they raise
                 return str(self._core.get_property(self._device, name))
         return ""
 
@@ -204,21 +226,28 @@ class _OpenVinoModel:
         self._ports = ports
         #: A group whose first run, in which kernels may lay out weights, is still to come.
         self._fresh_group = keeps if isinstance(keeps, CompiledGroup) else None
-        self._requests = keeps.requests if isinstance(keeps, CompiledGroup) else RequestPool(compiled)
+        self._requests = (
+            keeps.requests if isinstance(keeps, CompiledGroup) else RequestPool(compiled)
+        )
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         taken = self._requests.take(self._ports)
         request = taken.infer_request
         feeds = dict(zip(self._ports.inputs, inputs, strict=True))
         if context.is_watched:
-            results = run_watched(context, lambda: request.infer(feeds, share_inputs=True), request.cancel)
+            results = run_watched(
+                context, lambda: request.infer(feeds, share_inputs=True), request.cancel
+            )
         else:
-            results = request.infer(feeds, share_inputs=True)  # nobody writes to them before it returns
+            results = request.infer(
+                feeds, share_inputs=True
+            )  # nobody writes to them before it returns
         self._requests.give_back(taken, self._ports)
         group, self._fresh_group = self._fresh_group, None
         if group is not None:
             group.release_memory()
-        # Copies already (share_outputs is off): the request's own buffers are overwritten by its next call.
+        # Copies already (share_outputs is off): the request's own buffers are overwritten by its
+        # next call.
         return [results[output] for output in self._ports.outputs]
 
     def export(self) -> memoryview:
@@ -230,7 +259,9 @@ class _OpenVinoModel:
         if len(self._counts) > 1:
             return [self._placement(device, count) for device, count in self._counts.items()]
         # "(CPU)": AUTO runs on the CPU until another device is ready.
-        devices = [str(name).strip("()") for name in self._compiled.get_property("EXECUTION_DEVICES")]
+        devices = [
+            str(name).strip("()") for name in self._compiled.get_property("EXECUTION_DEVICES")
+        ]
         return [self._placement(", ".join(devices) or self._device, None)]
 
     def _placement(self, device: str, node_count: int | None) -> BackendPlacement:
@@ -238,20 +269,34 @@ class _OpenVinoModel:
         is_fallback = device == _CPU and bool(wanted) and _CPU not in wanted
         reason = f"OpenVINO chose it although {self._device} was asked for" if is_fallback else ""
         return BackendPlacement(
-            ep_name=OPENVINO_EP, device=device, node_count=node_count, is_fallback=is_fallback, reason=reason
+            ep_name=OPENVINO_EP,
+            device=device,
+            node_count=node_count,
+            is_fallback=is_fallback,
+            reason=reason,
         )
 
 
 def _count_nodes(core: Any, model: Any, device: str) -> dict[str, int]:
-    """How many of OpenVINO's operations each device of "HETERO:..." takes; source: its "Heterogeneous Execution"."""
+    """How many of OpenVINO's operations each device of "HETERO:..." takes; source: its
+    "Heterogeneous Execution".
+    """
     devices = core.query_model(model, device)
-    names = [each.get_friendly_name() for each in model.get_ops() if each.get_type_name() not in _NO_OPERATIONS]
+    names = [
+        each.get_friendly_name()
+        for each in model.get_ops()
+        if each.get_type_name() not in _NO_OPERATIONS
+    ]
     return dict(Counter(devices[name] for name in names if name in devices))
 
 
 def _wanted_devices(device: str) -> frozenset[str]:
-    """The kinds of device that were asked for, but for a CPU behind others; empty where the choice is OpenVINO's."""
-    kinds = [each.partition(".")[0].partition("(")[0] for each in device.partition(":")[2].split(",")]
+    """The kinds of device that were asked for, but for a CPU behind others; empty where the choice
+    is OpenVINO's.
+    """
+    kinds = [
+        each.partition(".")[0].partition("(")[0] for each in device.partition(":")[2].split(",")
+    ]
     named = kinds if ":" in device else [device.partition(".")[0]]
     accelerators = frozenset(kind for kind in named if kind != _CPU)
     return (accelerators or frozenset(named)) - _VIRTUAL_DEVICES
@@ -273,9 +318,13 @@ def _properties_of(options: Mapping[str, str]) -> dict[str, str]:
         elif key == "precision":
             if value not in _PRECISIONS:
                 known = ", ".join(_PRECISIONS)
-                raise InvalidSessionOptionError(f"precision is {quoted(value)}; known are: {known}", key=key)
+                raise InvalidSessionOptionError(
+                    f"precision is {quoted(value)}; known are: {known}", key=key
+                )
             properties.update(_PRECISIONS[value])
         elif key not in _OWN_OPTIONS:
             known = ", ".join(sorted((*_OWN_OPTIONS, *_PROPERTIES)))
-            raise InvalidSessionOptionError(f"{OPENVINO_EP} has no option {quoted(key)}; known are: {known}", key=key)
+            raise InvalidSessionOptionError(
+                f"{OPENVINO_EP} has no option {quoted(key)}; known are: {known}", key=key
+            )
     return properties

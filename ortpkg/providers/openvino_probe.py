@@ -7,15 +7,22 @@ from typing import Any
 
 
 def list_devices() -> list[dict[str, Any]]:
-    """OpenVINO's available devices in its order, as JSON objects; a property that a plug-in lacks is left out."""
-    from ortpkg.providers.quiet_openvino import openvino  # where it cannot be loaded, this call is to fail
+    """OpenVINO's available devices in its order, as JSON objects; a property that a plug-in lacks
+    is left out.
+    """
+    from ortpkg.providers.quiet_openvino import (
+        openvino,  # where it cannot be loaded, this call is to fail
+    )
 
     core = openvino.Core()
     return [{"id": device, **_properties(core, device)} for device in core.available_devices]
 
 
 def missing_operators(operators: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Those for which OpenVINO has no conversion rule. It may crash over an operator that it has."""
+    """Those for which OpenVINO has no conversion rule.
+
+    It may crash over an operator that it has.
+    """
     from ortpkg.providers.library_traits import LIBRARY_TRAITS
     from ortpkg.providers.operator_probe import one_node_model, pairs
     from ortpkg.providers.quiet_openvino import openvino  # as above
@@ -32,7 +39,9 @@ def missing_operators(operators: Sequence[Sequence[str]]) -> list[tuple[str, str
 
 
 def runtime_requirements(device: str) -> str:
-    """What a model needs that this OpenVINO compiles for a device, in its words; "" for releases before 2026."""
+    """What a model needs that this OpenVINO compiles for a device, in its words; "" for releases
+    before 2026.
+    """
     from ortpkg.providers.quiet_openvino import openvino, operations  # as above
 
     value = operations.parameter([1], openvino.Type.f32)
@@ -50,7 +59,9 @@ def _properties(core: Any, device: str) -> dict[str, Any]:
         "FULL_DEVICE_NAME": str,
         "DEVICE_ARCHITECTURE": str,
         "DEVICE_TYPE": lambda value: str(value).rpartition(".")[2].lower(),
-        "DEVICE_PCI_INFO": lambda info: f"{info.domain:04x}:{info.bus:02x}:{info.device:02x}.{info.function:x}",
+        "DEVICE_PCI_INFO": lambda info: (
+            f"{info.domain:04x}:{info.bus:02x}:{info.device:02x}.{info.function:x}"
+        ),
         "GPU_DEVICE_TOTAL_MEM_SIZE": int,
         "NPU_DRIVER_VERSION": str,
     }

@@ -1,8 +1,10 @@
-"""What a compiled blob of OpenVINO needs, in OpenVINO's words, and the compatibility string that its EP makes of it.
+"""What a compiled blob of OpenVINO needs, in OpenVINO's words, and the compatibility string that
+its EP makes of it.
 
-``meta=1.0;ov=2026.4.1;isa=Intel AVX2`` is the property RUNTIME_REQUIREMENTS of a compiled model, and stands at the
-beginning of a blob of the CPU plug-in; a plug-in loads a blob whose text is letter by letter its own. onnxruntime's
-OpenVINO EP puts it into a JSON object. Seen in onnxruntime-ep-openvino 1.8.1, with OpenVINO 2026.4.1.
+``meta=1.0;ov=2026.4.1;isa=Intel AVX2`` is the property RUNTIME_REQUIREMENTS of a compiled model,
+and stands at the beginning of a blob of the CPU plug-in; a plug-in loads a blob whose text is
+letter by letter its own. onnxruntime's OpenVINO EP puts it into a JSON object. Seen in
+onnxruntime-ep-openvino 1.8.1, with OpenVINO 2026.4.1.
 """
 
 from __future__ import annotations
@@ -20,17 +22,29 @@ _LONGEST_INFO = 1 << 16
 
 _INFO_VERSION, _BIN_VERSION = "1.0", "1.1"
 _BIN_MAJOR = "1"
-_INFO_KEY, _EP_KEY, _BIN_KEY, _TEXT_KEY = "ovep_compat_ver", "ovep_ver", "ovep_bin_ver", "ov_compat_string"
+_INFO_KEY, _EP_KEY, _BIN_KEY, _TEXT_KEY = (
+    "ovep_compat_ver",
+    "ovep_ver",
+    "ovep_bin_ver",
+    "ov_compat_string",
+)
 
 
 def blob_requirements(blob: bytes | memoryview) -> str:
-    """The text at the beginning of a blob; "" for one without: other devices', and those of releases before 2026."""
+    """The text at the beginning of a blob; "" for one without: other devices', and those of
+    releases before 2026.
+    """
     view = memoryview(blob)
     if bytes(view[: len(BLOB_MAGIC)]) != BLOB_MAGIC:
         return ""
     length = int.from_bytes(view[_TEXT_OFFSET - _LENGTH_NBYTES : _TEXT_OFFSET], "little")
     text = bytes(view[_TEXT_OFFSET : _TEXT_OFFSET + min(length, _LONGEST_TEXT + 1)])
-    if len(text) != length or length > _LONGEST_TEXT or not text.isascii() or not text.decode().isprintable():
+    if (
+        len(text) != length
+        or length > _LONGEST_TEXT
+        or not text.isascii()
+        or not text.decode().isprintable()
+    ):
         return ""
     return text.decode()
 
@@ -46,12 +60,18 @@ def compatibility_info(requirements: str, maker: str) -> str:
 
     ``maker`` stands where the EP has its own version, which it does not look at.
     """
-    fields = {_INFO_KEY: _INFO_VERSION, _EP_KEY: maker, _BIN_KEY: _BIN_VERSION, _TEXT_KEY: requirements}
+    fields = {
+        _INFO_KEY: _INFO_VERSION,
+        _EP_KEY: maker,
+        _BIN_KEY: _BIN_VERSION,
+        _TEXT_KEY: requirements,
+    }
     return json.dumps(fields, separators=(",", ":"))
 
 
 def requirements_of_info(info: str) -> str | None:
-    """The requirements in the string of onnxruntime's OpenVINO EP; None where ``info`` is no JSON object.
+    """The requirements in the string of onnxruntime's OpenVINO EP; None where ``info`` is no JSON
+    object.
 
     "" where the object has none that the EP would look at: another version of the string.
     """
@@ -69,8 +89,9 @@ def rate_info(info: str, here: str | None) -> CompiledModelCompatibility:
         info: the string.
         here: the requirements of what is compiled here; None where nobody knows.
 
-    OPTIMAL where the requirements are those; UNSUPPORTED for others, for a container of another major version, and for
-    what is no JSON; NOT_APPLICABLE for a JSON object of another version; UNKNOWN where nobody knows.
+    OPTIMAL where the requirements are those; UNSUPPORTED for others, for a container of another
+    major version, and for what is no JSON; NOT_APPLICABLE for a JSON object of another version;
+    UNKNOWN where nobody knows.
     """
     fields = _fields(info)
     if fields is None:
@@ -82,15 +103,24 @@ def rate_info(info: str, here: str | None) -> CompiledModelCompatibility:
         return CompiledModelCompatibility.UNSUPPORTED
     if here is None:
         return CompiledModelCompatibility.UNKNOWN
-    return CompiledModelCompatibility.OPTIMAL if required == here else CompiledModelCompatibility.UNSUPPORTED
+    return (
+        CompiledModelCompatibility.OPTIMAL
+        if required == here
+        else CompiledModelCompatibility.UNSUPPORTED
+    )
 
 
 def rating_of_onnxruntime(ep_name: str, info: str) -> CompiledModelCompatibility:
-    """What onnxruntime's execution provider of that name says of a string on any machine; UNKNOWN where that depends.
+    """What onnxruntime's execution provider of that name says of a string on any machine; UNKNOWN
+    where that depends.
 
     OpenVINO's calls everything that is no JSON unsupported, ortpkg's strings among it.
     """
-    return rate_info(info, None) if ep_name == OPENVINO_EP and info else CompiledModelCompatibility.UNKNOWN
+    return (
+        rate_info(info, None)
+        if ep_name == OPENVINO_EP and info
+        else CompiledModelCompatibility.UNKNOWN
+    )
 
 
 def _fields(info: str) -> dict[str, object] | None:

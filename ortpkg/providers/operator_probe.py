@@ -1,4 +1,6 @@
-"""For child processes: a model of one node, by which a library tells whether it knows the operator."""
+"""For child processes: a model of one node, by which a library tells whether it knows the
+operator.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,17 @@ _IR_VERSION = 8
 
 
 def one_node_model(domain: str, op_type: str) -> bytes:
-    """A serialized model of one node without inputs: right for hardly any operator, and enough to look it up."""
+    """A serialized model of one node without inputs: right for hardly any operator, and enough to
+    look it up.
+    """
     output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
-    graph = helper.make_graph([helper.make_node(op_type, [], ["y"], domain=domain)], "one", [], [output])
-    imports = [helper.make_opsetid("", _OPSET), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    graph = helper.make_graph(
+        [helper.make_node(op_type, [], ["y"], domain=domain)], "one", [], [output]
+    )
+    imports = [
+        helper.make_opsetid("", _OPSET),
+        *([helper.make_opsetid(domain, 1)] if domain else []),
+    ]
     model: onnx.ModelProto = helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
     return bytes(model.SerializeToString())
 

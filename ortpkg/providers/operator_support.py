@@ -1,9 +1,11 @@
-"""Which operators beyond those of ONNX can be run, as far as that is known without a session; nothing heavy is loaded.
+"""Which operators beyond those of ONNX can be run, as far as that is known without a session;
+nothing heavy is loaded.
 
-An EP leaves the nodes that it does not take to the embedded engine's CPU provider, so that an operator is missing only
-where both lack it. EPContext nodes are no operators in this sense: they belong to the EP that their ``source`` names.
-The embedded engine and onnxruntime go by the opset that a model imports; OpenVINO takes an operator by its name, also
-where that opset does not have it. Operators that an opset has taken out of use run in all of them but onnxruntime.
+An EP leaves the nodes that it does not take to the embedded engine's CPU provider, so that an
+operator is missing only where both lack it. EPContext nodes are no operators in this sense: they
+belong to the EP that their ``source`` names. The embedded engine and onnxruntime go by the opset
+that a model imports; OpenVINO takes an operator by its name, also where that opset does not have
+it. Operators that an opset has taken out of use run in all of them but onnxruntime.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def who_has(operator: Operator) -> str:
 
 
 def is_public_operator(operator: Operator) -> bool:
-    """Whether a library is known to bring the operator's domain; of com.microsoft, whether onnxruntime defines it."""
+    """Whether a library is known to bring the operator's domain; of com.microsoft, whether
+    onnxruntime defines it.
+    """
     domain, name = operator
     if domain == MICROSOFT_DOMAIN:
         return name in ONNXRUNTIME_CONTRIB_OPERATORS
@@ -64,9 +68,13 @@ def is_public_operator(operator: Operator) -> bool:
 
 
 def is_embedded_operator(operator: Operator) -> bool:
-    """Whether the embedded engine has the operator, those that were registered in this process among them."""
+    """Whether the embedded engine has the operator, those that were registered in this process
+    among them.
+    """
     domain, name = operator
-    if domain in ONNX_DOMAINS or (domain == MICROSOFT_DOMAIN and name in EMBEDDED_CONTRIB_OPERATORS):
+    if domain in ONNX_DOMAINS or (
+        domain == MICROSOFT_DOMAIN and name in EMBEDDED_CONTRIB_OPERATORS
+    ):
         return True
     return has_custom_op(domain, name)
 
@@ -79,7 +87,9 @@ def _is_embedded_anyway(operator: OnnxOperator) -> bool:
 
 
 def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -> OperatorSupport:
-    """Of the embedded engine alone; ``context_ep`` is the EP whose contexts it loads, None where it loads none."""
+    """Of the embedded engine alone; ``context_ep`` is the EP whose contexts it loads, None where it
+    loads none.
+    """
     return OperatorSupport(
         missing=ModelOperators(
             operators=tuple(each for each in needed.operators if not is_embedded_operator(each)),
@@ -94,14 +104,18 @@ def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -
 
 
 def plugin_support(needed: ModelOperators, *, ep_name: str) -> OperatorSupport:
-    """Of a plug-in, which tells in a session only what it takes, with the embedded engine behind it.
+    """Of a plug-in, which tells in a session only what it takes, with the embedded engine behind
+    it.
 
-    Contexts of its own are its; whether it takes others, and operators that the embedded engine lacks, nobody knows.
+    Contexts of its own are its; whether it takes others, and operators that the embedded engine
+    lacks, nobody knows.
     """
     return OperatorSupport(
         unknown=ModelOperators(
             operators=tuple(each for each in needed.operators if not is_embedded_operator(each)),
-            context_sources=tuple(each for each in needed.context_sources if not is_context_source_of(ep_name, each)),
+            context_sources=tuple(
+                each for each in needed.context_sources if not is_context_source_of(ep_name, each)
+            ),
             undefined=tuple(each for each in needed.undefined if not _is_embedded_anyway(each)),
         )
     )
@@ -112,16 +126,23 @@ def native_support(
 ) -> OperatorSupport:
     """Of a native library's EP, with the embedded engine behind it.
 
-    ``goes_by_opset``: it has of ONNX's operators what the imported opset has, as onnxruntime; else it is asked for them
-    by name. Contexts that name no source are somebody's own affair: some libraries take them.
+    ``goes_by_opset``: it has of ONNX's operators what the imported opset has, as onnxruntime; else
+    it is asked for them by name. Contexts that name no source are somebody's own affair: some
+    libraries take them.
     """
     undefined = [each for each in needed.undefined if not _is_embedded_anyway(each)]
     by_name = [] if goes_by_opset else undefined
-    by_opset = [each for each in undefined if goes_by_opset and operator_state(*each) is OperatorState.UNDEFINED]
+    by_opset = [
+        each
+        for each in undefined
+        if goes_by_opset and operator_state(*each) is OperatorState.UNDEFINED
+    ]
     foreign = [each for each in needed.operators if not is_embedded_operator(each)]
     asked = [*foreign, *dict.fromkeys((each.domain, each.name) for each in by_name)]
     missing, unknown = _asked(asked, ask) if asked else ((), ())
-    others = (each for each in needed.context_sources if each and not is_context_source_of(ep_name, each))
+    others = (
+        each for each in needed.context_sources if each and not is_context_source_of(ep_name, each)
+    )
     return OperatorSupport(
         missing=ModelOperators(
             operators=tuple(each for each in foreign if each in missing),
@@ -137,17 +158,23 @@ def native_support(
 
 
 def support_of_absent(needed: ModelOperators, *, backend: str) -> OperatorSupport:
-    """Of a library that is not here: what no version of it has is missing, and of the rest nothing can be told."""
+    """Of a library that is not here: what no version of it has is missing, and of the rest nothing
+    can be told.
+    """
     if backend != "onnxruntime":
         return OperatorSupport(unknown=needed)
-    lacking = tuple(each for each in needed.undefined if operator_state(*each) is OperatorState.UNDEFINED)
+    lacking = tuple(
+        each for each in needed.undefined if operator_state(*each) is OperatorState.UNDEFINED
+    )
     return OperatorSupport(
         missing=ModelOperators(undefined=lacking),
         unknown=ModelOperators(operators=needed.operators, context_sources=needed.context_sources),
     )
 
 
-def _named_in(names: Sequence[Operator], operators: Iterable[OnnxOperator]) -> tuple[OnnxOperator, ...]:
+def _named_in(
+    names: Sequence[Operator], operators: Iterable[OnnxOperator]
+) -> tuple[OnnxOperator, ...]:
     return tuple(each for each in operators if (each.domain, each.name) in names)
 
 
@@ -159,7 +186,9 @@ def read_operators(answer: object) -> Iterator[Operator]:
                 yield domain, name
 
 
-def _asked(operators: Sequence[Operator], ask: AskMissing) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+def _asked(
+    operators: Sequence[Operator], ask: AskMissing
+) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
     """Those that the library lacks, and those of which it could not tell.
 
     A library may crash over a model of one node; then each operator is asked for by itself.

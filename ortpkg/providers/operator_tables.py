@@ -1,4 +1,6 @@
-"""Who has which operators beyond ONNX's own: literal tables, checked by tests against what is installed."""
+"""Who has which operators beyond ONNX's own: literal tables, checked by tests against what is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ EMBEDDED_CONTRIB_OPERATORS: frozenset[str] = frozenset(
         "SparseToDenseMatMul",
     }
 )
-#: Operators of com.microsoft that onnxruntime 1.31 defines, whichever of its execution providers has them.
+#: Operators of com.microsoft that onnxruntime 1.31 defines, whichever of its execution providers
+#: has them.
 ONNXRUNTIME_CONTRIB_OPERATORS: frozenset[str] = frozenset(
     {
         "Attention",
@@ -188,11 +191,21 @@ ONNXRUNTIME_CONTRIB_OPERATORS: frozenset[str] = frozenset(
 )
 #: Domain → what has its operators, for a reason.
 WHO_HAS: dict[str, str] = {
-    "com.microsoft": "an installed onnxruntime may have it: pip install onnxruntime, or the build for the device",
-    "com.microsoft.nchwc": "onnxruntime writes it into models that it optimized for one machine: use the source",
-    "com.ms.internal.nhwc": "onnxruntime writes it into models that it optimized for one EP: use the source",
-    "com.microsoft.dml": "onnxruntime's DmlExecutionProvider has it: pip install onnxruntime-directml",
-    "ai.onnx.contrib": "the library of custom operators onnxruntime-extensions has it, in an onnxruntime session",
+    "com.microsoft": (
+        "an installed onnxruntime may have it: pip install onnxruntime, or the build for the device"
+    ),
+    "com.microsoft.nchwc": (
+        "onnxruntime writes it into models that it optimized for one machine: use the source"
+    ),
+    "com.ms.internal.nhwc": (
+        "onnxruntime writes it into models that it optimized for one EP: use the source"
+    ),
+    "com.microsoft.dml": (
+        "onnxruntime's DmlExecutionProvider has it: pip install onnxruntime-directml"
+    ),
+    "ai.onnx.contrib": (
+        "the library of custom operators onnxruntime-extensions has it, in an onnxruntime session"
+    ),
     "ai.onnx.training": "builds of onnxruntime for training have it",
     "org.pytorch.aten": "export the model without operators of PyTorch",
     "org.openvinotoolkit": "OpenVINO has it: pip install openvino",
@@ -200,10 +213,10 @@ WHO_HAS: dict[str, str] = {
 }
 #: Of operators that onnxruntime defines, where one is installed.
 OTHER_ONNXRUNTIME_HAS = (
-    "onnxruntime, which is installed, defines it: another of its execution providers, or its build for another device, "
-    "may run it"
+    "onnxruntime, which is installed, defines it: another of its execution providers, or its build"
+    " for another device, may run it"
 )
 WHO_HAS_CUSTOM = (
-    "a kernel in Python (ortpkg.register_custom_ops), a plug-in EP that has it, or onnxruntime with the library of "
-    "custom operators that defines it would run it"
+    "a kernel in Python (ortpkg.register_custom_ops), a plug-in EP that has it, or onnxruntime with"
+    " the library of custom operators that defines it would run it"
 )

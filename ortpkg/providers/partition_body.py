@@ -10,7 +10,12 @@ from ortpkg.providers.execution_provider import FusedNode, MetaDef
 
 
 def partition_body(
-    graph: Graph, nodes: Sequence[Node], meta: MetaDef, ep_name: str, *, takes_subgraphs: bool = True
+    graph: Graph,
+    nodes: Sequence[Node],
+    meta: MetaDef,
+    ep_name: str,
+    *,
+    takes_subgraphs: bool = True,
 ) -> Graph:
     """The nodes as a graph of their own: constants that are not inputs of the fused node go along.
 
@@ -19,10 +24,12 @@ def partition_body(
         nodes: what is fused.
         meta: name, inputs and outputs.
         ep_name: whose claim it is, for messages.
-        takes_subgraphs: whether sub-graphs of the nodes become those of the new graph; without it, they only appear in
-            it, and stay where they are: for a graph that is looked at, and thrown away.
+        takes_subgraphs: whether sub-graphs of the nodes become those of the new graph; without it,
+            they only appear in it, and stay where they are: for a graph that is looked at, and
+            thrown away.
 
-    Raises ExecutionProviderError where the meta definition's inputs and outputs do not cover what flows in and out.
+    Raises ExecutionProviderError where the meta definition's inputs and outputs do not cover what
+    flows in and out.
     """
     body = Graph(meta.name, opset_imports=graph.opset_imports)
     body.set_inputs(meta.inputs)
@@ -52,16 +59,27 @@ def partition_body(
 
 
 def fused_node_of(graph: Graph, nodes: Sequence[Node], meta: MetaDef, ep_name: str) -> FusedNode:
-    """What the nodes would be fused into, to be compiled and thrown away: the graph stays as it is."""
+    """What the nodes would be fused into, to be compiled and thrown away: the graph stays as it
+    is.
+    """
     node = Node(
-        index=-1, name=meta.name, op_type=meta.name, domain=meta.domain, inputs=meta.inputs, outputs=meta.outputs
+        index=-1,
+        name=meta.name,
+        op_type=meta.name,
+        domain=meta.domain,
+        inputs=meta.inputs,
+        outputs=meta.outputs,
     )
-    return FusedNode(node=node, body=partition_body(graph, nodes, meta, ep_name, takes_subgraphs=False))
+    return FusedNode(
+        node=node, body=partition_body(graph, nodes, meta, ep_name, takes_subgraphs=False)
+    )
 
 
 def _taken(nodes: Sequence[Node], made: Collection[str], meta: MetaDef) -> Iterable[str]:
     """Values that the nodes need and neither make nor get as inputs: they must be constants."""
-    needed = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.implicit_inputs) if value)
+    needed = dict.fromkeys(
+        value for node in nodes for value in (*node.inputs, *node.implicit_inputs) if value
+    )
     return [value for value in needed if value not in made and value not in meta.inputs]
 
 
@@ -69,7 +87,9 @@ def _given(graph: Graph, nodes: Sequence[Node]) -> Iterator[str]:
     """Values of the nodes that are used outside of them."""
     inside = {node.index for node in nodes}
     for value in (value for node in nodes for value in node.outputs if value):
-        if graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value)):
+        if graph.is_output(value) or any(
+            use.node_index not in inside for use in graph.consumers_of(value)
+        ):
             yield value
 
 
@@ -88,9 +108,11 @@ def _copy_node(body: Graph, node: Node) -> None:
     )
 
 
-def _uncovered(ep_name: str, meta: MetaDef, value: str, verb: str, kind: str) -> ExecutionProviderError:
+def _uncovered(
+    ep_name: str, meta: MetaDef, value: str, verb: str, kind: str
+) -> ExecutionProviderError:
     return ExecutionProviderError(
-        f"{ep_name}: the sub-graph {quoted(meta.name)} {verb} {quoted(value)}, "
-        f"which its meta definition {'names as' if verb.startswith('does') else 'does not name as'} an {kind}",
+        f"{ep_name}: the sub-graph {quoted(meta.name)} {verb} {quoted(value)}, which its meta"
+        f" definition {'names as' if verb.startswith('does') else 'does not name as'} an {kind}",
         ep_name=ep_name,
     )

@@ -1,4 +1,6 @@
-"""Which values may cross the border of a partition: a native library takes and gives some element types only."""
+"""Which values may cross the border of a partition: a native library takes and gives some element
+types only.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +28,34 @@ class PartitionBorder:
         return isinstance(found, TensorType) and found.element_type in self.types
 
     def foreign_values(self, viewer: GraphViewer, candidates: Collection[int]) -> Mapping[int, str]:
-        """Nodes of ``candidates`` that take or give, from and to others, what cannot cross: index → that value."""
+        """Nodes of ``candidates`` that take or give, from and to others, what cannot cross: index →
+        that value.
+        """
         found = {}
         for node in (node for node in viewer.nodes if node.index in candidates):
             values = _border_values(viewer.graph, node, candidates)
-            foreign = next((value for value in values if not self.is_crossed_by(viewer.graph, value)), None)
+            foreign = next(
+                (value for value in values if not self.is_crossed_by(viewer.graph, value)), None
+            )
             if foreign is not None:
                 found[node.index] = foreign
         return found
 
     def has_foreign_values(self, graph: Graph, node: Node) -> bool:
-        """Whether ``node``, or a node inside it, takes or gives values of a known type that cannot cross."""
+        """Whether ``node``, or a node inside it, takes or gives values of a known type that cannot
+        cross.
+        """
         values = filter(None, (*node.inputs, *node.implicit_inputs, *node.outputs))
-        if any(_type_of(graph, value) is not None and not self.is_crossed_by(graph, value) for value in values):
+        if any(
+            _type_of(graph, value) is not None and not self.is_crossed_by(graph, value)
+            for value in values
+        ):
             return True
-        return any(self.has_foreign_values(inner, each) for inner in node.subgraphs.values() for each in inner.nodes)
+        return any(
+            self.has_foreign_values(inner, each)
+            for inner in node.subgraphs.values()
+            for each in inner.nodes
+        )
 
 
 def _border_values(graph: Graph, node: Node, inside: Collection[int]) -> Iterator[str]:
@@ -50,7 +65,9 @@ def _border_values(graph: Graph, node: Node, inside: Collection[int]) -> Iterato
         if (producer is None or producer.index not in inside) and graph.constant(value) is None:
             yield value
     for value in filter(None, node.outputs):
-        if graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value)):
+        if graph.is_output(value) or any(
+            use.node_index not in inside for use in graph.consumers_of(value)
+        ):
             yield value
 
 

@@ -1,4 +1,5 @@
-"""The cache of contexts as one provider of a session uses it: to find a partition there, or to keep it.
+"""The cache of contexts as one provider of a session uses it: to find a partition there, or to keep
+it.
 
 Of processes that need the same partition at once, one compiles it while the others wait.
 """
@@ -10,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ortpkg.ep_context.ep_context_cache import CacheOutcome, EpContextCache, context_key
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part
+from ortpkg.ep_context.ep_context_options import EpContextOptions
 from ortpkg.errors import LimitExceededError
 from ortpkg.providers.compiled_partition import CompiledPartition, arity_of
-from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry, Part
-from ortpkg.providers.ep_context_options import EpContextOptions
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.native_library import first_line
 
@@ -63,8 +64,14 @@ class PartitionCache:
         """Whether the session only says what the cache has."""
         return self.options.only_explains_cache
 
-    def once(self, descriptor: ContextDescriptor, find: Callable[[bool], _T | None], make: Callable[[], _T]) -> _T:
-        """What ``find`` finds; else what ``make`` makes, in one process while others that need the same wait for it.
+    def once(
+        self,
+        descriptor: ContextDescriptor,
+        find: Callable[[bool], _T | None],
+        make: Callable[[], _T],
+    ) -> _T:
+        """What ``find`` finds; else what ``make`` makes, in one process while others that need the
+        same wait for it.
 
         ``find`` is told whether the lock is held: then it may delete what is damaged.
         """
@@ -72,7 +79,9 @@ class PartitionCache:
         if found is not None:
             return found
         options = self.options
-        with self.cache.lock(descriptor, limit_s=options.wait_limit_s, check_cancelled=options.check_cancelled):
+        with self.cache.lock(
+            descriptor, limit_s=options.wait_limit_s, check_cancelled=options.check_cancelled
+        ):
             found = find(True)  # another process may have made it meanwhile
             return make() if found is None else found
 
@@ -91,7 +100,9 @@ class PartitionCache:
         *,
         is_locked: bool,
     ) -> CompiledPartition | None:
-        """The partition, loaded; None where the cache does not have it, or has something else in its place."""
+        """The partition, loaded; None where the cache does not have it, or has something else in
+        its place.
+        """
         entry = self.cache.read(descriptor, drops=is_locked)
         if entry is None:
             return None
@@ -101,26 +112,39 @@ class PartitionCache:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is wrong, it can be compiled anew
             if is_locked:
-                _log.warning("a cached context of %s is dropped: %s", self.ep_name, first_line(error))
+                _log.warning(
+                    "a cached context of %s is dropped: %s", self.ep_name, first_line(error)
+                )
                 self.cache.drop(context_key(descriptor))
             return None
         self._note_kept(entry, fused)
         return found
 
-    def keep(self, descriptor: ContextDescriptor, fused: FusedNode, export: Callable[[], Mapping[str, Part]]) -> None:
-        """Keeps what ``export`` gives of the partition; the log says where that is not to be had."""
+    def keep(
+        self,
+        descriptor: ContextDescriptor,
+        fused: FusedNode,
+        export: Callable[[], Mapping[str, Part]],
+    ) -> None:
+        """Keeps what ``export`` gives of the partition; the log says where that is not to be
+        had.
+        """
         try:
             parts = export()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a session that cannot be kept is one all the same
             _log.warning("what %s compiled cannot be kept: %s", self.ep_name, first_line(error))
             return
-        entry = ContextEntry(name=fused.node.name, descriptor=descriptor, parts=parts, arity=arity_of(fused))
+        entry = ContextEntry(
+            name=fused.node.name, descriptor=descriptor, parts=parts, arity=arity_of(fused)
+        )
         if self.cache.write(entry, model=self._model):
             self._note_kept(entry, fused)
 
     def _note_kept(self, entry: ContextEntry, fused: FusedNode) -> None:
         key = context_key(entry.descriptor)
-        self.kept[fused.node.name] = KeptContext(key=key, partition_name=entry.name, source=self.source)
+        self.kept[fused.node.name] = KeptContext(
+            key=key, partition_name=entry.name, source=self.source
+        )
 
     @property
     def _model(self) -> str:

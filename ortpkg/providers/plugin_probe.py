@@ -1,4 +1,7 @@
-"""Runs in a child process: what a plug-in answers when it is asked. Whatever it does stays in there."""
+"""Runs in a child process: what a plug-in answers when it is asked.
+
+Whatever it does stays in there.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.devices.json_form import ep_device_from_json, ep_device_to_json, hardware_device_from_json
+from ortpkg.devices.json_form import (
+    ep_device_from_json,
+    ep_device_to_json,
+    hardware_device_from_json,
+)
 from ortpkg.errors import quoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 
@@ -19,7 +26,9 @@ def load(group: str, name: str, value: str) -> Any:
 
 
 def check_plugin(group: str, name: str, value: str) -> dict[str, Any]:
-    """``{"is_factory", "type", "ep_name", "backend", "vendor", "version"}`` of what the entry point gives."""
+    """``{"is_factory", "type", "ep_name", "backend", "vendor", "version"}`` of what the entry point
+    gives.
+    """
     factory = load(group, name, value)
     is_factory = isinstance(factory, EpFactory)
     return {
@@ -32,8 +41,11 @@ def check_plugin(group: str, name: str, value: str) -> dict[str, Any]:
     }
 
 
-def list_offers(group: str, name: str, value: str, hardware: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``{"is_available", "ep_devices": [...]}``; a device that is one of ``hardware`` is told by its position.
+def list_offers(
+    group: str, name: str, value: str, hardware: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """``{"is_available", "ep_devices": [...]}``; a device that is one of ``hardware`` is told by
+    its position.
 
     Raises TypeError for what is no EP device of the plug-in's own.
     """
@@ -45,35 +57,51 @@ def list_offers(group: str, name: str, value: str, hardware: Sequence[Mapping[st
     offers = list(offered) if isinstance(offered, list | tuple) else [offered]
     for each in offers:
         if not is_own_offer(factory, each):
-            raise TypeError(f"reported {quoted(each)} where an EpDevice of its own name and backend belongs")
+            raise TypeError(
+                f"reported {quoted(each)} where an EpDevice of its own name and backend belongs"
+            )
     return {"is_available": True, "ep_devices": [_placed(each, devices) for each in offers]}
 
 
 def rate_compatibility(
     group: str, name: str, value: str, devices: Sequence[Mapping[str, Any]], info: str
 ) -> dict[str, str]:
-    """``{"rating": ...}``: the plug-in's rating of a compatibility string on ``devices``. TypeError for no rating."""
+    """``{"rating": ...}``: the plug-in's rating of a compatibility string on ``devices``.
+
+    TypeError for no rating.
+    """
     factory = load(group, name, value)
     rating = factory.validate_compiled_model_compatibility_info(
         [hardware_device_from_json(each) for each in devices], info
     )
     if not isinstance(rating, CompiledModelCompatibility):
-        raise TypeError(f"rated a compatibility string {quoted(rating)}, which is no CompiledModelCompatibility")
+        raise TypeError(
+            f"rated a compatibility string {quoted(rating)}, which is no CompiledModelCompatibility"
+        )
     return {"rating": rating.value}
 
 
 def create_provider(
-    group: str, name: str, value: str, devices: Sequence[Mapping[str, Any]], options: Mapping[str, str]
+    group: str,
+    name: str,
+    value: str,
+    devices: Sequence[Mapping[str, Any]],
+    options: Mapping[str, str],
 ) -> dict[str, bool]:
-    """``{"is_made"}``: whether the plug-in makes an execution provider; one that compiles describes its environment.
+    """``{"is_made"}``: whether the plug-in makes an execution provider; one that compiles describes
+    its environment.
 
     That it raises is no matter here: it will say so to the session, in words of its own.
     """
-    from ortpkg.providers.compiling_provider import CompilingProvider  # numpy; only where a session is to be made
+    from ortpkg.providers.compiling_provider import (
+        CompilingProvider,  # numpy; only where a session is to be made
+    )
     from ortpkg.providers.execution_provider import ExecutionProvider
 
     try:
-        made: object = load(group, name, value).create([ep_device_from_json(each) for each in devices], dict(options))
+        made: object = load(group, name, value).create(
+            [ep_device_from_json(each) for each in devices], dict(options)
+        )
         if isinstance(made, CompilingProvider):
             made.describe_environment()
     except (Exception, SystemExit):  # noqa: BLE001 - as above

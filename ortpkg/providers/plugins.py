@@ -1,9 +1,11 @@
-"""Plug-ins: execution providers that other distributions bring by the entry-point group ``ortpkg.execution_providers``.
+"""Plug-ins: execution providers that other distributions bring by the entry-point group
+``ortpkg.execution_providers``.
 
 An entry point's name is the EP's name; its object is a callable without arguments that returns an
-:class:`EpFactory` (usually the class). It is asked only when a variant, an option or a caller names it, and always in a
-child process with a time limit, so that one that crashes, hangs or exits is left out with its reason. In this process
-it is imported where a session needs its provider. docs/plugins.md walks through an example.
+:class:`EpFactory` (usually the class). It is asked only when a variant, an option or a caller names
+it, and always in a child process with a time limit, so that one that crashes, hangs or exits is
+left out with its reason. In this process it is imported where a session needs its provider.
+docs/plugins.md walks through an example.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.devices.json_form import ep_device_to_json, hardware_device_from_json, hardware_device_to_json
+from ortpkg.devices.json_form import (
+    ep_device_to_json,
+    hardware_device_from_json,
+    hardware_device_to_json,
+)
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
@@ -70,7 +76,10 @@ class Plugin:
 
 @cache
 def installed_plugins() -> dict[str, Plugin]:
-    """EP name → plug-in, sorted. Of several with one name the distribution that comes first by its name is used."""
+    """EP name → plug-in, sorted.
+
+    Of several with one name the distribution that comes first by its name is used.
+    """
     if not may_have_entry_points(ENTRY_POINT_GROUP):
         return dict(sorted(_REGISTERED.items()))
     from importlib.metadata import entry_points  # 15 ms; only where there may be some
@@ -83,20 +92,25 @@ def installed_plugins() -> dict[str, Plugin]:
 
 
 def register_plugin(value: str) -> Plugin:
-    """Takes ``value`` ("module:object") as a plug-in for this process, as if a distribution brought it by entry point.
+    """Takes ``value`` ("module:object") as a plug-in for this process, as if a distribution brought
+    it by entry point.
 
-    Raises ExecutionProviderError, with the reason, where it cannot be loaded or is not what it should be.
+    Raises ExecutionProviderError, with the reason, where it cannot be loaded or is not what it
+    should be.
     """
     unnamed = Plugin(name="", value=value)
     answer = ask_plugin("check_plugin", unnamed, {})
     if answer.failure:
-        raise ExecutionProviderError(f"{quoted(value)} cannot be loaded: {answer.failure}", ep_name="")
+        raise ExecutionProviderError(
+            f"{quoted(value)} cannot be loaded: {answer.failure}", ep_name=""
+        )
     facts = answer.value if isinstance(answer.value, dict) else {}
     plugin = Plugin(name=str(facts.get("ep_name", "")), value=value)
     _check_facts(plugin, facts)
     if plugin.name in installed_plugins():
         raise ExecutionProviderError(
-            f"{installed_plugins()[plugin.name]} is there already; {quoted(value)} brings the same name",
+            f"{installed_plugins()[plugin.name]} is there already; {quoted(value)} brings the same"
+            " name",
             ep_name=plugin.name,
         )
     _REGISTERED[plugin.name] = plugin
@@ -105,7 +119,9 @@ def register_plugin(value: str) -> Plugin:
 
 
 def unregister_plugin(name: str) -> None:
-    """Forgets a plug-in that :func:`register_plugin` took; sessions that have its provider keep it."""
+    """Forgets a plug-in that :func:`register_plugin` took; sessions that have its provider keep
+    it.
+    """
     _REGISTERED.pop(name, None)
     installed_plugins.cache_clear()
 
@@ -116,7 +132,9 @@ def registered_values() -> tuple[str, ...]:
 
 
 def try_nothing_first() -> None:
-    """From now on, plug-ins make providers and load contexts here at once: this process is a child made for that."""
+    """From now on, plug-ins make providers and load contexts here at once: this process is a child
+    made for that.
+    """
     _TRIES_NOTHING.append(True)
 
 
@@ -126,13 +144,17 @@ def tries_first() -> bool:
 
 
 def load_plugin(plugin: Plugin) -> EpFactory:
-    """The plug-in's factory, which asks it in child processes; here it is imported only where a provider is made.
+    """The plug-in's factory, which asks it in child processes; here it is imported only where a
+    provider is made.
 
-    Raises ExecutionProviderError, with the reason, where it cannot be imported or is not what it should be.
+    Raises ExecutionProviderError, with the reason, where it cannot be imported or is not what it
+    should be.
     """
     answer = ask_plugin("check_plugin", plugin, {})
     if answer.failure:
-        raise ExecutionProviderError(f"{plugin} cannot be loaded: {answer.failure}", ep_name=plugin.name)
+        raise ExecutionProviderError(
+            f"{plugin} cannot be loaded: {answer.failure}", ep_name=plugin.name
+        )
     facts = answer.value if isinstance(answer.value, dict) else {}
     _check_facts(plugin, facts)
     return PluginEpFactory(plugin, facts)
@@ -141,8 +163,8 @@ def load_plugin(plugin: Plugin) -> EpFactory:
 def ask_plugin(function: str, plugin: Plugin, arguments: Mapping[str, Any]) -> ProbeAnswer:
     """What a function of ``plugin_probe`` answers in a child process.
 
-    Remembered as long as the plug-in, its files, and the distributions that it requires have the same versions; that
-    it offers nothing is not, since what it lacks may be installed at any time.
+    Remembered as long as the plug-in, its files, and the distributions that it requires have the
+    same versions; that it offers nothing is not, since what it lacks may be installed at any time.
     """
     return ask_backend(
         f"{_PROBE}:{function}",
@@ -163,7 +185,9 @@ def plugin_fingerprint(plugin: Plugin) -> dict[str, Any]:
 
 
 class PluginEpFactory(EpFactory):
-    """Stands for a plug-in's factory: what only asks happens in a child process, and cannot do harm here."""
+    """Stands for a plug-in's factory: what only asks happens in a child process, and cannot do harm
+    here.
+    """
 
     def __init__(self, plugin: Plugin, facts: Mapping[str, Any]) -> None:
         self.ep_name = plugin.name
@@ -171,7 +195,8 @@ class PluginEpFactory(EpFactory):
         self.backend = str(facts["backend"])
         self._version = str(facts.get("version", ""))
         self.plugin = plugin
-        #: Why it is not asked for ratings any more: it did not answer in time, and each question would cost that time.
+        #: Why it is not asked for ratings any more: it did not answer in time, and each question
+        #: would cost that time.
         self._hang = ""
 
     @property
@@ -183,13 +208,19 @@ class PluginEpFactory(EpFactory):
         return bool(self._offers(()).get("is_available"))
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """What the plug-in says, nothing where it is not available. ExecutionProviderError where it fails to."""
+        """What the plug-in says, nothing where it is not available.
+
+        ExecutionProviderError where it fails to.
+        """
         return [_offered(each, hardware) for each in self._offers(hardware).get("ep_devices", ())]
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """What the plug-in says, remembered per string and device. ExecutionProviderError where it fails to."""
+        """What the plug-in says, remembered per string and device.
+
+        ExecutionProviderError where it fails to.
+        """
         if self._hang:
             raise ExecutionProviderError(self._hang, ep_name=self.ep_name)
         arguments = {"devices": [hardware_device_to_json(each) for each in devices], "info": info}
@@ -216,14 +247,22 @@ class PluginEpFactory(EpFactory):
         from ortpkg.providers.execution_provider import ExecutionProvider
         from ortpkg.providers.plugin_probe import load
 
-        arguments = {"devices": [ep_device_to_json(each) for each in devices], "options": dict(options)}
-        failure = ask_plugin("create_provider", self.plugin, arguments).failure if tries_first() else ""
+        arguments = {
+            "devices": [ep_device_to_json(each) for each in devices],
+            "options": dict(options),
+        }
+        failure = (
+            ask_plugin("create_provider", self.plugin, arguments).failure if tries_first() else ""
+        )
         if failure:
             raise ExecutionProviderError(
-                f"{self.plugin} failed to make an execution provider: {failure}", ep_name=self.ep_name
+                f"{self.plugin} failed to make an execution provider: {failure}",
+                ep_name=self.ep_name,
             )
         with foreign_code(self.ep_name, "make an execution provider"):
-            made: object = load(ENTRY_POINT_GROUP, self.plugin.name, self.plugin.value).create(devices, options)
+            made: object = load(ENTRY_POINT_GROUP, self.plugin.name, self.plugin.value).create(
+                devices, options
+            )
         if not isinstance(made, ExecutionProvider):
             raise ExecutionProviderError(
                 f"{self.plugin} must make an ExecutionProvider, not {quoted(type(made).__name__)}",
@@ -231,7 +270,8 @@ class PluginEpFactory(EpFactory):
             )
         if made.name != self.ep_name:
             raise ExecutionProviderError(
-                f"{self.plugin} must make an ExecutionProvider of its own name, not {quoted(made.name)}",
+                f"{self.plugin} must make an ExecutionProvider of its own name, not"
+                f" {quoted(made.name)}",
                 ep_name=self.ep_name,
             )
         return made
@@ -241,39 +281,50 @@ class PluginEpFactory(EpFactory):
         answer = ask_plugin("list_offers", self.plugin, arguments)
         if answer.failure:
             raise ExecutionProviderError(
-                f"{self.plugin} failed to say what it offers: {answer.failure}", ep_name=self.ep_name
+                f"{self.plugin} failed to say what it offers: {answer.failure}",
+                ep_name=self.ep_name,
             )
         return answer.value if isinstance(answer.value, dict) else {}
 
 
 def _offers_nothing(value: object, arguments: Mapping[str, Any]) -> bool:
-    """Whether an answer says that the plug-in is not available, or runs on none of the devices it was asked about."""
+    """Whether an answer says that the plug-in is not available, or runs on none of the devices it
+    was asked about.
+    """
     if not isinstance(value, dict) or "is_available" not in value:
         return False
-    return not value["is_available"] or (bool(arguments.get("hardware")) and not value["ep_devices"])
+    return not value["is_available"] or (
+        bool(arguments.get("hardware")) and not value["ep_devices"]
+    )
 
 
 def _makes_nothing(value: object) -> bool:
-    """Whether an answer says that the plug-in made no execution provider: what it lacks may come at any time."""
+    """Whether an answer says that the plug-in made no execution provider: what it lacks may come at
+    any time.
+    """
     return isinstance(value, dict) and value.get("is_made") is False
 
 
 def _check_facts(plugin: Plugin, facts: Mapping[str, Any]) -> None:
     if not facts.get("is_factory"):
         raise ExecutionProviderError(
-            f"{plugin} must return an EpFactory, not {quoted(facts.get('type', 'nothing'))}", ep_name=plugin.name
+            f"{plugin} must return an EpFactory, not {quoted(facts.get('type', 'nothing'))}",
+            ep_name=plugin.name,
         )
     ep_name, backend = facts.get("ep_name"), facts.get("backend")
     if ep_name != plugin.name or not backend or backend in BUILT_IN_BACKENDS:
         raise ExecutionProviderError(
-            f"{plugin} must return an EpFactory whose ep_name is its entry point's name (it is {quoted(ep_name)}) and "
-            f"whose backend is a name of its own (it is {quoted(backend)}), not one of {', '.join(BUILT_IN_BACKENDS)}",
+            f"{plugin} must return an EpFactory whose ep_name is its entry point's name (it is"
+            f" {quoted(ep_name)}) and whose backend is a name of its own (it is {quoted(backend)}),"
+            f" not one of {', '.join(BUILT_IN_BACKENDS)}",
             ep_name=plugin.name,
         )
 
 
 def _offered(body: Mapping[str, Any], hardware: Sequence[HardwareDevice]) -> EpDevice:
-    """An EP device as the child described it, on the very device that it was asked about where it is one of these."""
+    """An EP device as the child described it, on the very device that it was asked about where it
+    is one of these.
+    """
     device = None
     if body["place"] is not None:
         device = hardware[body["place"]]
@@ -292,7 +343,9 @@ def _offered(body: Mapping[str, Any], hardware: Sequence[HardwareDevice]) -> EpD
 
 @cache
 def _required_versions(distribution: str) -> list[list[str]]:
-    """The distributions that ``distribution`` requires directly, with the versions that are installed."""
+    """The distributions that ``distribution`` requires directly, with the versions that are
+    installed.
+    """
     from importlib import metadata  # 15 ms; only where a plug-in is named
 
     found = []
@@ -320,22 +373,38 @@ def _chosen(plugins: list[Plugin]) -> Plugin:
     first, *others = sorted(set(plugins), key=lambda each: (each.distribution, each.value))
     rivals = tuple(each.distribution or each.value for each in others)
     return Plugin(
-        name=first.name, value=first.value, distribution=first.distribution, version=first.version, rivals=rivals
+        name=first.name,
+        value=first.value,
+        distribution=first.distribution,
+        version=first.version,
+        rivals=rivals,
     )
 
 
 def _files_of(plugin: Plugin) -> list[list[object]]:
-    """The files beside the plug-in's modules and their times, so that an edited plug-in is looked at again."""
+    """The files beside the plug-in's modules and their times, so that an edited plug-in is looked
+    at again.
+    """
     top, *inner = plugin.value.partition(":")[0].split(".")
     try:
         spec = importlib.util.find_spec(top)
         if spec is None:
             return []
         # A package without __init__.py has folders, and no file of its own.
-        folders = list(spec.submodule_search_locations or ()) or [os.path.dirname(spec.origin or "")]  # noqa: PTH120 - a text
+        folders = list(spec.submodule_search_locations or ()) or [
+            os.path.dirname(spec.origin or "")
+        ]  # noqa: PTH120 - a text
         for part in inner[:-1]:
-            folders += [folder for each in folders if os.path.isdir(folder := os.path.join(each, part))]  # noqa: PTH112, PTH118
-        entries = [entry for each in folders if each for entry in os.scandir(each) if entry.name != _BYTECODE]
+            folders += [
+                folder for each in folders if os.path.isdir(folder := os.path.join(each, part))
+            ]  # noqa: PTH112, PTH118
+        entries = [
+            entry
+            for each in folders
+            if each
+            for entry in os.scandir(each)
+            if entry.name != _BYTECODE
+        ]
         return sorted([entry.name, entry.stat().st_mtime_ns] for entry in entries)
     except (OSError, ValueError, ImportError):
         return []

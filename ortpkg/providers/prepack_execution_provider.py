@@ -1,10 +1,12 @@
-"""A small compiling execution provider without dependencies: our own kernels, prepared once and kept.
+"""A small compiling execution provider without dependencies: our own kernels, prepared once and
+kept.
 
-It takes every node for which we have a kernel. To compile is to take the partition through the session's graph
-transformers, constant folding and all fusions, and to let each kernel lay out its weights. The context holds the
-result, so that a session made from it maps its weights from the file, computes nothing beforehand, and runs as the
-same nodes do on the embedded CPU provider. It is the example of docs/plugins.md for authors of compiling execution
-providers, and what the EPContext design is tested with where no accelerator is at hand.
+It takes every node for which we have a kernel. To compile is to take the partition through the
+session's graph transformers, constant folding and all fusions, and to let each kernel lay out its
+weights. The context holds the result, so that a session made from it maps its weights from the
+file, computes nothing beforehand, and runs as the same nodes do on the embedded CPU provider. It is
+the example of docs/plugins.md for authors of compiling execution providers, and what the EPContext
+design is tested with where no accelerator is at hand.
 """
 
 from __future__ import annotations
@@ -12,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.ep_names import PREPACK_EP, context_sources_of
 from ortpkg.errors import CompileError
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.schemas import resolve_since_version
+from ortpkg.graph.operator_schemas import resolve_since_version
 from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.execution_provider import FusedNode, GraphViewer
 from ortpkg.providers.graph_engine import GraphEngine
 from ortpkg.providers.prepack_compatibility import compatibility_info, machine_architecture
@@ -42,7 +44,9 @@ class PrepackExecutionProvider(CompilingProvider):
     backend = "prepack"
     context_sources = context_sources_of(PREPACK_EP)
 
-    def __init__(self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(PREPACK_EP, ep_devices=ep_devices, options=options)
         self._registry = cpu_kernel_registry()
         self._kernels = PrepackKernels(self._registry)
@@ -52,7 +56,9 @@ class PrepackExecutionProvider(CompilingProvider):
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> Collection[int]:
         """Nodes with a kernel of ours, on tensors of known type, without sub-graphs."""
-        return [node.index for node in viewer.nodes if self._is_supported(viewer.graph, node, types_of)]
+        return [
+            node.index for node in viewer.nodes if self._is_supported(viewer.graph, node, types_of)
+        ]
 
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
         engine = self._engine()
@@ -61,7 +67,9 @@ class PrepackExecutionProvider(CompilingProvider):
         return self._opened(PrepackedPartition(graph, engine, self._kernels))
 
     def describe_environment(self) -> ContextDescriptor:
-        """The layout, of which the operators of our fusions are a part, and the architecture: all that a context is."""
+        """The layout, of which the operators of our fusions are a part, and the architecture: all
+        that a context is.
+        """
         return ContextDescriptor(
             ep=self.name,
             sdk_version=f"kernel layout {KERNEL_LAYOUT_VERSION}",
@@ -91,10 +99,15 @@ class PrepackExecutionProvider(CompilingProvider):
 
     def _engine(self) -> GraphEngine:
         if self.graph_engine is None:
-            raise CompileError(f"{self.name} computes with the engine of a session, and has none", ep_name=self.name)
+            raise CompileError(
+                f"{self.name} computes with the engine of a session, and has none",
+                ep_name=self.name,
+            )
         return self.graph_engine
 
-    def _is_supported(self, graph: Graph, node: Node, types_of: Callable[[Node], Mapping[str, ElementType]]) -> bool:
+    def _is_supported(
+        self, graph: Graph, node: Node, types_of: Callable[[Node], Mapping[str, ElementType]]
+    ) -> bool:
         if (
             node.subgraphs
             or node.op_type in _RANDOM
@@ -102,8 +115,12 @@ class PrepackExecutionProvider(CompilingProvider):
         ):
             return False
         opset = graph.opset_imports.get(node.domain)
-        if opset is None or resolve_since_version(node.domain, node.op_type, opset) != node.since_version:
-            return False  # out of a function with imports of its own: a model of the partition could not say it
+        if (
+            opset is None
+            or resolve_since_version(node.domain, node.op_type, opset) != node.since_version
+        ):
+            # out of a function with imports of its own: a model of the partition could not say it
+            return False
         return self._registry.try_find_kernel(node, types_of(node)) is not None
 
     @staticmethod
@@ -120,7 +137,9 @@ class PrepackExecutionProvider(CompilingProvider):
 
 
 def copied_graph(graph: Graph) -> Graph:
-    """A graph of the same nodes, constants and types that can be changed; nodes have no sub-graphs."""
+    """A graph of the same nodes, constants and types that can be changed; nodes have no
+    sub-graphs.
+    """
     copy = Graph(graph.name, opset_imports=graph.opset_imports)
     copy.set_inputs(graph.inputs)
     copy.set_outputs(graph.outputs)

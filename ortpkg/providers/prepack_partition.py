@@ -1,8 +1,9 @@
-"""A partition that runs on our kernels, by the session's engine, with constants laid out as the kernels want them.
+"""A partition that runs on our kernels, by the session's engine, with constants laid out as the
+kernels want them.
 
-It is what :class:`~ortpkg.providers.prepack_execution_provider.PrepackExecutionProvider` compiles a partition to. The
-graph is optimized before it comes here; here it is planned, and what kernels make of their constants is collected, or
-handed out where it was kept.
+It is what :class:`~ortpkg.providers.prepack_execution_provider.PrepackExecutionProvider` compiles a
+partition to. The graph is optimized before it comes here; here it is planned, and what kernels make
+of their constants is collected, or handed out where it was kept.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ortpkg.providers.graph_engine import GraphEngine
 class PrepackKernels(ExecutionProvider):
     """Our kernels, for the nodes inside a partition.
 
-    PrepackExecutionProvider itself brings none to a session: it would be given single nodes, which it cannot keep.
+    PrepackExecutionProvider itself brings none to a session: it would be given single nodes, which
+        it cannot keep.
     """
 
     backend = "prepack"
@@ -44,7 +46,14 @@ class PrepackKernels(ExecutionProvider):
 class _PackingInfo(NodeKernelInfo):
     """OpKernelInfo that hands out layouts that were kept, and keeps those that are made."""
 
-    def __init__(self, graph: Graph, node: Node, position: int, kept: Mapping[str, Tensor], packed: dict[str, Tensor]):
+    def __init__(
+        self,
+        graph: Graph,
+        node: Node,
+        position: int,
+        kept: Mapping[str, Tensor],
+        packed: dict[str, Tensor],
+    ):
         super().__init__(graph, node)
         self._position = position
         self._kept = kept
@@ -65,27 +74,35 @@ class PrepackedPartition:
 
     Attributes:
         graph: what it computes; its initializers are what the kernels read.
-        packed: "node position:name" → a constant in the layout that the node's kernel computes with. Positions are
-            those in topological order, in which the graph is written: they are the same when it is read again.
+        packed: "node position:name" → a constant in the layout that the node's kernel computes
+            with. Positions are those in topological order, in which the graph is written: they are
+            the same when it is read again.
     """
 
     def __init__(
-        self, graph: Graph, engine: GraphEngine, kernels: PrepackKernels, kept: Mapping[str, Tensor] | None = None
+        self,
+        graph: Graph,
+        engine: GraphEngine,
+        kernels: PrepackKernels,
+        kept: Mapping[str, Tensor] | None = None,
     ) -> None:
         """
         Args:
-            graph: every node has a kernel and no sub-graphs. It is optimized, and no longer changed.
+            graph: every node has a kernel and no sub-graphs. It is optimized, and no longer
+                changed.
             engine: of the session.
             kernels: whose kernels it runs on.
             kept: layouts that were made before; those that are missing are made.
 
-        Raises EpContextError where a node has sub-graphs, KernelNotFoundError where it has no kernel, InvalidGraphError
-        where its attributes do not fit.
+        Raises EpContextError where a node has sub-graphs, KernelNotFoundError where it has no
+        kernel, InvalidGraphError where its attributes do not fit.
         """
         self.graph = graph
         self.packed: dict[str, Tensor] = {}
         if (node := next((node for node in graph.nodes if node.subgraphs), None)) is not None:
-            raise EpContextError(f"{node} of the partition {quoted(graph.name)} has sub-graphs", ep_name=PREPACK_EP)
+            raise EpContextError(
+                f"{node} of the partition {quoted(graph.name)} has sub-graphs", ep_name=PREPACK_EP
+            )
         positions = {index: position for position, index in enumerate(topological_order(graph))}
 
         def info_of(graph: Graph, node: Node) -> OpKernelInfo:
@@ -98,14 +115,14 @@ class PrepackedPartition:
     def compute(self, inputs: Sequence[Value], context: OpKernelContext) -> Sequence[Value]:
         """Runs the graph. Outputs share memory with nothing.
 
-        Raises RunError with the node's name where a kernel fails, EpContextError where the context's file became
-        shorter: what is gone cannot be read.
+        Raises RunError with the node's name where a kernel fails, EpContextError where the
+        context's file became shorter: what is gone cannot be read.
         """
         for mapping in self._mappings:
             if mapping.size() < len(mapping):
                 raise EpContextError(
-                    "the context's file became shorter while the session was open; replace files by renaming new ones "
-                    "over them",
+                    "the context's file became shorter while the session was open; replace files by"
+                    " renaming new ones over them",
                     ep_name=PREPACK_EP,
                     partition_name=self.graph.name,
                 )

@@ -1,4 +1,6 @@
-"""Loads onnxruntime so that it writes no lines of its own to standard error, and sends no telemetry."""
+"""Loads onnxruntime so that it writes no lines of its own to standard error, and sends no
+telemetry.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,19 @@ import os
 import sys
 from typing import Any
 
-#: What fails is raised, and said once by us; onnxruntime's own lines on standard error would say it twice.
+#: What fails is raised, and said once by us; onnxruntime's own lines on standard error would say it
+#: twice.
 FATAL_ONLY = 4
-#: Read while onnxruntime loads. With telemetry it warns, in colour, of a home directory that it cannot write.
+#: Read while onnxruntime loads. With telemetry it warns, in colour, of a home directory that it
+#: cannot write.
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
 
 def load_onnxruntime() -> Any:
     """The module ``onnxruntime``. Where the program has loaded it already, it is left as it is.
 
-    A program that sets ``ORT_DISABLE_TELEMETRY`` itself has its way. Raises whatever importing it does.
+    A program that sets ``ORT_DISABLE_TELEMETRY`` itself has its way. Raises whatever importing it
+    does.
     """
     is_first = "onnxruntime" not in sys.modules
     onnxruntime = load_onnxruntime_for_application()
@@ -25,7 +30,9 @@ def load_onnxruntime() -> Any:
 
 
 def load_onnxruntime_for_application() -> Any:
-    """The same for a program that makes its own sessions with it: without telemetry, with onnxruntime's own lines."""
+    """The same for a program that makes its own sessions with it: without telemetry, with
+    onnxruntime's own lines.
+    """
     is_ours = "onnxruntime" not in sys.modules and _NO_TELEMETRY not in os.environ
     if is_ours:
         os.environ[_NO_TELEMETRY] = "1"

@@ -1,8 +1,9 @@
 """OpenVINO, loaded so that its package sends nothing and writes nothing into the home directory.
 
-``openvino.tools.ovc`` sends an event to an analytics server while it is imported, and keeps a client's id in
-``~/intel``, both through the package ``openvino_telemetry``; where that package is missing it takes a stub of its own.
-Everything of ours takes ``openvino`` from here. Importing this module raises whatever importing OpenVINO does.
+``openvino.tools.ovc`` sends an event to an analytics server while it is imported, and keeps a
+client's id in ``~/intel``, both through the package ``openvino_telemetry``; where that package is
+missing it takes a stub of its own. Everything of ours takes ``openvino`` from here. Importing this
+module raises whatever importing OpenVINO does.
 """
 
 from __future__ import annotations
@@ -16,8 +17,14 @@ _TELEMETRY = "openvino_telemetry"
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """Makes ``openvino_telemetry`` a package that cannot be imported; afterwards it is as it was."""
-    hidden = {name: module for name, module in sys.modules.copy().items() if name.partition(".")[0] == _TELEMETRY}
+    """Makes ``openvino_telemetry`` a package that cannot be imported; afterwards it is as it
+    was.
+    """
+    hidden = {
+        name: module
+        for name, module in sys.modules.copy().items()
+        if name.partition(".")[0] == _TELEMETRY
+    }
     for name in hidden:
         del sys.modules[name]
     sys.modules[_TELEMETRY] = None  # type: ignore[assignment]  # so importing it is an ImportError
@@ -28,7 +35,8 @@ def _without_telemetry() -> Iterator[None]:
         sys.modules.update(hidden)
 
 
-# Where the program has imported OpenVINO itself, these lines import nothing, and OpenVINO goes on as it did.
+# Where the program has imported OpenVINO itself, these lines import nothing, and OpenVINO goes on
+# as it did.
 with _without_telemetry():
     import openvino
     from openvino import opset15 as operations

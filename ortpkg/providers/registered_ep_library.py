@@ -21,9 +21,11 @@ _loaded: set[str] = set()
 
 
 def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any, ...]:
-    """onnxruntime's EP devices of that execution provider; its library is registered where nobody has done so.
+    """onnxruntime's EP devices of that execution provider; its library is registered where nobody
+    has done so.
 
-    A program may have registered it itself, under a name of its own: some execution providers then have that name.
+    A program may have registered it itself, under a name of its own: some execution providers then
+    have that name.
 
     Raises ExecutionProviderError where onnxruntime or the library refuses.
     """
@@ -33,7 +35,8 @@ def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any,
             register = getattr(onnxruntime, "register_execution_provider_library", None)
             if register is None:
                 raise ExecutionProviderError(
-                    f"onnxruntime {onnxruntime.__version__} takes no library of a provider; 1.23 and later do",
+                    f"onnxruntime {onnxruntime.__version__} takes no library of a provider; 1.23"
+                    " and later do",
                     ep_name=ep_name,
                 )
             try:
@@ -53,24 +56,34 @@ def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any,
 
 
 def _why_refused(error: Exception, path: str) -> str:
-    """What the system's loader said, where onnxruntime passes that on: it names the library's path twice before."""
+    """What the system's loader said, where onnxruntime passes that on: it names the library's path
+    twice before.
+    """
     said = str(error)
     return said.rpartition(" with error: ")[2].removeprefix(f"{path}: ") or said
 
 
 def load_quietly(path: str) -> None:
-    """Loads a library of which it is known that it writes to standard output then, without that; others are left."""
+    """Loads a library of which it is known that it writes to standard output then, without that;
+    others are left.
+    """
     start = _TALKATIVE.get(Path(path).name)
     if start is None or path in _loaded or sys.platform != "linux":
         return
-    with _lock, _without_lines(start), contextlib.suppress(OSError):  # whoever needs it says what is wrong
+    with (
+        _lock,
+        _without_lines(start),
+        contextlib.suppress(OSError),
+    ):  # whoever needs it says what is wrong
         ctypes.CDLL(path)
     _loaded.add(path)
 
 
 @contextlib.contextmanager
 def _without_lines(start: bytes) -> Iterator[None]:
-    """What native code writes to standard output within is written there afterwards, but for lines with that start."""
+    """What native code writes to standard output within is written there afterwards, but for lines
+    with that start.
+    """
     sys.stdout.flush()
     libc = ctypes.CDLL(None)
     libc.fflush(None)
@@ -93,7 +106,9 @@ def _without_lines(start: bytes) -> Iterator[None]:
 
 
 def registered_devices(onnxruntime: Any, path: str) -> list[Any]:
-    """The EP devices of the library at ``path``; none where nobody registered it, or it offers nothing."""
+    """The EP devices of the library at ``path``; none where nobody registered it, or it offers
+    nothing.
+    """
     listed = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
     return [each for each in listed if _is_same_file(each.ep_metadata.get(_LIBRARY_PATH, ""), path)]
 

@@ -1,7 +1,8 @@
-"""What a session's options say that a native library may have a say in, too: threads, optimization, memory, entries.
+"""What a session's options say that a native library may have a say in, too: threads, optimization,
+memory, entries.
 
-Names are onnxruntime's. The session makes the value from its options, and each provider on a library takes what its
-library understands (``LibraryTraits``); what does not apply there is said.
+Names are onnxruntime's. The session makes the value from its options, and each provider on a
+library takes what its library understands (``LibraryTraits``); what does not apply there is said.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-#: Config entries of onnxruntime that change what it makes of a model. All of them only tune: none writes or loads.
+#: Config entries of onnxruntime that change what it makes of a model. All of them only tune: none
+#: writes or loads.
 COMPILING_ENTRIES: frozenset[str] = frozenset(
     {
         "optimization.constant_folding_max_output_size_in_bytes",
@@ -56,10 +58,13 @@ RUNNING_ENTRIES: frozenset[str] = frozenset(
         "session.use_env_allocators",
     }
 )
-#: The entry by which nothing may run on onnxruntime's CPU provider; it means nothing to that provider itself.
+#: The entry by which nothing may run on onnxruntime's CPU provider; it means nothing to that
+#: provider itself.
 NO_CPU_FALLBACK_ENTRY = "session.disable_cpu_ep_fallback"
 #: Values by which the session itself goes, whatever the library does.
-OBEYED_BY_SESSION = frozenset({"graph_optimization_level", "logid", "log_severity_level", "log_verbosity_level"})
+OBEYED_BY_SESSION = frozenset(
+    {"graph_optimization_level", "logid", "log_severity_level", "log_verbosity_level"}
+)
 #: Values that change what is made of a model.
 _COMPILING_VALUES = frozenset({"graph_optimization_level", "use_deterministic_compute"})
 
@@ -69,9 +74,11 @@ class SessionSettings:
     """What was set; what has its default value is left out.
 
     Attributes:
-        values: attribute of onnxruntime's session options → number, flag, text, or the name of an enumeration's member.
+        values: attribute of onnxruntime's session options → number, flag, text, or the name of an
+            enumeration's member.
         entries: config entries, for onnxruntime's own ones above.
-        other_entries: config entries that neither the session nor a library reads: those of a plug-in, or nobody's.
+        other_entries: config entries that neither the session nor a library reads: those of a
+            plug-in, or nobody's.
     """
 
     values: Mapping[str, int | bool | str] = field(default_factory=lambda: MappingProxyType({}))
@@ -84,11 +91,19 @@ class SessionSettings:
     @property
     def of_compiling(self) -> dict[str, str]:
         """What of it changes what a library compiles, as texts by the keys of config entries."""
-        values = {f"session.{key}": str(value) for key, value in self.values.items() if key in _COMPILING_VALUES}
-        return values | {key: value for key, value in self.entries.items() if key in COMPILING_ENTRIES}
+        values = {
+            f"session.{key}": str(value)
+            for key, value in self.values.items()
+            if key in _COMPILING_VALUES
+        }
+        return values | {
+            key: value for key, value in self.entries.items() if key in COMPILING_ENTRIES
+        }
 
     def only(self, names: Collection[str]) -> SessionSettings:
-        """What of it has one of these names: attributes of the session's options, keys of config entries."""
+        """What of it has one of these names: attributes of the session's options, keys of config
+        entries.
+        """
         return SessionSettings(
             values={name: value for name, value in self.values.items() if name in names},
             entries={key: text for key, text in self.entries.items() if key in names},
@@ -110,5 +125,7 @@ NO_SETTINGS = SessionSettings()
 def settings_from_json(document: Mapping[str, Any]) -> SessionSettings:
     """What :meth:`SessionSettings.to_json` wrote, in a child process of ours."""
     return SessionSettings(
-        values=document["values"], entries=document["entries"], other_entries=document["other_entries"]
+        values=document["values"],
+        entries=document["entries"],
+        other_entries=document["other_entries"],
     )

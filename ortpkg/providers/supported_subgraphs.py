@@ -1,8 +1,9 @@
 """From the nodes that a provider can run to maximal partitions that can be fused.
 
-Two supported nodes may lie in one partition where no path between them leads through a node outside of it: fused, such
-a partition would depend on itself. Nodes are taken in topological order; each joins the partition of one of its
-producers where that makes no cycle, else it begins one of its own.
+Two supported nodes may lie in one partition where no path between them leads through a node outside
+of it: fused, such a partition would depend on itself. Nodes are taken in topological order; each
+joins the partition of one of its producers where that makes no cycle, else it begins one of its
+own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def supported_subgraphs(viewer: GraphViewer, supported: Collection[int]) -> list
     return _Grouping(viewer, frozenset(supported)).groups()
 
 
-def subgraph_signature(graph: Graph, indices: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def subgraph_signature(
+    graph: Graph, indices: Sequence[int]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What flows into and out of a set of nodes: names of its inputs (no constants) and outputs.
 
     Those of the graph come first and in its order, then the others in order of use.
@@ -31,13 +34,19 @@ def subgraph_signature(graph: Graph, indices: Sequence[int]) -> tuple[tuple[str,
     inside = frozenset(indices)
     nodes = [graph.node(index) for index in indices]
     made = {value for node in nodes for value in node.outputs if value}
-    needed = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.implicit_inputs) if value)
+    needed = dict.fromkeys(
+        value for node in nodes for value in (*node.inputs, *node.implicit_inputs) if value
+    )
     inputs = tuple(value for value in needed if value not in made and graph.constant(value) is None)
     outputs = tuple(
         value
         for node in nodes
         for value in node.outputs
-        if value and (graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value)))
+        if value
+        and (
+            graph.is_output(value)
+            or any(use.node_index not in inside for use in graph.consumers_of(value))
+        )
     )
     return _in_order(inputs, graph.inputs), _in_order(outputs, graph.outputs)
 
@@ -47,7 +56,9 @@ def subgraph_claim(graph: Graph, indices: tuple[int, ...], name: str) -> Compute
     inputs, outputs = subgraph_signature(graph, indices)
     if not outputs:
         return None
-    return ComputeCapability(node_indices=indices, meta_def=MetaDef(name=name, inputs=inputs, outputs=outputs))
+    return ComputeCapability(
+        node_indices=indices, meta_def=MetaDef(name=name, inputs=inputs, outputs=outputs)
+    )
 
 
 def _in_order(values: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
@@ -58,8 +69,9 @@ def _in_order(values: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
 class _Grouping:
     """Groups of nodes, an unsupported node being a group of its own that nobody joins.
 
-    ``_needs`` has for each group the groups that it depends on, directly or not, as bits of an integer; ``_users`` the
-    groups that depend on it directly. A group that was merged into another is an alias of it.
+    ``_needs`` has for each group the groups that it depends on, directly or not, as bits of an
+    integer; ``_users`` the groups that depend on it directly. A group that was merged into another
+    is an alias of it.
     """
 
     def __init__(self, viewer: GraphViewer, supported: frozenset[int]) -> None:
@@ -82,7 +94,9 @@ class _Grouping:
             for group, members in enumerate(self._members)
             if self._is_open[group] and self._alias[group] == group
         ]
-        return [tuple(members) for members in sorted(found, key=lambda members: position[members[0]])]
+        return [
+            tuple(members) for members in sorted(found, key=lambda members: position[members[0]])
+        ]
 
     def _place(self, index: int) -> None:
         group = self._new_group(index)
@@ -125,7 +139,9 @@ class _Grouping:
                 waiting.extend(self._users[current])
 
     def _is_separated(self, group: int, other: int) -> bool:
-        """Whether a third group lies between the two, so that as one they would depend on themselves."""
+        """Whether a third group lies between the two, so that as one they would depend on
+        themselves.
+        """
         return self._leads_through_third(other, group) or self._leads_through_third(group, other)
 
     def _leads_through_third(self, first: int, last: int) -> bool:
@@ -138,7 +154,9 @@ class _Grouping:
             group, other = other, group
         self._alias[group] = other
         self._members[other] += self._members[group]
-        self._users[other] = {self._real(user) for user in self._users[other] | self._users[group]} - {other}
+        self._users[other] = {
+            self._real(user) for user in self._users[other] | self._users[group]
+        } - {other}
         own = ~((1 << group) | (1 << other))
         self._needs[other] = (self._needs[other] | self._needs[group]) & own
         for user in self._users[other]:

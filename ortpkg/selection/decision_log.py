@@ -1,6 +1,9 @@
-"""Log a decision: one structured record, for whoever asks for it on this machine. Nothing is sent anywhere.
+"""Log a decision: one structured record, for whoever asks for it on this machine.
 
-It is the step that pull request 27786 calls LogTelemetry; here it is a value that the caller's function gets.
+Nothing is sent anywhere.
+
+It is the step that pull request 27786 calls LogTelemetry; here it is a value that the caller's
+function gets.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ DECISION_SCHEMA_VERSION = "1.0"
 DecisionLog = Callable[[dict[str, Any]], None]
 
 
-def log_decision(selection: Selection, package: PackageInfo, *, duration_s: float, log: DecisionLog | None) -> None:
+def log_decision(
+    selection: Selection, package: PackageInfo, *, duration_s: float, log: DecisionLog | None
+) -> None:
     """Gives ``log`` the record of the decision, and Python's logging one line at the level INFO.
 
     Args:
@@ -34,17 +39,23 @@ def log_decision(selection: Selection, package: PackageInfo, *, duration_s: floa
         logger = logging.getLogger(__name__)
         if logger.isEnabledFor(logging.INFO):
             chosen = "none" if selection.best is None else repr(selection.best.variant.name)
-            logger.info("selected %s of %r (policy %s)", chosen, selection.component_name, selection.policy)
+            logger.info(
+                "selected %s of %r (policy %s)", chosen, selection.component_name, selection.policy
+            )
     if log is not None:
         log(decision_record(selection, package, duration_s=duration_s))
 
 
-def decision_record(selection: Selection, package: PackageInfo, *, duration_s: float) -> dict[str, Any]:
-    """The record: when, of which package, how long it took, and everything that ``select --json`` says."""
+def decision_record(
+    selection: Selection, package: PackageInfo, *, duration_s: float
+) -> dict[str, Any]:
+    """The record: when, of which package, how long it took, and everything that ``select --json``
+    says.
+    """
     # Only where somebody wants a record.
     from datetime import UTC, datetime
 
-    from ortpkg.selection.explain import selection_to_json
+    from ortpkg.selection.explanation import selection_to_json
     from ortpkg.version import __version__
 
     return {

@@ -1,8 +1,10 @@
-"""Judges the variants of a component on every EP device, and finds the best: the inner loop of a selection.
+"""Judges the variants of a component on every EP device, and finds the best: the inner loop of a
+selection.
 
-Most variants are never looked at. Those that require the same but for their compatibility strings are of one kind; the
-rules say what rank a kind can have at best on an EP device, and variants are judged in that order, until none that is
-left can be better than the best. The rest is judged when somebody reads the verdicts.
+Most variants are never looked at. Those that require the same but for their compatibility strings
+are of one kind; the rules say what rank a kind can have at best on an EP device, and variants are
+judged in that order, until none that is left can be better than the best. The rest is judged when
+somebody reads the verdicts.
 """
 
 from __future__ import annotations
@@ -12,11 +14,17 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush, heapreplace
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.package.variants import alike
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.fit import FitContext, concern_of, judge_fit
-from ortpkg.selection.matches_variant import Judgement, MatchContext, Requirements, matches_variant, unavailable_ep
+from ortpkg.selection.matches_variant import (
+    Judgement,
+    MatchContext,
+    Requirements,
+    matches_variant,
+    unavailable_ep,
+)
 from ortpkg.selection.policies import Policy, device_kind
 from ortpkg.selection.provider_option_devices import device_option_of
 from ortpkg.selection.ranking import MEASURED_STANDING_OF_NONE, measured_standing, standing_of
@@ -25,7 +33,9 @@ from ortpkg.selection.verdict import ReasonCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the rules say of requirements on one EP device; ``standing`` is the rank's beginning, None if rejected."""
+    """What the rules say of requirements on one EP device; ``standing`` is the rank's beginning,
+    None if rejected.
+    """
 
     ep_device: EpDevice | None
     ep_device_at: int
@@ -39,8 +49,8 @@ class Kind:
 
     Attributes:
         requirements: without a compatibility string.
-        members: each variant's position in the package and its compatibility string, None where it has none; in the
-            order of positions.
+        members: each variant's position in the package and its compatibility string, None where it
+            has none; in the order of positions.
         is_rated: whether any has one.
     """
 
@@ -53,7 +63,8 @@ class Kind:
 class Candidate:
     """A variant on an EP device, judged, with its rank if it is eligible.
 
-    ``compared``: what it has in common with the candidates with which measurements compared it; None where none did.
+    ``compared``: what it has in common with the candidates with which measurements compared it;
+        None where none did.
     """
 
     variant: VariantInfo
@@ -74,7 +85,11 @@ class Judges:
     """
 
     def __init__(
-        self, variants: Sequence[VariantInfo], context: MatchContext, policy: Policy, fit: FitContext | None
+        self,
+        variants: Sequence[VariantInfo],
+        context: MatchContext,
+        policy: Policy,
+        fit: FitContext | None,
     ) -> None:
         self.variants = variants
         self.kinds = _kinds_of(variants)
@@ -126,7 +141,9 @@ class Judges:
                     yield from (self._candidate(outcome, declared_at) for outcome in outcomes)
 
     def tied_with(self, winner: Candidate, length: int) -> tuple[str, ...]:
-        """Names of the other variants whose rank begins with the same ``length`` numbers, in declaration order."""
+        """Names of the other variants whose rank begins with the same ``length`` numbers, in
+        declaration order.
+        """
         assert winner.rank is not None
         best = winner.rank[:length]
         standing = best[len(MEASURED_STANDING_OF_NONE) :] if self._uses_measurements else best
@@ -145,7 +162,9 @@ class Judges:
 
     def _places(self) -> dict[int, tuple[Kind, str | None]]:
         """Each variant's kind and compatibility string, by its position in the package."""
-        return {declared_at: (kind, info) for kind in self.kinds for declared_at, info in kind.members}
+        return {
+            declared_at: (kind, info) for kind in self.kinds for declared_at, info in kind.members
+        }
 
     def _of_variant(self, kind: Kind, info: str | None, declared_at: int) -> Iterable[Candidate]:
         """A variant on every EP device, with the ranks that count."""
@@ -153,24 +172,32 @@ class Judges:
         found = (self._candidate(outcome, declared_at) for outcome in outcomes)
         if not self._has_choice(self.variants[declared_at]):
             return found
-        from ortpkg.selection.backend_choice import choose_backends  # only where something was measured
+        from ortpkg.selection.backend_choice import (
+            choose_backends,  # only where something was measured
+        )
 
         return choose_backends(found, self._context.hardware)
 
     def _has_choice(self, variant: VariantInfo) -> bool:
-        """Whether measurements may choose the variant's backend; where they are the policy, they choose everything."""
+        """Whether measurements may choose the variant's backend; where they are the policy, they
+        choose everything.
+        """
         index = None if self._fit is None or self._uses_measurements else self._fit.records
         return index is not None and variant.name in index.compared
 
     def _best_measured(self) -> Candidate | None:
-        measured = (each for each in self.recorded() if each.rank is not None and each.judgement.measurement)
+        measured = (
+            each for each in self.recorded() if each.rank is not None and each.judgement.measurement
+        )
         return min(measured, key=lambda each: each.rank or (), default=None)
 
     def _in_order(self) -> Iterator[Candidate]:
-        """What the rules of matching let pass, best first; each is judged and made when it is asked for.
+        """What the rules of matching let pass, best first; each is judged and made when it is asked
+        for.
 
-        A heap of rows: for each kind and EP device its next variant, with the rank that it can have at best; and
-        variants whose rating has told their rank. What comes first and is rated is the best: nothing left has less.
+        A heap of rows: for each kind and EP device its next variant, with the rank that it can have
+        at best; and variants whose rating has told their rank. What comes first and is rated is the
+        best: nothing left has less.
         """
         rows: list[tuple[tuple[int, ...], Outcome, Kind | None, int]] = [
             ((*at_best.standing, kind.members[0][0], at_best.ep_device_at), at_best, kind, 0)
@@ -178,7 +205,9 @@ class Judges:
             for at_best in self._at_best(kind)
             if at_best.standing is not None
         ]
-        heapify(rows)  # ranks differ in the variant or the EP device: nothing behind them is compared
+        heapify(
+            rows
+        )  # ranks differ in the variant or the EP device: nothing behind them is compared
         while rows:
             rank, outcome, kind, row_at = rows[0]
             if kind is None:
@@ -198,24 +227,32 @@ class Judges:
                 heappush(rows, ((*rated.standing, declared_at, rank[-1]), rated, None, 0))
 
     def _at_best(self, kind: Kind) -> Iterator[Outcome]:
-        """What the rules say of a kind on each EP device that it names, if every compatibility string is OPTIMAL."""
+        """What the rules say of a kind on each EP device that it names, if every compatibility
+        string is OPTIMAL.
+        """
         requirements = kind.requirements
         for ep_device_at, ep_device in enumerate(self._context.ep_devices):
             if requirements.ep is None or requirements.ep == ep_device.ep_name:
                 outcome = self._outcome(requirements, ep_device_at)
                 if kind.is_rated and outcome.standing is not None:
-                    standing = self._standing(outcome.judgement, requirements, ep_device_at, is_optimal=True)
+                    standing = self._standing(
+                        outcome.judgement, requirements, ep_device_at, is_optimal=True
+                    )
                     outcome = replace(outcome, standing=standing)
                 yield outcome
 
     def _rated(self, at_best: Outcome, kind: Kind, info: str | None) -> Outcome:
-        """What the rules say of a kind's variant with a compatibility string, where ``at_best`` is what it can be."""
+        """What the rules say of a kind's variant with a compatibility string, where ``at_best`` is
+        what it can be.
+        """
         if not kind.is_rated:
             return at_best
         return self._outcome(_with_info(kind, info), at_best.ep_device_at)
 
     def _all_outcomes(self, requirements: Requirements) -> Iterator[Outcome]:
-        """What the rules say on each EP device; on one of another EP it is the same for every variant of an EP."""
+        """What the rules say on each EP device; on one of another EP it is the same for every
+        variant of an EP.
+        """
         unavailable = unavailable_ep(requirements, self._context)
         if unavailable is not None:
             yield Outcome(ep_device=None, ep_device_at=0, judgement=unavailable, standing=None)
@@ -227,7 +264,9 @@ class Judges:
                 continue
             outcome = self._of_other_eps.get((ep, ep_device_at))
             if outcome is None:
-                outcome = self._of_other_eps[ep, ep_device_at] = self._judge(requirements, ep_device_at)
+                outcome = self._of_other_eps[ep, ep_device_at] = self._judge(
+                    requirements, ep_device_at
+                )
             yield outcome
 
     def _outcome(self, requirements: Requirements, ep_device_at: int) -> Outcome:
@@ -241,16 +280,31 @@ class Judges:
     def _judge(self, requirements: Requirements, ep_device_at: int) -> Outcome:
         ep_device = self._context.ep_devices[ep_device_at]
         judgement = matches_variant(requirements, ep_device, self._context)
-        standing = None if judgement.code is not None else self._standing(judgement, requirements, ep_device_at)
-        return Outcome(ep_device=ep_device, ep_device_at=ep_device_at, judgement=judgement, standing=standing)
+        standing = (
+            None
+            if judgement.code is not None
+            else self._standing(judgement, requirements, ep_device_at)
+        )
+        return Outcome(
+            ep_device=ep_device, ep_device_at=ep_device_at, judgement=judgement, standing=standing
+        )
 
     def _standing(
-        self, judgement: Judgement, requirements: Requirements, ep_device_at: int, *, is_optimal: bool = False
+        self,
+        judgement: Judgement,
+        requirements: Requirements,
+        ep_device_at: int,
+        *,
+        is_optimal: bool = False,
     ) -> tuple[int, ...]:
         ep_device = self._context.ep_devices[ep_device_at]
         return standing_of(
-            device_preference=self._policy.preference(device_kind(ep_device, self._context.hardware)),
-            compatibility=CompiledModelCompatibility.OPTIMAL if is_optimal else judgement.compatibility,
+            device_preference=self._policy.preference(
+                device_kind(ep_device, self._context.hardware)
+            ),
+            compatibility=CompiledModelCompatibility.OPTIMAL
+            if is_optimal
+            else judgement.compatibility,
             architecture_distance=judgement.architecture_distance,
             names_ep=requirements.ep is not None,
             backend=ep_device.backend,
@@ -266,7 +320,9 @@ class Judges:
             rank = (*outcome.standing, declared_at, outcome.ep_device_at)
             if self._uses_measurements:
                 rank = (*measured_standing(judgement.measurement), *rank)
-        return Candidate(variant=variant, ep_device=outcome.ep_device, judgement=judgement, rank=rank)
+        return Candidate(
+            variant=variant, ep_device=outcome.ep_device, judgement=judgement, rank=rank
+        )
 
 
 def _kinds_of(variants: Sequence[VariantInfo]) -> list[Kind]:
@@ -294,7 +350,9 @@ def _with_info(kind: Kind, info: str | None) -> Requirements:
     return kind.requirements if info is None else kind.requirements.with_compatibility_info(info)
 
 
-def _with_fit(judgement: Judgement, variant: VariantInfo, ep_device_at: int, fit: FitContext) -> Judgement:
+def _with_fit(
+    judgement: Judgement, variant: VariantInfo, ep_device_at: int, fit: FitContext
+) -> Judgement:
     """The judgement with what the rules of fit add to it."""
     concern = concern_of(variant, fit)
     if concern is None:

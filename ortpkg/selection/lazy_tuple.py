@@ -1,4 +1,6 @@
-"""Tuples that are made when somebody looks: a choice among thousands of variants is used far more often than read."""
+"""Tuples that are made when somebody looks: a choice among thousands of variants is used far more
+often than read.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Whether a variant can run on an EP device: rules in a fixed order, each pure, each with a reason.
 
-Source: MatchesVariant of pull request 27786 and "Selection" in the design: EP, device, provider options that name a
-device, compatibility info; architecture only when asked. The two filters of the caller (``--ep`` with ``--backend``,
-``--device``) follow the constraint of the same kind, so that a reason tells what is wrong with a variant before it
-tells that it was not asked for.
+Source: MatchesVariant of pull request 27786 and "Selection" in the design: EP, device, provider
+options that name a device, compatibility info; architecture only when asked. The two filters of the
+caller (``--ep`` with ``--backend``, ``--device``) follow the constraint of the same kind, so that a
+reason tells what is wrong with a variant before it tells that it was not asked for.
 """
 
 from __future__ import annotations
@@ -95,19 +95,23 @@ class MatchContext:
 
     def has_hardware(self, device: str) -> bool:
         """Whether the machine has such a device, whoever knows it."""
-        known = [*self.hardware, *(ep_device.device for ep_device in self.ep_devices if ep_device.device is not None)]
+        known = [
+            *self.hardware,
+            *(ep_device.device for ep_device in self.ep_devices if ep_device.device is not None),
+        ]
         return any(hardware.type.value == device for hardware in known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the rules say together: a rejection's code and reason, or neither; what was noted on the way.
+    """What the rules say together: a rejection's code and reason, or neither; what was noted on the
+    way.
 
     Attributes:
         code, reason: of a rejection.
         compatibility: the EP's rating.
-        architecture_distance: how far the device's architecture is from the constraint's; 0 where that is not checked,
-            NO_ARCHITECTURE where nothing is stated or they cannot be compared.
+        architecture_distance: how far the device's architecture is from the constraint's; 0 where
+            that is not checked, NO_ARCHITECTURE where nothing is stated or they cannot be compared.
         notes: for the verdict.
         unchecked: those of the notes that say which limit of the caller's could not be checked.
         measurement: what was measured of the variant there.
@@ -136,7 +140,9 @@ class RuleOutcome:
 MatchRule = Callable[[Requirements, EpDevice, MatchContext], RuleOutcome | None]
 
 
-def matches_variant(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> Judgement:
+def matches_variant(
+    requirements: Requirements, ep_device: EpDevice, context: MatchContext
+) -> Judgement:
     """Applies MATCH_RULES in order; the first rejection ends it."""
     notes: list[str] = []
     compatibility = CompiledModelCompatibility.NOT_APPLICABLE
@@ -152,21 +158,34 @@ def matches_variant(requirements: Requirements, ep_device: EpDevice, context: Ma
         if outcome.note:
             notes.append(outcome.note)
         if outcome.code is not None:
-            return Judgement(code=outcome.code, reason=outcome.reason, compatibility=compatibility, notes=tuple(notes))
-    return Judgement(compatibility=compatibility, architecture_distance=distance, notes=tuple(notes))
+            return Judgement(
+                code=outcome.code,
+                reason=outcome.reason,
+                compatibility=compatibility,
+                notes=tuple(notes),
+            )
+    return Judgement(
+        compatibility=compatibility, architecture_distance=distance, notes=tuple(notes)
+    )
 
 
 def unavailable_ep(requirements: Requirements, context: MatchContext) -> Judgement | None:
-    """The judgement of a variant for which no EP device can even be tried; None where there is one."""
+    """The judgement of a variant for which no EP device can even be tried; None where there is
+    one.
+    """
     if requirements.ep is None:
         if context.ep_devices:
             return None
-        return Judgement(code=ReasonCode.EP_NOT_AVAILABLE, reason="no execution provider is available here")
+        return Judgement(
+            code=ReasonCode.EP_NOT_AVAILABLE, reason="no execution provider is available here"
+        )
     if context.has_ep(requirements.ep):
         return None
     available = tuple(dict.fromkeys(ep_device.ep_name for ep_device in context.ep_devices))
     reason = f"{quoted(requirements.ep)} is not available here"
-    suggestion = None if is_known_ep(requirements.ep) else suggest_ep_name(requirements.ep, available)
+    suggestion = (
+        None if is_known_ep(requirements.ep) else suggest_ep_name(requirements.ep, available)
+    )
     if suggestion is not None:
         reason += f" (did you mean {suggestion!r}?)"
     compatibility = (
@@ -177,21 +196,26 @@ def unavailable_ep(requirements: Requirements, context: MatchContext) -> Judgeme
     return Judgement(code=ReasonCode.EP_NOT_AVAILABLE, reason=reason, compatibility=compatibility)
 
 
-# --- the rules -------------------------------------------------------------------------------------------------------
+# --- the rules ------------------------------------------------------------------------------------
 
 
-def match_ep(requirements: Requirements, ep_device: EpDevice, _context: MatchContext) -> RuleOutcome | None:
+def match_ep(
+    requirements: Requirements, ep_device: EpDevice, _context: MatchContext
+) -> RuleOutcome | None:
     """A named EP must be this one; an unset one is any."""
     if requirements.ep is None or requirements.ep == ep_device.ep_name:
         return None
     return RuleOutcome(code=ReasonCode.EP_MISMATCH, reason=f"it is for {quoted(requirements.ep)}")
 
 
-def match_requested_ep(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
-    """The caller's ``ep`` filter; and a variant for any EP does not mean one that only others have named.
+def match_requested_ep(
+    requirements: Requirements, ep_device: EpDevice, context: MatchContext
+) -> RuleOutcome | None:
+    """The caller's ``ep`` filter; and a variant for any EP does not mean one that only others have
+    named.
 
-    What is offered only where somebody names it (a plug-in) is there on behalf of him who does: else a variant that is
-    rejected could decide what an unnamed one runs on.
+    What is offered only where somebody names it (a plug-in) is there on behalf of him who does:
+    else a variant that is rejected could decide what an unnamed one runs on.
     """
     if context.ep == ep_device.ep_name:
         return None
@@ -200,31 +224,43 @@ def match_requested_ep(requirements: Requirements, ep_device: EpDevice, context:
             return None
         return RuleOutcome(
             code=ReasonCode.EP_NOT_REQUESTED,
-            reason=f"it names no execution provider, and {ep_device.ep_name} is used only where it is named",
+            reason=(
+                f"it names no execution provider, and {ep_device.ep_name} is used only where it is"
+                " named"
+            ),
         )
-    return RuleOutcome(code=ReasonCode.EP_NOT_REQUESTED, reason=f"only {quoted(context.ep)} was asked for")
+    return RuleOutcome(
+        code=ReasonCode.EP_NOT_REQUESTED, reason=f"only {quoted(context.ep)} was asked for"
+    )
 
 
 def match_requested_backend(
     requirements: Requirements, ep_device: EpDevice, context: MatchContext
 ) -> RuleOutcome | None:
-    """The caller's ``backend`` filter: what was compiled by one backend's EP is no reason to fail on another."""
+    """The caller's ``backend`` filter: what was compiled by one backend's EP is no reason to fail
+    on another.
+    """
     wanted = context.backend
     if wanted is None or wanted == ep_device.backend:
         return None
     named = "" if requirements.ep is None else f"it is for {quoted(requirements.ep)}; "
     return RuleOutcome(
         code=ReasonCode.BACKEND_NOT_REQUESTED,
-        reason=f"{named}only backend {quoted(wanted)} was asked for, and this EP device is of "
-        f"{quoted(ep_device.backend)}",
+        reason=(
+            f"{named}only backend {quoted(wanted)} was asked for, and this EP device is of "
+            f"{quoted(ep_device.backend)}"
+        ),
     )
 
 
-def match_device(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
+def match_device(
+    requirements: Requirements, ep_device: EpDevice, context: MatchContext
+) -> RuleOutcome | None:
     """The device must be of the constraint's type; skipped where the named EP reports no devices.
 
-    Skipping is for a variant that names the EP, and so vouches for it. A variant for any EP goes by what the EP's name
-    implies: else every EP without devices (Azure is in each stock onnxruntime) would take every accelerator's variant.
+    Skipping is for a variant that names the EP, and so vouches for it. A variant for any EP goes by
+    what the EP's name implies: else every EP without devices (Azure is in each stock onnxruntime)
+    would take every accelerator's variant.
     """
     wanted = requirements.device
     if wanted is None:
@@ -235,9 +271,13 @@ def match_device(requirements: Requirements, ep_device: EpDevice, context: Match
     if actual is not None and actual.value == wanted:
         return None if ep_device.device else RuleOutcome(note=_by_name(ep_device, wanted))
     if not context.has_hardware(wanted):
-        return RuleOutcome(code=ReasonCode.DEVICE_NOT_PRESENT, reason=f"it needs {_a(wanted)}; this machine has none")
+        return RuleOutcome(
+            code=ReasonCode.DEVICE_NOT_PRESENT,
+            reason=f"it needs {_a(wanted)}; this machine has none",
+        )
     return RuleOutcome(
-        code=ReasonCode.DEVICE_MISMATCH, reason=f"it needs {_a(wanted)}; this EP device is {_what(actual)}"
+        code=ReasonCode.DEVICE_MISMATCH,
+        reason=f"it needs {_a(wanted)}; this EP device is {_what(actual)}",
     )
 
 
@@ -253,7 +293,8 @@ def match_requested_device(
         return None if ep_device.device else RuleOutcome(note=_by_name(ep_device, wanted))
     absent = "" if context.has_hardware(wanted) else f", and this machine has no {_shown(wanted)}"
     return RuleOutcome(
-        code=ReasonCode.DEVICE_NOT_REQUESTED, reason=f"only {_a(wanted)} was asked for; this is {_what(actual)}{absent}"
+        code=ReasonCode.DEVICE_NOT_REQUESTED,
+        reason=f"only {_a(wanted)} was asked for; this is {_what(actual)}{absent}",
     )
 
 
@@ -264,7 +305,11 @@ def match_provider_options(
 
     The caller's option replaces the variant's of the same key, as it does in a session.
     """
-    wished = wished_device_option(context.provider_options, ep_device) if context.provider_options else None
+    wished = (
+        wished_device_option(context.provider_options, ep_device)
+        if context.provider_options
+        else None
+    )
     option = wished or requirements.device_option
     if option is None:
         return None
@@ -274,8 +319,12 @@ def match_provider_options(
         whose = f"the provider option {key}={quoted(value)} that was asked for"
         here = None if ep_device.device is None else ep_device.device.type.value
         if names_other_ordinal(key, value, ep_device) or not _allows(key, value, here):
-            return _option_conflict(f"{whose} does not allow this EP device, {_what(_device_type_of(ep_device))}")
-    actual = requirements.device or (None if ep_device.device is None else ep_device.device.type.value)
+            return _option_conflict(
+                f"{whose} does not allow this EP device, {_what(_device_type_of(ep_device))}"
+            )
+    actual = requirements.device or (
+        None if ep_device.device is None else ep_device.device.type.value
+    )
     if actual is None or _allows(key, value, actual):
         return None
     what = "its device constraint" if requirements.device else "this EP device"
@@ -294,7 +343,10 @@ def _option_conflict(reason: str) -> RuleOutcome:
 def match_compatibility_info(
     requirements: Requirements, ep_device: EpDevice, context: MatchContext
 ) -> RuleOutcome | None:
-    """The EP's own judgement of ``ep_compatibility_info``. An EP that fails to judge is noted, not believed."""
+    """The EP's own judgement of ``ep_compatibility_info``.
+
+    An EP that fails to judge is noted, not believed.
+    """
     info = requirements.compatibility_info
     if info is None:
         return None
@@ -302,7 +354,10 @@ def match_compatibility_info(
         rating = context.compatibility(ep_device, info)
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept (metadata rules)
         return RuleOutcome(
-            note=f"{ep_device.ep_name} failed to judge ep_compatibility_info: {quoted(error)}; not counted"
+            note=(
+                f"{ep_device.ep_name} failed to judge ep_compatibility_info: {quoted(error)}; not"
+                " counted"
+            )
         )
     if rating is CompiledModelCompatibility.UNSUPPORTED:
         return RuleOutcome(
@@ -313,24 +368,40 @@ def match_compatibility_info(
     return RuleOutcome(compatibility=rating)
 
 
-def match_architecture(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
-    """The architecture constraint: checked only when asked, shown always (upstream never evaluates it)."""
+def match_architecture(
+    requirements: Requirements, ep_device: EpDevice, context: MatchContext
+) -> RuleOutcome | None:
+    """The architecture constraint: checked only when asked, shown always (upstream never evaluates
+    it).
+    """
     wanted = requirements.architecture
     if wanted is None:
-        return RuleOutcome(architecture_distance=NO_ARCHITECTURE) if context.check_architecture else None
+        return (
+            RuleOutcome(architecture_distance=NO_ARCHITECTURE)
+            if context.check_architecture
+            else None
+        )
     actual = None if ep_device.device is None else ep_device.device.architecture
     if not context.check_architecture:
-        return RuleOutcome(note=f"architecture {quoted(wanted)} not checked (here: {quoted(actual or 'unknown')})")
-    runs = None if actual is None else runs_code_for(actual, wanted)
-    if runs is None and (actual is None or ep_device.device is None or ep_device.device.type is DeviceType.CPU):
         return RuleOutcome(
-            note=f"architecture {quoted(wanted)} cannot be compared with {quoted(actual or 'unknown')}",
+            note=f"architecture {quoted(wanted)} not checked (here: {quoted(actual or 'unknown')})"
+        )
+    runs = None if actual is None else runs_code_for(actual, wanted)
+    if runs is None and (
+        actual is None or ep_device.device is None or ep_device.device.type is DeviceType.CPU
+    ):
+        return RuleOutcome(
+            note=(
+                f"architecture {quoted(wanted)} cannot be compared with"
+                f" {quoted(actual or 'unknown')}"
+            ),
             architecture_distance=NO_ARCHITECTURE,
         )
     if runs and actual is not None:
         return RuleOutcome(architecture_distance=architecture_distance(actual, wanted))
     return RuleOutcome(
-        code=ReasonCode.ARCHITECTURE_MISMATCH, reason=f"it is for {quoted(wanted)}; this device is {quoted(actual)}"
+        code=ReasonCode.ARCHITECTURE_MISMATCH,
+        reason=f"it is for {quoted(wanted)}; this device is {quoted(actual)}",
     )
 
 
@@ -348,7 +419,9 @@ MATCH_RULES: tuple[MatchRule, ...] = (
 
 
 def _device_type_of(ep_device: EpDevice) -> DeviceType | None:
-    """The device's type, or what the EP's name implies where it reports no devices; None where neither is known."""
+    """The device's type, or what the EP's name implies where it reports no devices; None where
+    neither is known.
+    """
     if ep_device.device is not None:
         return ep_device.device.type
     return IMPLIED_DEVICE_TYPES.get(ep_device.ep_name)

@@ -1,6 +1,8 @@
-"""What was measured on this machine and what failed on it, as selection takes it: values alone, no file is read here.
+"""What was measured on this machine and what failed on it, as selection takes it: values alone, no
+file is read here.
 
-``ortpkg.benchmarking`` makes and keeps these records; they come into a selection as an argument. Times are in seconds.
+``ortpkg.benchmarking`` makes and keeps these records; they come into a selection as an argument.
+Times are in seconds.
 """
 
 from __future__ import annotations
@@ -18,16 +20,18 @@ class Measurement:
 
     Attributes:
         component_name, variant_name: what was measured.
-        ep_name, backend, device: where: ONNX Runtime's name of the EP, what ran it, and :func:`device_key`.
+        ep_name, backend, device: where: ONNX Runtime's name of the EP, what ran it, and
+            :func:`device_key`.
         p50_s, p95_s: median and 95th percentile of the time of one run.
-        lowest_s, highest_s: the least and the greatest median of a round, the interval in which ``p50_s`` is certain;
-            None in records of older versions.
+        lowest_s, highest_s: the least and the greatest median of a round, the interval in which
+            ``p50_s`` is certain; None in records of older versions.
         throughput_per_s: runs per second.
         cold_start_s: from nothing loaded to a session.
         first_run_s: the first run of that session.
         peak_memory_nbytes: the most memory that was in use; None where it could not be measured.
         max_abs_error, cosine: distance from the package's expected outputs; None where it has none.
-        is_accurate: whether the outputs are within the package's tolerance; None where it states none.
+        is_accurate: whether the outputs are within the package's tolerance; None where it states
+            none.
     """
 
     component_name: str
@@ -59,7 +63,8 @@ class QuarantineCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineEntry:
-    """A variant that failed on one version of an EP with one version of its driver; other versions are not concerned.
+    """A variant that failed on one version of an EP with one version of its driver; other versions
+    are not concerned.
 
     Attributes:
         component_name, variant_name: what failed.
@@ -84,7 +89,8 @@ class QuarantineEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryFailure:
-    """A variant whose first try in a child process failed just now, in this very process; nothing is read of it.
+    """A variant whose first try in a child process failed just now, in this very process; nothing
+    is read of it.
 
     The place is that of :class:`Measurement`; ``reason`` is one sentence for people.
     """
@@ -106,10 +112,12 @@ class SelectionRecords:
         quarantined: what must not run.
         package_digest: of the package that was measured.
         fingerprint: of the machine that it was measured on, as it is now.
-        stale_reason: why the measurements no longer count, e.g. "the driver of the GPU changed"; "" where they do.
-            Entries of ``quarantined`` name their versions themselves, and count even then.
+        stale_reason: why the measurements no longer count, e.g. "the driver of the GPU changed"; ""
+            where they do. Entries of ``quarantined`` name their versions themselves, and count even
+            then.
         canary_failures: what was tried just now and failed.
-        problem: what is wrong with the records themselves, which every selection warns of; "" for nothing.
+        problem: what is wrong with the records themselves, which every selection warns of; "" for
+            nothing.
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -122,21 +130,23 @@ class SelectionRecords:
 
 
 def device_key(ep_device: EpDevice, ep_devices: Sequence[EpDevice] = ()) -> str:
-    """The text by which records name the device of ``ep_device``; the same for every order of discovery.
+    """The text by which records name the device of ``ep_device``; the same for every order of
+    discovery.
 
-    E.g. "gpu:8086:7d55", "cpu:8086:0000:Intel(R) Xeon(R) Processor" (named where it has no number), "none" for an EP
-    that reports no devices.
+    E.g. "gpu:8086:7d55", "cpu:8086:0000:Intel(R) Xeon(R) Processor" (named where it has no number),
+    "none" for an EP that reports no devices.
 
     Args:
         ep_device: one offer of an EP.
-        ep_devices: all offers, so that equal devices of one EP and backend can be told apart: the second by address
-            (else by option of the EP) ends in "#1", the third in "#2".
+        ep_devices: all offers, so that equal devices of one EP and backend can be told apart: the
+            second by address (else by option of the EP) ends in "#1", the third in "#2".
     """
     plain = _plain_key(ep_device)
     equals = [
         each
         for each in ep_devices
-        if (each.ep_name, each.backend) == (ep_device.ep_name, ep_device.backend) and _plain_key(each) == plain
+        if (each.ep_name, each.backend) == (ep_device.ep_name, ep_device.backend)
+        and _plain_key(each) == plain
     ]
     place = sum(_place(each) < _place(ep_device) for each in equals)
     return f"{plain}#{place}" if place else plain

@@ -1,7 +1,9 @@
-"""Whether an EP device has the operators that a variant's model needs. Pure: both sides come in as functions.
+"""Whether an EP device has the operators that a variant's model needs.
 
-Source: what a session would find. A node that no provider takes, the CPU's included, is an error there; here it is a
-reason to take another variant, with a hint what would have the operator.
+Pure: both sides come in as functions.
+
+Source: what a session would find. A node that no provider takes, the CPU's included, is an error
+there; here it is a reason to take another variant, with a hint what would have the operator.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from ortpkg.providers.operator_support import OperatorSupport, who_has
 from ortpkg.selection.verdict import ReasonCode
 
 if TYPE_CHECKING:
-    from ortpkg.selection.records import Rejection
+    from ortpkg.selection.record_index import Rejection
 
-#: A variant's needs beyond the operators of the opsets that it imports; None where they are not known.
+#: A variant's needs beyond the operators of the opsets that it imports; None where they are not
+#: known.
 NeedsOf = Callable[[VariantInfo], ModelOperators | None]
 #: What of such needs an EP device does not meet.
 SupportOf = Callable[[EpDevice, ModelOperators], OperatorSupport]
@@ -46,7 +49,8 @@ class OperatorEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOutcome:
-    """What is to be said of a variant's operators on one EP device: a rejection, or what could not be told.
+    """What is to be said of a variant's operators on one EP device: a rejection, or what could not
+    be told.
 
     ``unchecked`` has also what can be run there, and nowhere else.
     """
@@ -55,8 +59,12 @@ class OperatorOutcome:
     unchecked: tuple[str, ...] = ()
 
 
-def judge_operators(needed: ModelOperators, ep_device: EpDevice, evidence: OperatorEvidence) -> OperatorOutcome:
-    """The rule: the model is one that is read here, and what it needs is in the EP or the CPU provider behind it."""
+def judge_operators(
+    needed: ModelOperators, ep_device: EpDevice, evidence: OperatorEvidence
+) -> OperatorOutcome:
+    """The rule: the model is one that is read here, and what it needs is in the EP or the CPU
+    provider behind it.
+    """
     unreadable = _why_unreadable(needed)
     if unreadable:
         return OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, unreadable))
@@ -64,7 +72,9 @@ def judge_operators(needed: ModelOperators, ep_device: EpDevice, evidence: Opera
     try:
         support = evidence.support(ep_device, needed)
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept
-        return OperatorOutcome(unchecked=(f"{place} failed to tell whether it has {_listed(needed)}: {quoted(error)}",))
+        return OperatorOutcome(
+            unchecked=(f"{place} failed to tell whether it has {_listed(needed)}: {quoted(error)}",)
+        )
     reason = _why_missing(support.missing, place)
     if reason:
         return OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, reason))
@@ -74,17 +84,26 @@ def judge_operators(needed: ModelOperators, ep_device: EpDevice, evidence: Opera
 def _why_unreadable(needed: ModelOperators) -> str:
     """Why no session reads the model, whatever its execution provider; "" where one does."""
     if needed.opset is not None and not 1 <= needed.opset <= newest_opset_here():
-        return f"its model imports opset {needed.opset} of ai.onnx; opsets 1 to {newest_opset_here()} are known here"
+        return (
+            f"its model imports opset {needed.opset} of ai.onnx; opsets 1 to {newest_opset_here()}"
+            " are known here"
+        )
     homeless = [each for each in needed.undefined if each.domain and each.opset is None]
     if homeless:
-        return f"its model needs {_onnx_names(homeless)}, and does not import the domain: no opset says which it means"
+        return (
+            f"its model needs {_onnx_names(homeless)}, and does not import the domain: no opset"
+            " says which it means"
+        )
     return ""
 
 
 def _why_missing(missing: ModelOperators, place: str) -> str:
     if missing.operators:
         first = missing.operators[0]
-        return f"its model needs {_names(missing.operators)}, which {place} does not have; {who_has(first)}"
+        return (
+            f"its model needs {_names(missing.operators)}, which {place} does not have;"
+            f" {who_has(first)}"
+        )
     if missing.undefined:
         return (
             f"its model needs {_onnx_names(missing.undefined)}, which {place} does not have; "
@@ -93,9 +112,13 @@ def _why_missing(missing: ModelOperators, place: str) -> str:
     if missing.context_sources:
         source = missing.context_sources[0]
         maker = (
-            f"by {quoted(ep_of_context_source(source))}" if source else "by an execution provider that it does not name"
+            f"by {quoted(ep_of_context_source(source))}"
+            if source
+            else "by an execution provider that it does not name"
         )
-        return f"its model holds a context (EPContext) compiled {maker}, which {place} does not load"
+        return (
+            f"its model holds a context (EPContext) compiled {maker}, which {place} does not load"
+        )
     return ""
 
 
@@ -103,14 +126,17 @@ def _what_to_know(needed: ModelOperators, support: OperatorSupport, place: str) 
     """Of a variant that is kept: what could not be told, and what other runtimes would refuse."""
     if support.unknown:
         yield f"it cannot be told here whether {place} has {_listed(support.unknown)}"
-    irregular = [each for each in needed.undefined if operator_state(*each) is OperatorState.UNDEFINED]
+    irregular = [
+        each for each in needed.undefined if operator_state(*each) is OperatorState.UNDEFINED
+    ]
     if irregular and not support.unknown.undefined:
         where = _which_opset_has(irregular[0])
         yield f"its model needs {_onnx_names(irregular)}, which {place} has all the same; {where}"
     if needed.deprecated:
         yield (
-            f"its model needs {_onnx_names(needed.deprecated)}, out of use since opset "
-            f"{deprecating_opset(*needed.deprecated[0][:2])}: onnxruntime itself refuses such a model"
+            f"its model needs {_onnx_names(needed.deprecated)}, out of use since opset"
+            f" {deprecating_opset(*needed.deprecated[0][:2])}: onnxruntime itself refuses such a"
+            " model"
         )
 
 
@@ -141,4 +167,7 @@ def _which_opset_has(operator: OnnxOperator) -> str:
 def _enumerated(texts: Sequence[str]) -> str:
     more = len(texts) - _MOST_NAMED
     named = ", ".join(texts[:_MOST_NAMED])
-    return f"{'operators' if len(texts) > 1 else 'operator'} {named}{f' and {more} more' if more > 0 else ''}"
+    return (
+        f"{'operators' if len(texts) > 1 else 'operator'}"
+        f" {named}{f' and {more} more' if more > 0 else ''}"
+    )

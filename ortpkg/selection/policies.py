@@ -1,7 +1,7 @@
 """Policies: in which order kinds of devices are preferred, or whether measured times come first.
 
-The names are ONNX Runtime's (``OrtExecutionProviderDevicePolicy``), spelt as on a command line; unlike there, each
-policy is an order of its own. The table is documented in ``docs/selection.md``.
+The names are ONNX Runtime's (``OrtExecutionProviderDevicePolicy``), spelt as on a command line;
+unlike there, each policy is an order of its own. The table is documented in ``docs/selection.md``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from ortpkg.errors import UsageError, quoted
 
 
 class DeviceKind(StrEnum):
-    """What a policy tells apart. UNKNOWN: the EP reports no devices and its name does not say; it comes last."""
+    """What a policy tells apart.
+
+    UNKNOWN: the EP reports no devices and its name does not say; it comes last.
+    """
 
     DISCRETE_GPU = "discrete GPU"
     INTEGRATED_GPU = "integrated GPU"
@@ -39,25 +42,56 @@ class Policy:
 
     def preference(self, kind: DeviceKind) -> int:
         """0 for the most preferred kind."""
-        return self.device_order.index(kind) if kind in self.device_order else len(self.device_order)
+        return (
+            self.device_order.index(kind) if kind in self.device_order else len(self.device_order)
+        )
 
 
-_DGPU, _IGPU, _NPU, _CPU = DeviceKind.DISCRETE_GPU, DeviceKind.INTEGRATED_GPU, DeviceKind.NPU, DeviceKind.CPU
+_DGPU, _IGPU, _NPU, _CPU = (
+    DeviceKind.DISCRETE_GPU,
+    DeviceKind.INTEGRATED_GPU,
+    DeviceKind.NPU,
+    DeviceKind.CPU,
+)
 
 _POLICIES = (
-    Policy(name="default", device_order=(_DGPU, _NPU, _IGPU, _CPU), description="fastest kind of device first"),
-    Policy(name="max-performance", device_order=(_DGPU, _NPU, _IGPU, _CPU), description="the same as default"),
-    Policy(name="prefer-npu", device_order=(_NPU, _IGPU, _DGPU, _CPU), description="an NPU if there is one"),
-    Policy(name="max-efficiency", device_order=(_NPU, _IGPU, _DGPU, _CPU), description="most results per joule first"),
     Policy(
-        name="min-overall-power", device_order=(_NPU, _IGPU, _CPU, _DGPU), description="a discrete GPU stays asleep"
+        name="default",
+        device_order=(_DGPU, _NPU, _IGPU, _CPU),
+        description="fastest kind of device first",
     ),
-    Policy(name="prefer-gpu", device_order=(_DGPU, _IGPU, _NPU, _CPU), description="a GPU of any kind first"),
+    Policy(
+        name="max-performance",
+        device_order=(_DGPU, _NPU, _IGPU, _CPU),
+        description="the same as default",
+    ),
+    Policy(
+        name="prefer-npu",
+        device_order=(_NPU, _IGPU, _DGPU, _CPU),
+        description="an NPU if there is one",
+    ),
+    Policy(
+        name="max-efficiency",
+        device_order=(_NPU, _IGPU, _DGPU, _CPU),
+        description="most results per joule first",
+    ),
+    Policy(
+        name="min-overall-power",
+        device_order=(_NPU, _IGPU, _CPU, _DGPU),
+        description="a discrete GPU stays asleep",
+    ),
+    Policy(
+        name="prefer-gpu",
+        device_order=(_DGPU, _IGPU, _NPU, _CPU),
+        description="a GPU of any kind first",
+    ),
     Policy(name="prefer-cpu", device_order=(_CPU, _DGPU, _NPU, _IGPU), description="the CPU first"),
     Policy(
         name="measured",
         device_order=(_DGPU, _NPU, _IGPU, _CPU),
-        description="what `ortpkg bench` found fastest on this machine; what was not measured as default",
+        description=(
+            "what `ortpkg bench` found fastest on this machine; what was not measured as default"
+        ),
         uses_measurements=True,
     ),
 )
@@ -65,12 +99,14 @@ POLICIES: dict[str, Policy] = {policy.name: policy for policy in _POLICIES}
 
 ONNXRUNTIME_1_27 = "onnxruntime-1.27"
 ONNXRUNTIME_1_31 = "onnxruntime-1.31"
-#: Policies that are no order of ours but the rules of a release of onnxruntime (``release_selector``).
+#: Policies that are no order of ours but the rules of a release of onnxruntime
+#: (``release_selector``).
 RELEASE_POLICIES: tuple[str, ...] = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)
 
 
 def policy_named(name: str) -> str:
-    """The policy's name as it is written in the tables; "-" and "_" are the same, and case does not matter.
+    """The policy's name as it is written in the tables; "-" and "_" are the same, and case does not
+    matter.
 
     Raises UsageError with the list for an unknown one.
     """
@@ -86,17 +122,25 @@ def policy_named(name: str) -> str:
 
 
 def find_policy(name: str) -> Policy:
-    """The order of devices of that name, as :func:`policy_named` reads it. UsageError for a release's rules too."""
+    """The order of devices of that name, as :func:`policy_named` reads it.
+
+    UsageError for a release's rules too.
+    """
     normal = policy_named(name)
     if normal in RELEASE_POLICIES:
-        raise UsageError(f"policy {normal} is no order of devices: it is followed by select_as_release")
+        raise UsageError(
+            f"policy {normal} is no order of devices: it is followed by select_as_release"
+        )
     return POLICIES[normal]
 
 
 def device_kind(ep_device: EpDevice, hardware: Sequence[HardwareDevice] = ()) -> DeviceKind:
-    """What ``ep_device`` counts as. A GPU that does not say whether it is discrete counts as integrated.
+    """What ``ep_device`` counts as.
 
-    Where the EP reports no devices, its name decides: a GPU EP stands for the best GPU of ``hardware``.
+    A GPU that does not say whether it is discrete counts as integrated.
+
+    Where the EP reports no devices, its name decides: a GPU EP stands for the best GPU of
+        ``hardware``.
     """
     if ep_device.device is not None:
         return _kind_of(ep_device.device.type, is_discrete=bool(ep_device.device.is_discrete))

@@ -1,8 +1,8 @@
 """Which device types a variant's provider options ask for. Text in, types out.
 
-Sources: OpenVINO's ``device_type`` ("NPU", "GPU.1", "AUTO", "HETERO:GPU,CPU", "MULTI:NPU,GPU", "BATCH:GPU", "AUTO:-CPU"
-for all but one, and with a precision as old releases wrote it, "CPU_FP32"); QNN's ``backend_type`` ("cpu", "gpu",
-"htp", where htp is the NPU).
+Sources: OpenVINO's ``device_type`` ("NPU", "GPU.1", "AUTO", "HETERO:GPU,CPU", "MULTI:NPU,GPU",
+"BATCH:GPU", "AUTO:-CPU" for all but one, and with a precision as old releases wrote it,
+"CPU_FP32"); QNN's ``backend_type`` ("cpu", "gpu", "htp", where htp is the NPU).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.ep_names import OPENVINO_EP, QNN_EP, stated_ep
+from ortpkg.package.formats.variants import Alike
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.package.variants import Alike
 
 _DEVICE_OPTIONS: dict[str, str] = {OPENVINO_EP: "device_type", QNN_EP: "backend_type"}
 _OPENVINO_DEVICE = re.compile(r"(CPU|GPU|NPU)(\.[0-9]+)*(\([0-9]+\))?(_FP32|_FP16|_U8)?")
@@ -24,7 +24,8 @@ _QNN_BACKENDS = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "htp": DeviceType
 
 
 def device_option_of(variant: VariantInfo | Alike) -> tuple[str, str] | None:
-    """The provider option that names device types, as (key, value); None where the variant has none.
+    """The provider option that names device types, as (key, value); None where the variant has
+    none.
 
     Without an ``ep`` constraint both keys count, because the option itself tells the EP.
     """
@@ -32,14 +33,17 @@ def device_option_of(variant: VariantInfo | Alike) -> tuple[str, str] | None:
     return _device_option_in(variant.provider_options, ep)
 
 
-def wished_device_option(wished: Mapping[str, Mapping[str, str]], ep_device: EpDevice) -> tuple[str, str] | None:
+def wished_device_option(
+    wished: Mapping[str, Mapping[str, str]], ep_device: EpDevice
+) -> tuple[str, str] | None:
     """The same of the options that the caller gives to the EP of ``ep_device`` (EP → options)."""
     options = wished.get(ep_device.ep_name)
     return None if options is None else _device_option_in(options, ep_device.ep_name)
 
 
 def names_other_ordinal(key: str, value: str, ep_device: EpDevice) -> bool:
-    """Whether the option names another device of the type by number ("GPU.1"), or excludes this one ("AUTO:-GPU.1").
+    """Whether the option names another device of the type by number ("GPU.1"), or excludes this one
+    ("AUTO:-GPU.1").
 
     A device without a number is the first of its type.
     """
@@ -65,10 +69,11 @@ def _device_option_in(options: Mapping[str, Any], ep: str | None) -> tuple[str, 
 
 
 def named_device_types(key: str, value: str) -> frozenset[DeviceType] | None:
-    """The device types that the option allows; None where it leaves the choice open, or says nothing that is known.
+    """The device types that the option allows; None where it leaves the choice open, or says
+    nothing that is known.
 
-    A list allows what it names, or else all types, but for those that it excludes ("AUTO:-CPU"). A device that is
-    excluded by its number leaves others of its type.
+    A list allows what it names, or else all types, but for those that it excludes ("AUTO:-CPU"). A
+    device that is excluded by its number leaves others of its type.
 
     >>> sorted(named_device_types("device_type", "HETERO:GPU.1,CPU") or ())
     [<DeviceType.CPU: 'cpu'>, <DeviceType.GPU: 'gpu'>]
@@ -80,7 +85,11 @@ def named_device_types(key: str, value: str) -> frozenset[DeviceType] | None:
     named, excluded = set(), set()
     for text in _listed(value):
         device = _OPENVINO_DEVICE.fullmatch(text.removeprefix("-"))
-        if device is None or mode not in {"", *_OPENVINO_MODES} or (not mode and text.startswith("-")):
+        if (
+            device is None
+            or mode not in {"", *_OPENVINO_MODES}
+            or (not mode and text.startswith("-"))
+        ):
             return None
         kind = DeviceType(device[1].lower())
         if not text.startswith("-"):

@@ -1,7 +1,8 @@
 """The written total order among eligible candidates ("Selection" in the design; docs/selection.md).
 
-A rank is a tuple of small integers, compared from the left; smaller is better. No part of it depends on the order in
-which execution providers and devices were discovered: EP devices are first put into a canonical order.
+A rank is a tuple of small integers, compared from the left; smaller is better. No part of it
+depends on the order in which execution providers and devices were discovered: EP devices are first
+put into a canonical order.
 """
 
 from __future__ import annotations
@@ -37,23 +38,31 @@ _COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
     CompiledModelCompatibility.UNKNOWN: 1,
     CompiledModelCompatibility.PREFER_RECOMPILATION: 2,
 }
-#: Fastest known first; a plug-in (any other name) stands before the embedded engine, which is always there.
+#: Fastest known first; a plug-in (any other name) stands before the embedded engine, which is
+#: always there.
 _BACKEND_ORDER: dict[str, int] = {"openvino": 0, "onnxruntime": 1, "embedded": 3, "prepack": 4}
 _PLUGIN_BACKEND = 2
 
 
-def order_devices(ep_devices: Iterable[EpDevice], policy: Policy, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-    """EP devices in the policy's order; among equals the EP's priority, more memory, then names and addresses.
+def order_devices(
+    ep_devices: Iterable[EpDevice], policy: Policy, hardware: Sequence[HardwareDevice]
+) -> list[EpDevice]:
+    """EP devices in the policy's order; among equals the EP's priority, more memory, then names and
+    addresses.
 
     The result is the same for every order of discovery (ordering is a step of its own).
     """
     rows = [(_first_key(ep_device, policy, hardware), ep_device) for ep_device in ep_devices]
-    if len({key for key, _ in rows}) < len(rows):  # few machines have several devices that are equal so far
+    if len({key for key, _ in rows}) < len(
+        rows
+    ):  # few machines have several devices that are equal so far
         return [row[1] for row in sorted(rows, key=lambda row: (row[0], _second_key(row[1])))]
     return [row[1] for row in sorted(rows, key=lambda row: row[0])]
 
 
-def _first_key(ep_device: EpDevice, policy: Policy, hardware: Sequence[HardwareDevice]) -> tuple[int | str, ...]:
+def _first_key(
+    ep_device: EpDevice, policy: Policy, hardware: Sequence[HardwareDevice]
+) -> tuple[int | str, ...]:
     return (
         policy.preference(device_kind(ep_device, hardware)),
         backend_preference(ep_device.backend),
@@ -97,7 +106,9 @@ def backend_preference(backend: str) -> int:
 
 
 def tie_length(criteria: Sequence[str]) -> int:
-    """Variants whose ranks are equal up to here are tied: only the publisher's order separates them."""
+    """Variants whose ranks are equal up to here are tied: only the publisher's order separates
+    them.
+    """
     return criteria.index(_DECLARED)
 
 
@@ -109,14 +120,17 @@ def standing_of(
     names_ep: bool,
     backend: str,
 ) -> tuple[int, ...]:
-    """What of a rank does not depend on which variant it is: one number per entry of CRITERIA, up to a tie.
+    """What of a rank does not depend on which variant it is: one number per entry of CRITERIA, up
+    to a tie.
 
-    A whole rank adds the variant's position in the package, and the EP device's in :func:`order_devices`.
+    A whole rank adds the variant's position in the package, and the EP device's in
+    :func:`order_devices`.
 
     Args:
         device_preference: the policy's number for the device's kind.
         compatibility: what the EP said; never UNSUPPORTED, which is a rejection.
-        architecture_distance: 0 for the device's own architecture, more for an ancestor; 0 where it is not checked.
+        architecture_distance: 0 for the device's own architecture, more for an ancestor; 0 where it
+            is not checked.
         names_ep: whether the variant names its EP; an unset one means any.
         backend: what would run it.
     """
@@ -129,7 +143,8 @@ def standing_of(
     )
 
 
-#: What stands before a rank where measurements count, of what was not measured: after everything that was.
+#: What stands before a rank where measurements count, of what was not measured: after everything
+#: that was.
 MEASURED_STANDING_OF_NONE = (1, 0)
 
 
@@ -138,6 +153,12 @@ def measured_standing(measurement: Measurement | None) -> tuple[int, int]:
     return MEASURED_STANDING_OF_NONE if measurement is None else (0, round(measurement.p50_s * 1e9))
 
 
-def deciding_criterion(loser: Sequence[int], winner: Sequence[int], criteria: Sequence[str] = CRITERIA) -> str:
-    """The first criterion on which ``loser`` is worse than ``winner`` (two different ranks of one selection)."""
-    return next(name for name, lost, won in zip(criteria, loser, winner, strict=True) if lost != won)
+def deciding_criterion(
+    loser: Sequence[int], winner: Sequence[int], criteria: Sequence[str] = CRITERIA
+) -> str:
+    """The first criterion on which ``loser`` is worse than ``winner`` (two different ranks of one
+    selection).
+    """
+    return next(
+        name for name, lost, won in zip(criteria, loser, winner, strict=True) if lost != won
+    )

@@ -1,4 +1,6 @@
-"""What to say of a selection in words: why a variant lost, which verdict tells most, what to say where nothing fits."""
+"""What to say of a selection in words: why a variant lost, which verdict tells most, what to say
+where nothing fits.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def asked_for(selection: Selection) -> str:
 
 
 def no_suitable_variant_message(selection: Selection) -> str:
-    """What to say where nothing was selected: what was asked for, what the machine has, why each variant fell.
+    """What to say where nothing was selected: what was asked for, what the machine has, why each
+    variant fell.
 
     And what was left out on the way: a backend that failed may be the one that was needed.
     """
@@ -46,7 +49,10 @@ def no_suitable_variant_message(selection: Selection) -> str:
     component = quoted(selection.component_name)
     lines = [
         f"no variant of component {component} fits {machine} (asked for: {asked_for(selection)})",
-        f"  the machine has: {', '.join(map(hardware_label, selection.hardware)) or 'no known devices'}",
+        (
+            "  the machine has:"
+            f" {', '.join(map(hardware_label, selection.hardware)) or 'no known devices'}"
+        ),
         f"  execution providers: {eps or 'none'}",
         *(f"  {warning}" for warning in selection.warnings),
     ]
@@ -55,7 +61,9 @@ def no_suitable_variant_message(selection: Selection) -> str:
 
 
 def main_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of one variant's verdicts (at least one), the one that says most: the best rank, else the farthest rejection."""
+    """Of one variant's verdicts (at least one), the one that says most: the best rank, else the
+    farthest rejection.
+    """
     eligible = [verdict for verdict in verdicts if verdict.rank is not None]
     if eligible:
         return min(eligible, key=lambda verdict: verdict.rank or ())
@@ -111,7 +119,10 @@ def _main_reasons(selection: Selection) -> Iterable[tuple[str, str]]:
 
 
 def lower_rank_reason(
-    loser: tuple[EpDevice, Judgement], winner: tuple[EpDevice, Judgement], decided_by: str, which: str
+    loser: tuple[EpDevice, Judgement],
+    winner: tuple[EpDevice, Judgement],
+    decided_by: str,
+    which: str,
 ) -> str:
     """One sentence on why the winner was preferred; ``which`` names it in the sentence."""
     (_, own), (place, won) = loser, winner
@@ -124,7 +135,9 @@ def lower_rank_reason(
         "named EP": "{which} names its execution provider, this one runs on any",
         "backend": "{which} runs on backend {backend}, which is known to be faster",
         "declaration order": "{which} ranks the same and is declared first",
-        "EP device order": "{which} runs on {kind} ({ep}), which comes first in the order of EP devices",
+        "EP device order": (
+            "{which} runs on {kind} ({ep}), which comes first in the order of EP devices"
+        ),
     }
     return "it can run, but " + explanations[decided_by].format(
         which=which,

@@ -1,4 +1,6 @@
-"""What a selection warns of: records that do not count, what was passed over, what is uncertain about the winner."""
+"""What a selection warns of: records that do not count, what was passed over, what is uncertain
+about the winner.
+"""
 
 from __future__ import annotations
 
@@ -28,29 +30,50 @@ def selection_warnings(
         yield from map(_passed_over_text, better[:_MOST_LACKING])
         yield from _winner_warnings(winner)
     if not any(_covers_cpu(kind.requirements) for kind in judges.kinds):
-        # A package without a variant for a bare CPU leaves machines without accelerators with nothing.
+        # A package without a variant for a bare CPU leaves machines without accelerators with
+        # nothing.
         name = quoted(component_name)
-        yield f"no variant of component {name} covers a CPU: nothing fits a machine without accelerators"
+        yield (
+            f"no variant of component {name} covers a CPU: nothing fits a machine without"
+            " accelerators"
+        )
 
 
 def _record_warnings(
     recorded: Sequence[Candidate], winner: Candidate | None, request: SelectionRequest
 ) -> Iterable[str]:
-    """What is wrong with the records; where measurements were asked for, that there are none that count."""
+    """What is wrong with the records; where measurements were asked for, that there are none that
+    count.
+    """
     limits, records = request.limits, request.records
     if records is not None and records.problem:
         yield records.problem
-    if not (request.policy.uses_measurements or limits.max_latency_s is not None or limits.max_error is not None):
+    if not (
+        request.policy.uses_measurements
+        or limits.max_latency_s is not None
+        or limits.max_error is not None
+    ):
         return
     then = "; the order is that of policy default" if request.policy.uses_measurements else ""
     if records is not None and records.stale_reason:
         why = unquoted(records.stale_reason)
-        what = "the measurements are stale" if records.measurements else "what was measured here cannot be used"
+        what = (
+            "the measurements are stale"
+            if records.measurements
+            else "what was measured here cannot be used"
+        )
         yield f"{what} ({why}): measure again with ortpkg bench{then}"
     elif not any(candidate.judgement.measurement for candidate in recorded):
         yield f"nothing was measured on this machine (ortpkg bench does){then}"
-    elif request.policy.uses_measurements and winner is not None and winner.judgement.measurement is None:
-        yield f"variant {quoted(winner.variant.name)} was not measured on this machine: what was measured is rejected"
+    elif (
+        request.policy.uses_measurements
+        and winner is not None
+        and winner.judgement.measurement is None
+    ):
+        yield (
+            f"variant {quoted(winner.variant.name)} was not measured on this machine: what was"
+            " measured is rejected"
+        )
 
 
 def _passed_over(recorded: Sequence[Candidate]) -> Iterable[str]:
@@ -63,19 +86,33 @@ def _passed_over(recorded: Sequence[Candidate]) -> Iterable[str]:
 
 def _passed_over_text(candidate: Candidate) -> str:
     name, place = quoted(candidate.variant.name), ep_device_label(candidate.ep_device)
-    return f"variant {name} is passed over on {place}: {candidate.judgement.code}: {candidate.judgement.reason}"
+    return (
+        f"variant {name} is passed over on {place}: {candidate.judgement.code}:"
+        f" {candidate.judgement.reason}"
+    )
 
 
 def _winner_warnings(winner: Candidate) -> Iterable[str]:
     judgement, name = winner.judgement, quoted(winner.variant.name)
     yield from (f"variant {name}: {each}" for each in judgement.unchecked)
     if judgement.compatibility is CompiledModelCompatibility.PREFER_RECOMPILATION:
-        yield f"variant {name} was compiled for an older version: it runs, and would be better recompiled"
-    if judgement.compatibility is CompiledModelCompatibility.UNKNOWN and winner.ep_device is not None:
+        yield (
+            f"variant {name} was compiled for an older version: it runs, and would be better"
+            " recompiled"
+        )
+    if (
+        judgement.compatibility is CompiledModelCompatibility.UNKNOWN
+        and winner.ep_device is not None
+    ):
         ep = winner.ep_device.ep_name
         rating = judgement.compatibility.value
-        yield f"variant {name}: whether {ep} takes its compatibility string cannot be told here ({rating})"
+        yield (
+            f"variant {name}: whether {ep} takes its compatibility string cannot be told here"
+            f" ({rating})"
+        )
 
 
 def _covers_cpu(requirements: Requirements) -> bool:
-    return requirements.device == "cpu" or (requirements.device is None and requirements.ep in {None, CPU_EP})
+    return requirements.device == "cpu" or (
+        requirements.device is None and requirements.ep in {None, CPU_EP}
+    )

@@ -1,4 +1,6 @@
-"""Select a variant: judge every variant on every EP device, rank what is eligible, say why. Pure; opens no file.
+"""Select a variant: judge every variant on every EP device, rank what is eligible, say why.
+
+Pure; opens no file.
 
 Selection is a policy of its own, apart from the package: what it needs comes in as arguments.
 """
@@ -16,27 +18,45 @@ from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.fit import fit_context
 from ortpkg.selection.judging import Candidate, Judges
 from ortpkg.selection.lazy_tuple import LazyTuple
-from ortpkg.selection.limits import NO_LIMITS, check_where_keys
 from ortpkg.selection.matches_variant import CompatibilityOf, MatchContext
 from ortpkg.selection.policies import find_policy
 from ortpkg.selection.provider_option_wishes import ProviderOptionWishes, provider_options_by_ep
-from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA, deciding_criterion, order_devices, tie_length
+from ortpkg.selection.ranking import (
+    CRITERIA,
+    MEASURED_CRITERIA,
+    deciding_criterion,
+    order_devices,
+    tie_length,
+)
 from ortpkg.selection.reasons import lower_rank_reason
 from ortpkg.selection.selection_warnings import selection_warnings
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
-from ortpkg.selection.wishes import Evidence, SelectionRequest, backend_named, device_type_named, ep_named
+from ortpkg.selection.wished_limits import NO_LIMITS, check_where_keys
+from ortpkg.selection.wishes import (
+    Evidence,
+    SelectionRequest,
+    backend_named,
+    device_type_named,
+    ep_named,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
 
 
-def select_variant(component: ComponentInfo, ep_devices: Sequence[EpDevice], request: SelectionRequest) -> Selection:
-    """The best variant of ``component`` on what the machine offers, and a verdict on everything else.
+def select_variant(
+    component: ComponentInfo, ep_devices: Sequence[EpDevice], request: SelectionRequest
+) -> Selection:
+    """The best variant of ``component`` on what the machine offers, and a verdict on everything
+    else.
 
-    The order of ``ep_devices``, which execution providers offer, does not matter. That nothing fits is no error:
-    ``best`` is then None. Raises UsageError where ``request.limits`` name metadata that no variant has.
+    The order of ``ep_devices``, which execution providers offer, does not matter. That nothing fits
+    is no error: ``best`` is then None. Raises UsageError where ``request.limits`` name metadata
+    that no variant has.
     """
-    return select_ep_devices(component, order_devices(ep_devices, request.policy, request.hardware), request)
+    return select_ep_devices(
+        component, order_devices(ep_devices, request.policy, request.hardware), request
+    )
 
 
 def make_request(
@@ -57,15 +77,18 @@ def make_request(
     """The request that a caller's words become.
 
     Args:
-        component, ep_devices: what is selected of, and on; they may name EPs that ONNX Runtime does not know.
+        component, ep_devices: what is selected of, and on; they may name EPs that ONNX Runtime does
+            not know.
         hardware, compatibility, check_architecture, notes: see :class:`SelectionRequest`.
         policy: a name of ``policies.POLICIES``.
-        device, ep, backend: filters in the caller's words; an EP may be an alias, and backend "auto" is any.
+        device, ep, backend: filters in the caller's words; an EP may be an alias, and backend
+            "auto" is any.
         provider_options: options of an execution provider, see :func:`provider_options_by_ep`.
         evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory``, ``operators``,
             ``package_version``: see :class:`SelectionRequest`.
 
-    Raises UsageError for an unknown policy, device, EP or backend, and for options of which it cannot be told whose.
+    Raises UsageError for an unknown policy, device, EP or backend, and for options of which it
+    cannot be told whose.
     """
     named = _names_of(component, ep_devices)
     ep = None if ep is None else ep_named(ep, named)
@@ -83,7 +106,9 @@ def make_request(
     )
 
 
-def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], request: SelectionRequest) -> Selection:
+def select_ep_devices(
+    component: ComponentInfo, ordered: Sequence[EpDevice], request: SelectionRequest
+) -> Selection:
     """The variant and the EP device that are best together, of EP devices in the policy's order.
 
     Raises UsageError where ``request.limits`` name metadata that no variant has.
@@ -128,7 +153,9 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
         provider_options=request.provider_options,
         limits=() if limits is NO_LIMITS else limits.described(),
         machine=request.machine,
-        ties=() if winner is None else LazyTuple(partial(judges.tied_with, winner, tie_length(criteria))),
+        ties=()
+        if winner is None
+        else LazyTuple(partial(judges.tied_with, winner, tie_length(criteria))),
         hardware=request.hardware,
         ep_devices=context.ep_devices,
         warnings=(*request.notes, *selection_warnings(component.name, judges, winner, request)),
@@ -137,11 +164,13 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
 
 def _names_of(component: ComponentInfo, ep_devices: Sequence[EpDevice]) -> set[str]:
     """The execution providers that the package or the machine names."""
-    named = {variant.constraints.ep for variant in component.variants} | {device.ep_name for device in ep_devices}
+    named = {variant.constraints.ep for variant in component.variants} | {
+        device.ep_name for device in ep_devices
+    }
     return {name for name in named if name}
 
 
-# --- verdicts --------------------------------------------------------------------------------------------------------
+# --- verdicts -------------------------------------------------------------------------------------
 
 
 def _all_verdicts(
@@ -152,8 +181,14 @@ def _all_verdicts(
     rejections = (_rejection(candidate) for candidate in candidates if candidate.rank is None)
     if winner is None or best is None:
         return tuple(rejections)
-    eligible = sorted((each for each in candidates if each.rank is not None), key=lambda each: each.rank or ())
-    return (best, *(_eligible_verdict(candidate, winner, criteria) for candidate in eligible[1:]), *rejections)
+    eligible = sorted(
+        (each for each in candidates if each.rank is not None), key=lambda each: each.rank or ()
+    )
+    return (
+        best,
+        *(_eligible_verdict(candidate, winner, criteria) for candidate in eligible[1:]),
+        *rejections,
+    )
 
 
 def _rejection(candidate: Candidate) -> Verdict:
@@ -184,7 +219,9 @@ def _eligible_verdict(candidate: Candidate, winner: Candidate, criteria: Sequenc
         decided_by = deciding_criterion(candidate.rank, winner.rank, criteria)
         which = "it" if candidate.variant is winner.variant else quoted(winner.variant.name)
         code, reason = ReasonCode.LOWER_RANK, _reason_of(candidate, winner, decided_by, which)
-        is_old = candidate.judgement.compatibility is CompiledModelCompatibility.PREFER_RECOMPILATION
+        is_old = (
+            candidate.judgement.compatibility is CompiledModelCompatibility.PREFER_RECOMPILATION
+        )
         if is_old and decided_by == "compatibility":
             code = ReasonCode.PREFERS_RECOMPILATION
     return Verdict(

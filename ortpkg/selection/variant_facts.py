@@ -1,7 +1,9 @@
-"""What a variant's recorded facts tell of its size, memory and precision. Nothing is measured or read here.
+"""What a variant's recorded facts tell of its size, memory and precision.
 
-The facts are the publisher's (``metadata`` of a variant, docs/formats.md). One that is missing, or is not what it
-should be, is unknown.
+Nothing is measured or read here.
+
+The facts are the publisher's (``metadata`` of a variant, docs/formats.md). One that is missing, or
+is not what it should be, is unknown.
 """
 
 from __future__ import annotations
@@ -81,8 +83,8 @@ def peak_memory_of(metadata: Mapping[str, Any]) -> int | None:
 def precision_of(metadata: Mapping[str, Any]) -> Precision | None:
     """The lowest precision that the variant computes in.
 
-    ``quantization`` tells ("qdq-int8": int8; "fp16"); where it is recorded as none, the lowest floating-point type of
-    ``data_types`` does; where it is not recorded, the lowest of all of them.
+    ``quantization`` tells ("qdq-int8": int8; "fp16"); where it is recorded as none, the lowest
+    floating-point type of ``data_types`` does; where it is not recorded, the lowest of all of them.
     """
     stated = metadata.get(QUANTIZATION_FACT)
     if isinstance(stated, str) and (found := _lowest(words_of(stated))) is not None:
@@ -96,12 +98,16 @@ def precision_of(metadata: Mapping[str, Any]) -> Precision | None:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case: letters, digits and dots in a row ("qdq-int8": "qdq", "int8")."""
+    """The words of a text in lower case: letters, digits and dots in a row ("qdq-int8": "qdq",
+    "int8").
+    """
     return _WORD.findall(text.lower())
 
 
 def _lowest(words: Iterable[str]) -> Precision | None:
-    return min((_PRECISION_OF_WORD[word] for word in words if word in _PRECISION_OF_WORD), default=None)
+    return min(
+        (_PRECISION_OF_WORD[word] for word in words if word in _PRECISION_OF_WORD), default=None
+    )
 
 
 def _whole_number(value: object) -> int | None:

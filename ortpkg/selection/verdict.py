@@ -1,4 +1,6 @@
-"""What a selection says: one verdict per variant × EP device, each with a stable reason code, and the winner."""
+"""What a selection says: one verdict per variant × EP device, each with a stable reason code, and
+the winner.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class ReasonCode(StrEnum):
-    """Why a variant was selected, outranked or rejected on one EP device. Stable: scripts may match on them."""
+    """Why a variant was selected, outranked or rejected on one EP device.
+
+    Stable: scripts may match on them.
+    """
 
     SELECTED = "SELECTED"
     LOWER_RANK = "LOWER_RANK"
@@ -56,14 +61,16 @@ class Verdict:
 
     Attributes:
         variant: the variant judged.
-        ep_device: where it would run; None where no EP device could be tried (its EP is not available here).
-        code: the reason code; SELECTED, LOWER_RANK and PREFERS_RECOMPILATION are eligible, every other one is a
-            rejection.
+        ep_device: where it would run; None where no EP device could be tried (its EP is not
+            available here).
+        code: the reason code; SELECTED, LOWER_RANK and PREFERS_RECOMPILATION are eligible, every
+            other one is a rejection.
         reason: one sentence for people, complete by itself.
         compatibility: what the EP said about ``ep_compatibility_info``.
         rank: the sort key that placed it (smaller is better), None for a rejection.
         decided_by: for what is eligible, the criterion on which it lost to the winner.
-        notes: what was skipped or could not be checked ("device rule skipped: the EP reports no devices").
+        notes: what was skipped or could not be checked ("device rule skipped: the EP reports no
+            devices").
     """
 
     variant: VariantInfo
@@ -83,7 +90,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The whole answer for one component: the winner if there is one, and every verdict with its reason.
+    """The whole answer for one component: the winner if there is one, and every verdict with its
+    reason.
 
     Attributes:
         component_name: what was selected for.
@@ -93,11 +101,13 @@ class Selection:
         best: the winning verdict (code SELECTED), or None.
         device, ep, backend: the filters that were asked for, None where not.
         check_architecture: whether architecture constraints were evaluated.
-        provider_options: EP → options that were asked for; a session on the winner has them, before the package's.
+        provider_options: EP → options that were asked for; a session on the winner has them, before
+            the package's.
         limits: in words, as they were asked for.
         machine: the name of the machine profile; "" for this machine.
         ties: variants that only declaration order separates from the winner.
-        unpredictable: where the rules do not say which of several variants wins, their names, the winner's among them.
+        unpredictable: where the rules do not say which of several variants wins, their names, the
+            winner's among them.
         hardware: the devices that were considered.
         warnings: e.g. that no variant covers a CPU.
     """

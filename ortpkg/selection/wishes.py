@@ -1,4 +1,6 @@
-"""What a caller asks of a selection: words that are checked for typos, and the request that they become."""
+"""What a caller asks of a selection: words that are checked for typos, and the request that they
+become.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import UnknownBackendError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.frozen import EMPTY
-from ortpkg.selection.limits import NO_LIMITS, Limits
 from ortpkg.selection.matches_variant import CompatibilityOf
 from ortpkg.selection.policies import Policy
+from ortpkg.selection.wished_limits import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import SelectionRecords
@@ -39,7 +41,8 @@ class SelectionRequest:
     Attributes:
         policy: the order of preference.
         hardware: what the machine has, for reasons and for EPs that report no devices.
-        compatibility: an EP's rating of a compatibility string; where it raises, the string counts as not applicable.
+        compatibility: an EP's rating of a compatibility string; where it raises, the string counts
+            as not applicable.
         device, ep: filters; the EP by its full name.
         backend: a filter: whose EP devices count; None for all.
         check_architecture: evaluate architecture constraints too.
@@ -49,8 +52,9 @@ class SelectionRequest:
         records: what was measured and what failed on this machine.
         machine: the name of the machine profile; "" for this machine.
         notes: what discovery could not find out; carried into the warnings.
-        asked_memory: see :class:`~ortpkg.selection.machine.MachineOffer`.
-        operators: what models need that not everybody has, and what EP devices have; None: not looked at.
+        asked_memory: see :class:`~ortpkg.providers.machine_offer.MachineOffer`.
+        operators: what models need that not everybody has, and what EP devices have; None: not
+            looked at.
         package_version: the version of variants that state none of their own.
     """
 
@@ -79,7 +83,9 @@ def device_type_named(text: str) -> DeviceType:
     except ValueError:
         known = [device.value for device in DeviceType]
         hint = did_you_mean(text, known)
-        raise UsageError(f"there is no device type {quoted(text)}{hint}; known are: {', '.join(known)}") from None
+        raise UsageError(
+            f"there is no device type {quoted(text)}{hint}; known are: {', '.join(known)}"
+        ) from None
 
 
 def ep_named(text: str, named: Collection[str]) -> str:
@@ -100,16 +106,20 @@ def ep_named(text: str, named: Collection[str]) -> str:
 
 
 def backend_named(text: str, ep_devices: Iterable[EpDevice]) -> str:
-    """The backend of that name: one of ours, whether or not it is here, or one that has an EP device here.
+    """The backend of that name: one of ours, whether or not it is here, or one that has an EP
+    device here.
 
     Raises UnknownBackendError with the list for a name that nobody knows.
     """
     from ortpkg.providers.plugins import BUILT_IN_BACKENDS  # only where somebody names a backend
 
-    known = list(dict.fromkeys(("auto", *BUILT_IN_BACKENDS, *(each.backend for each in ep_devices))))
+    known = list(
+        dict.fromkeys(("auto", *BUILT_IN_BACKENDS, *(each.backend for each in ep_devices)))
+    )
     if text not in known:
         raise UnknownBackendError(
-            f"there is no backend {quoted(text)}{did_you_mean(text, known)}; known are: {', '.join(known)}",
+            f"there is no backend {quoted(text)}{did_you_mean(text, known)}; known are:"
+            f" {', '.join(known)}",
             backend=text,
         )
     return text

@@ -1,7 +1,7 @@
 """Graph transformers and rewrite rules of a caller's own, as a session takes them.
 
-What a caller hands in is code that we do not know: it is checked before it runs, what it raises becomes an error that
-names it, and a graph whose inputs or outputs it changed is refused.
+What a caller hands in is code that we do not know: it is checked before it runs, what it raises
+becomes an error that names it, and a graph whose inputs or outputs it changed is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformContext, TransformLevel
+from ortpkg.engine.transformers import (
+    GraphTransformer,
+    RewriteRule,
+    TransformContext,
+    TransformLevel,
+)
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, SessionError, printable, quoted
 from ortpkg.graph.graph import Graph
@@ -23,11 +28,13 @@ AddedTransformers = Mapping[TransformLevel, tuple[GraphTransformer, ...]]
 NO_TRANSFORMERS: AddedTransformers = MappingProxyType({})
 
 
-def added_transformers(given: Mapping[Any, Iterable[GraphTransformer | RewriteRule]] | None) -> AddedTransformers:
+def added_transformers(
+    given: Mapping[Any, Iterable[GraphTransformer | RewriteRule]] | None,
+) -> AddedTransformers:
     """What ``given`` (level → transformers and rules) adds, guarded.
 
-    Raises InvalidSessionOptionError for what is no mapping of levels to lists, a level that there is not, and what is
-    neither transformer nor rule.
+    Raises InvalidSessionOptionError for what is no mapping of levels to lists, a level that there
+    is not, and what is neither transformer nor rule.
     """
     if given is not None and not isinstance(given, Mapping):
         raise _no_lists_by_level(given)
@@ -36,13 +43,16 @@ def added_transformers(given: Mapping[Any, Iterable[GraphTransformer | RewriteRu
         level = _level(key)
         if not isinstance(each, Iterable):
             raise _no_lists_by_level(each)
-        found[level] = found.get(level, ()) + tuple(_GuardedTransformer(_as_transformer(one)) for one in each)
+        found[level] = found.get(level, ()) + tuple(
+            _GuardedTransformer(_as_transformer(one)) for one in each
+        )
     return found
 
 
 def _no_lists_by_level(given: Any) -> InvalidSessionOptionError:
     return InvalidSessionOptionError(
-        f"transformers: {quoted(type(given).__name__)} where {{level: [transformer or rule, ...]}} belongs",
+        f"transformers: {quoted(type(given).__name__)} where {{level: [transformer or rule, ...]}}"
+        " belongs",
         key="transformers",
     )
 
@@ -62,8 +72,8 @@ def _as_transformer(one: Any) -> GraphTransformer:
         return RuleDriver(one.name, [one])
     if not isinstance(getattr(one, "name", None), str) or not callable(getattr(one, "apply", None)):
         raise InvalidSessionOptionError(
-            f"transformers: {quoted(type(one).__name__)} is neither a RewriteRule nor a graph transformer, which has a "
-            "name and apply(graph, context)",
+            f"transformers: {quoted(type(one).__name__)} is neither a RewriteRule nor a graph"
+            " transformer, which has a name and apply(graph, context)",
             key="transformers",
         )
     transformer: GraphTransformer = one
@@ -86,7 +96,8 @@ class _GuardedTransformer:
         except Exception as error:
             said = printable(error) or type(error).__name__
             raise SessionError(
-                f"the graph transformer {quoted(self.name)} failed in graph {quoted(graph.name)}: {said}"
+                f"the graph transformer {quoted(self.name)} failed in graph {quoted(graph.name)}:"
+                f" {said}"
             ) from error
         if (graph.inputs, graph.outputs) != interface:
             raise SessionError(
@@ -95,6 +106,7 @@ class _GuardedTransformer:
             )
         if isinstance(changes, bool) or not isinstance(changes, int):
             raise SessionError(
-                f"the graph transformer {quoted(self.name)} must return how many changes it made, not {quoted(changes)}"
+                f"the graph transformer {quoted(self.name)} must return how many changes it made,"
+                f" not {quoted(changes)}"
             )
         return changes

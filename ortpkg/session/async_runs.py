@@ -24,8 +24,12 @@ class AsyncRuns:
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
-    def submit(self, run: Callable[[], Sequence[Value]], callback: AsyncCallback, user_data: Any) -> None:
-        """Has ``run`` called in another thread, and ``callback(outputs, user_data, error)`` when it is done."""
+    def submit(
+        self, run: Callable[[], Sequence[Value]], callback: AsyncCallback, user_data: Any
+    ) -> None:
+        """Has ``run`` called in another thread, and ``callback(outputs, user_data, error)`` when it
+        is done.
+        """
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
@@ -37,7 +41,9 @@ class AsyncRuns:
             self._threads.shutdown(wait=not getattr(_calling_back, "is_true", False))
 
 
-def _run_and_call(run: Callable[[], Sequence[Value]], callback: AsyncCallback, user_data: Any) -> None:
+def _run_and_call(
+    run: Callable[[], Sequence[Value]], callback: AsyncCallback, user_data: Any
+) -> None:
     _calling_back.is_true = True  # this thread belongs to the pool, for good
     try:
         results = run()

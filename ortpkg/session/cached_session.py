@@ -1,7 +1,8 @@
-"""A whole session in the cache of contexts: asked for before the source model is read, kept once it was partitioned.
+"""A whole session in the cache of contexts: asked for before the source model is read, kept once it
+was partitioned.
 
-See :mod:`ortpkg.providers.cached_sessions`. It is for models from files on native libraries; other sessions ask the
-cache partition by partition.
+See :mod:`ortpkg.ep_context.cached_sessions`. It is for models from files on native libraries; other
+sessions ask the cache partition by partition.
 """
 
 from __future__ import annotations
@@ -14,9 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.engine.partition import Partition, PartitionResult
+from ortpkg.ep_context.cached_sessions import (
+    MOST_MODEL_NBYTES,
+    CachedSession,
+    CachedSessions,
+    file_digest,
+    session_key,
+)
+from ortpkg.ep_context.context_node import EP_CONTEXT, EpContextAttributes
+from ortpkg.ep_context.ep_context_cache import context_file_name
+from ortpkg.ep_context.ep_context_checks import Stamp, file_stamp
+from ortpkg.ep_context.ep_context_options import (
+    CONTEXT_CACHE,
+    CONTEXT_ENABLE,
+    EXTERNAL_DATA_FOLDER,
+    SHARE_EP_CONTEXTS,
+    context_cache_of,
+)
 from ortpkg.errors import OrtpkgError
 from ortpkg.graph.byte_source import MappedFile
-from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.initializers import MappedInitializer, SparseInitializer
 from ortpkg.graph.model import Model
@@ -24,24 +41,8 @@ from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.node import MICROSOFT_DOMAIN
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, to_model_proto
 from ortpkg.graph.topology import all_graphs
-from ortpkg.providers.cached_sessions import (
-    MOST_MODEL_NBYTES,
-    CachedSession,
-    CachedSessions,
-    file_digest,
-    session_key,
-)
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.ep_context_cache import context_file_name
-from ortpkg.providers.ep_context_checks import Stamp, file_stamp
-from ortpkg.providers.ep_context_options import (
-    CONTEXT_CACHE,
-    CONTEXT_ENABLE,
-    EXTERNAL_DATA_FOLDER,
-    SHARE_EP_CONTEXTS,
-    context_cache_of,
-)
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.providers.partition_cache import KeptContext
@@ -94,21 +95,39 @@ class SessionCaching:
             model: after partitioning, before anything that only our own kernels understand.
             result: of partitioning.
             symbolic_dimensions: names that the source declares.
-            data: files of the source's weights, with their stamps from before anything was read of them.
+            data: files of the source's weights, with their stamps from before anything was read of
+                them.
             providers: of the session.
         """
         if any(isinstance(each, SparseInitializer) for each in model.graph.initializers.values()):
             return  # one that is an output comes out as it is, which the copy would not have
-        kept = {each.name: each.kept_contexts for each in providers if isinstance(each, CompilingProvider)}
-        contexts = {node: kept[kernel.provider].get(node.name) for node, kernel in result.fused.items()}
+        kept = {
+            each.name: each.kept_contexts
+            for each in providers
+            if isinstance(each, CompilingProvider)
+        }
+        contexts = {
+            node: kept[kernel.provider].get(node.name) for node, kernel in result.fused.items()
+        }
         names = _below(self.source.parent, list(data))
-        if not contexts or None in contexts.values() or names is None or _left_nbytes(model.graph) > MOST_MODEL_NBYTES:
+        if (
+            not contexts
+            or None in contexts.values()
+            or names is None
+            or _left_nbytes(model.graph) > MOST_MODEL_NBYTES
+        ):
             return
         digests = {name: file_digest(self.source.parent / name) for name in names}
         stamps = {self.source: self.stamp, **data}
-        if "" in digests.values() or any(file_stamp(path) != stamp for path, stamp in stamps.items()):
+        if "" in digests.values() or any(
+            file_stamp(path) != stamp for path, stamp in stamps.items()
+        ):
             return  # what was compiled may be of what was there before
-        stand_ins = {node: _context_node(node, place) for node, place in contexts.items() if place is not None}
+        stand_ins = {
+            node: _context_node(node, place)
+            for node, place in contexts.items()
+            if place is not None
+        }
         model.opset_imports.setdefault(MICROSOFT_DOMAIN, 1)
         proto = to_model_proto(
             model,
@@ -144,7 +163,9 @@ def may_be_cached(source: ModelSource, options: SessionOptions) -> bool:
         and context_cache_of(entries) is not None
         and "1" not in (entries.get(CONTEXT_ENABLE), entries.get(SHARE_EP_CONTEXTS))
         and not entries.get(EXTERNAL_DATA_FOLDER)
-        and not (options.shared_initializers or options.external_initializers or options.external_files)
+        and not (
+            options.shared_initializers or options.external_initializers or options.external_files
+        )
         and not options.optimized_model_filepath
         and options.provider_selection_policy is None
         and partition_costs(entries) is None
@@ -182,7 +203,9 @@ def caching_of(
 
 
 def files_of_weights(graph: Graph) -> dict[Path, Stamp | None]:
-    """The files that the weights of a model as it was loaded lie in, with what the file system says of each now."""
+    """The files that the weights of a model as it was loaded lie in, with what the file system says
+    of each now.
+    """
     sources = {
         each.source.path
         for current in all_graphs(graph)
@@ -197,7 +220,11 @@ def as_recorded(state: SessionState, found: CachedSession) -> SessionState:
     for ep_name, text in found.details["refusals"].items():
         _log.warning("%s leaves nodes to other execution providers: %s", ep_name, text)
     partitions = tuple(_partition(each) for each in found.details["partitions"])
-    return replace(state, partitions=partitions, symbolic_dimensions=tuple(found.details["symbolic_dimensions"]))
+    return replace(
+        state,
+        partitions=partitions,
+        symbolic_dimensions=tuple(found.details["symbolic_dimensions"]),
+    )
 
 
 def _partition(document: Mapping[str, Any]) -> Partition:
@@ -206,13 +233,17 @@ def _partition(document: Mapping[str, Any]) -> Partition:
 
 
 def _environments(providers: Sequence[ExecutionProvider]) -> list[object]:
-    """What the compiling providers depend on, in order; empty where there is none, or another kind among them."""
+    """What the compiling providers depend on, in order; empty where there is none, or another kind
+    among them.
+    """
     found: list[object] = []
     for provider in providers:
         if isinstance(provider, NativeExecutionProvider):
             try:
                 environment = provider.describe_environment()
-            except OrtpkgError:  # its contexts are nobody's to keep; what else is wrong, the session will tell
+            except (
+                OrtpkgError
+            ):  # its contexts are nobody's to keep; what else is wrong, the session will tell
                 return []
             found.append([provider.name, provider.backend, provider.options, environment.to_json()])
         elif not isinstance(provider, CPUExecutionProvider):

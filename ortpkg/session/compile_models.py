@@ -1,7 +1,9 @@
-"""Compiles models to context models, one session each, or as a session group that shares one binary.
+"""Compiles models to context models, one session each, or as a session group that shares one
+binary.
 
-What a session does where ``ep.context_enable`` is set, for a list of models, on the EP device that this machine offers;
-in a child process, so that a compiler that crashes, hangs or exits is an error here.
+What a session does where ``ep.context_enable`` is set, for a list of models, on the EP device that
+this machine offers; in a child process, so that a compiler that crashes, hangs or exits is an error
+here.
 """
 
 from __future__ import annotations
@@ -14,21 +16,8 @@ from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine_probe import probe
-from ortpkg.ep_names import resolve_ep_name
-from ortpkg.errors import (
-    CompileError,
-    InvalidSessionOptionError,
-    NoSuitableVariantError,
-    OrtpkgError,
-    StatusCode,
-    UnknownExecutionProviderError,
-    UsageError,
-    quoted,
-)
-from ortpkg.graph.ep_context import ep_context_attributes, ep_context_nodes
-from ortpkg.graph.onnx_reader import load_model
-from ortpkg.isolation.child import ChildOutcome, call_in_child
-from ortpkg.providers.ep_context_options import (
+from ortpkg.ep_context.context_node import ep_context_attributes, ep_context_nodes
+from ortpkg.ep_context.ep_context_options import (
     CONTEXT_EMBED_MODE,
     CONTEXT_ENABLE,
     CONTEXT_FILE_PATH,
@@ -40,7 +29,20 @@ from ortpkg.providers.ep_context_options import (
     SHARE_EP_CONTEXTS,
     STOP_SHARE_EP_CONTEXTS,
 )
-from ortpkg.providers.ep_context_workspace import abandon_groups
+from ortpkg.ep_context.ep_context_workspace import abandon_groups
+from ortpkg.ep_names import resolve_ep_name
+from ortpkg.errors import (
+    CompileError,
+    InvalidSessionOptionError,
+    NoSuitableVariantError,
+    OrtpkgError,
+    StatusCode,
+    UnknownExecutionProviderError,
+    UsageError,
+    quoted,
+)
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.native_group import GROUP_LOG
 from ortpkg.session.inference_session import InferenceSession
@@ -74,9 +76,11 @@ class CompileRequest:
         jobs: in order; the first names the binary of a group.
         ep: the execution provider's full name or an alias.
         device: "cpu", "gpu" or "npu"; None for the first that the EP offers.
-        backend: whose EP of that name: "onnxruntime", a plug-in's, ...; None for the first that has it.
+        backend: whose EP of that name: "onnxruntime", a plug-in's, ...; None for the first that has
+            it.
         provider_options: of the EP.
-        config_entries: of the sessions that compile; what this request says itself comes before them.
+        config_entries: of the sessions that compile; what this request says itself comes before
+            them.
         is_embedded: contexts go into the models instead of a file beside them.
         is_shared: the models make a session group: one binary, equal weights once.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
@@ -123,7 +127,8 @@ def compile_models(
         notify: is told where models of a group keep weights of their own, and why.
 
     Raises:
-        CompileError: the compiler failed, crashed, hung or took no node; what was written so far may be there.
+        CompileError: the compiler failed, crashed, hung or took no node; what was written so far
+            may be there.
         NoSuitableVariantError: the EP is not here, or has no such device.
         InvalidSessionOptionError: a config entry, or an option of the EP, is not what it should be.
         UsageError: two models would be written to one file.
@@ -156,7 +161,9 @@ def check_outputs_differ(request: CompileRequest) -> None:
 
 
 def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
-    """In the child: compiles, and says as JSON what came of it; errors of ours are told, not raised."""
+    """In the child: compiles, and says as JSON what came of it; errors of ours are told, not
+    raised.
+    """
     jobs = tuple(CompileJob(**job) for job in request["jobs"])
     notes = _Notes()
     GROUP_LOG.addHandler(notes)
@@ -164,10 +171,18 @@ def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
         models = _compile(CompileRequest(**{**request, "jobs": jobs}))
     except OrtpkgError as error:
         told = {"kind": type(error).__name__, "code": error.code.value, "message": str(error)}
-        return {"error": {**told, "key": error.key if isinstance(error, InvalidSessionOptionError) else ""}}
+        return {
+            "error": {
+                **told,
+                "key": error.key if isinstance(error, InvalidSessionOptionError) else "",
+            }
+        }
     finally:
         GROUP_LOG.removeHandler(notes)
-    return {"models": [{**asdict(model), "output": str(model.output)} for model in models], "notes": notes.texts}
+    return {
+        "models": [{**asdict(model), "output": str(model.output)} for model in models],
+        "notes": notes.texts,
+    }
 
 
 class _Notes(logging.Handler):
@@ -192,23 +207,34 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
         session = InferenceSession(job.model, options, ep_devices=devices, is_confined=True)
         if not Path(job.output).exists():
             entries = session.get_placement().entries
-            why = next((each.reason for each in entries if each.ep_name == ep_device.ep_name and each.reason), "")
+            why = next(
+                (
+                    each.reason
+                    for each in entries
+                    if each.ep_name == ep_device.ep_name and each.reason
+                ),
+                "",
+            )
             session.close()
             error = CompileError(
-                f"{ep_device.ep_name} took no node of {quoted(Path(job.model).name)}: there is nothing to compile"
-                f"{f' ({why})' if why else ''}{_advice(ep_device)}",
+                f"{ep_device.ep_name} took no node of {quoted(Path(job.model).name)}: there is"
+                f" nothing to compile{f' ({why})' if why else ''}{_advice(ep_device)}",
                 ep_name=ep_device.ep_name,
             )
             abandon_groups([ep_device.ep_name], error)
             raise error
         session.close()
-        made.append(_described(Path(job.output), "" if ep_device.device is None else ep_device.device.type))
+        made.append(
+            _described(Path(job.output), "" if ep_device.device is None else ep_device.device.type)
+        )
     return made
 
 
 def _compile_in_onnxruntime(request: CompileRequest, ep_device: EpDevice) -> list[CompiledModel]:
     """By onnxruntime itself: what comes out is its own, from the first byte to the last."""
-    from ortpkg.providers.onnxruntime_compiler import OnnxRuntimeCompiler  # onnxruntime, where it is compiled with
+    from ortpkg.providers.onnxruntime_compiler import (
+        OnnxRuntimeCompiler,  # onnxruntime, where it is compiled with
+    )
 
     compiler = OnnxRuntimeCompiler(ep_device, request.provider_options)
     made = []
@@ -221,7 +247,9 @@ def _compile_in_onnxruntime(request: CompileRequest, ep_device: EpDevice) -> lis
             is_embedded=request.is_embedded,
             config_entries={**request.config_entries, **_sharing_entries(request, is_last=is_last)},
         )
-        made.append(_described(Path(job.output), "" if ep_device.device is None else ep_device.device.type))
+        made.append(
+            _described(Path(job.output), "" if ep_device.device is None else ep_device.device.type)
+        )
     return made
 
 
@@ -235,13 +263,14 @@ def _advice(ep_device: EpDevice) -> str:
     if ep_device.backend != "embedded":
         return ""
     return (
-        f"; the embedded {ep_device.ep_name} compiles nothing: take the prepack EP (--ep prepack), or the EP of that "
-        f"name in onnxruntime (--backend onnxruntime)"
+        f"; the embedded {ep_device.ep_name} compiles nothing: take the prepack EP (--ep prepack),"
+        " or the EP of that name in onnxruntime (--backend onnxruntime)"
     )
 
 
 def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -> EpDevice:
-    """The first EP device of that EP, and of that kind and backend where named, that this machine offers.
+    """The first EP device of that EP, and of that kind and backend where named, that this machine
+    offers.
 
     Raises NoSuitableVariantError, which says what there is, where there is none.
     """
@@ -251,13 +280,20 @@ def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -
     except UnknownExecutionProviderError as error:
         raise NoSuitableVariantError(f"{error}, so nothing can be compiled for it") from error
     if not factory.is_available():
-        raise NoSuitableVariantError(f"{name} is not available here: {quoted(factory.backend)} is not installed")
+        raise NoSuitableVariantError(
+            f"{name} is not available here: {quoted(factory.backend)} is not installed"
+        )
     offered = factory.get_supported_devices(probe().hardware)
     for each in offered:
         if device is None or (each.device is not None and each.device.type == device):
             return each
-    kinds = ", ".join(dict.fromkeys(str(each.device.type) for each in offered if each.device)) or "no devices"
-    raise NoSuitableVariantError(f"{name} has no {device or 'device'} on this machine; it has {kinds}")
+    kinds = (
+        ", ".join(dict.fromkeys(str(each.device.type) for each in offered if each.device))
+        or "no devices"
+    )
+    raise NoSuitableVariantError(
+        f"{name} has no {device or 'device'} on this machine; it has {kinds}"
+    )
 
 
 def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool) -> SessionOptions:
@@ -272,7 +308,10 @@ def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool)
         CONTEXT_FORM: FORM_OF_ONNXRUNTIME if request.for_onnxruntime else FORM_OF_ORTPKG,
     }
     options = SessionOptions()
-    for key, value in {**request.config_entries, **{key: value for key, value in own.items() if value}}.items():
+    for key, value in {
+        **request.config_entries,
+        **{key: value for key, value in own.items() if value},
+    }.items():
         options.add_session_config_entry(key, value)
     return options
 
@@ -280,7 +319,9 @@ def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool)
 def _described(output: Path, device: str) -> CompiledModel:
     graph = load_model(output).graph
     contexts = [ep_context_attributes(node) for node in ep_context_nodes(graph)]
-    files = dict.fromkeys(each.context_path for each in contexts if each.main_context and not each.embed_mode)
+    files = dict.fromkeys(
+        each.context_path for each in contexts if each.main_context and not each.embed_mode
+    )
     return CompiledModel(
         output=output,
         partitions=len(contexts),

@@ -1,6 +1,8 @@
-"""Inputs and outputs of a session as they cross between processes: a description as JSON, and raw bytes.
+"""Inputs and outputs of a session as they cross between processes: a description as JSON, and raw
+bytes.
 
-Tensors of every element type, sequences, maps and absent values; what a caller gets owns its memory.
+Tensors of every element type, sequences, maps and absent values; what a caller gets owns its
+memory.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ _NONE, _TENSOR, _TEXTS, _LIST, _MAP, _PLAIN = "none", "tensor", "texts", "list",
 
 
 def pack_values(values: Sequence[Value]) -> tuple[list[Any], list[Buffer]]:
-    """A description of each value, and the buffers that these tell of. RunError for what cannot cross."""
+    """A description of each value, and the buffers that these tell of.
+
+    RunError for what cannot cross.
+    """
     buffers: list[Buffer] = []
     return [_packed(each, buffers) for each in values], buffers
 
@@ -43,7 +48,10 @@ def _packed(value: Value, buffers: list[Buffer]) -> list[Any]:
         return _packed_tensor(np.asarray(value), buffers)
     if isinstance(value, str | int | float):
         return [_PLAIN, value]
-    raise RunError(f"a value of type {quoted(type(value).__name__)} cannot cross into the child process of the session")
+    raise RunError(
+        f"a value of type {quoted(type(value).__name__)} cannot cross into the child process of the"
+        " session"
+    )
 
 
 def _packed_tensor(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> list[Any]:
@@ -53,7 +61,9 @@ def _packed_tensor(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> list[A
     try:
         element_type = element_type_of(array.dtype.newbyteorder("="))
     except KeyError:
-        raise RunError(f"an array of {array.dtype} cannot cross into the child process of the session") from None
+        raise RunError(
+            f"an array of {array.dtype} cannot cross into the child process of the session"
+        ) from None
     plain = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     buffers.append(plain.reshape(-1).view(np.uint8).data if plain.size else b"")
     return [_TENSOR, list(array.shape), int(element_type)]

@@ -1,9 +1,11 @@
-"""Which execution providers a session has where nobody names any: all that the machine supports, CPU last.
+"""Which execution providers a session has where nobody names any: all that the machine supports,
+CPU last.
 
-The order is that of ``ep_names.KNOWN_EPS``, the one table of priorities. A provider is *supported* where its library is
-installed and offers a device of this machine, or where its name says for which kind of device it is and the machine has
-one. Plug-ins, libraries that wheels bring for onnxruntime (ADR 17), and built-in providers that are there only where
-they are named, are not among them (ADR 16).
+The order is that of ``ep_names.KNOWN_EPS``, the one table of priorities. A provider is *supported*
+where its library is installed and offers a device of this machine, or where its name says for which
+kind of device it is and the machine has one. Plug-ins, libraries that wheels bring for onnxruntime
+(ADR 17), and built-in providers that are there only where they are named, are not among them (ADR
+16).
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from functools import cache
 
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.machine_probe import probe
+from ortpkg.ep_context.ep_context_options import CONTEXT_ENABLE
 from ortpkg.ep_names import CPU_EP, KNOWN_EPS, resolve_ep_name
 from ortpkg.errors import EpContextError, ExecutionProviderError, UsageError, quoted
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.ep_context_options import CONTEXT_ENABLE
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_registry import available_factories
 from ortpkg.providers.execution_provider import ExecutionProvider
@@ -41,17 +43,19 @@ def stated_ep_names() -> tuple[str, ...]:
     names = [resolve_ep_name(part.strip()) for part in text.split(",") if part.strip()]
     if text and not names:
         raise UsageError(
-            f"{PROVIDERS_VARIABLE} is {quoted(text)}; it must be names of execution providers, separated by commas"
+            f"{PROVIDERS_VARIABLE} is {quoted(text)}; it must be names of execution providers,"
+            " separated by commas"
         )
     return tuple(dict.fromkeys(names))
 
 
 def default_ep_names(options: SessionOptions) -> tuple[str, ...]:
-    """Names of the providers of a session with ``options`` that nobody names any for, in order; CPU is last.
+    """Names of the providers of a session with ``options`` that nobody names any for, in order; CPU
+    is last.
 
-    The CPU provider alone where the options ask for what only the embedded engine does: limits of memory and time that
-    hold without a child process, the same bits in each run, parallel execution of nodes, a model written after its
-    transformation.
+    The CPU provider alone where the options ask for what only the embedded engine does: limits of
+    memory and time that hold without a child process, the same bits in each run, parallel execution
+    of nodes, a model written after its transformation.
     """
     return (CPU_EP,) if _needs_the_engine(options) else supported_ep_names()
 
@@ -59,14 +63,19 @@ def default_ep_names(options: SessionOptions) -> tuple[str, ...]:
 def may_do_without(
     error: ExecutionProviderError, providers: Sequence[ExecutionProvider], options: SessionOptions
 ) -> bool:
-    """Whether a session that failed over a provider which nobody asked for goes on with the CPU provider alone.
+    """Whether a session that failed over a provider which nobody asked for goes on with the CPU
+    provider alone.
 
-    It closes the others and says so. Not where the embedded provider was alone, a compiled context is at fault, which
-    the model asks for, or contexts are to be made.
+    It closes the others and says so. Not where the embedded provider was alone, a compiled context
+    is at fault, which the model asks for, or contexts are to be made.
     """
     if isinstance(error, EpContextError) or options.config_entries.get(CONTEXT_ENABLE) == "1":
         return False
-    others = [provider for provider in dict.fromkeys(providers) if not isinstance(provider, CPUExecutionProvider)]
+    others = [
+        provider
+        for provider in dict.fromkeys(providers)
+        if not isinstance(provider, CPUExecutionProvider)
+    ]
     for provider in others:
         provider.close()
     if others:
@@ -87,13 +96,17 @@ def supported_ep_names() -> tuple[str, ...]:
         except ExecutionProviderError as error:
             _log.warning("%s is left out: %s", factory.ep_name, error)
             continue
-        if _is_supported(factory, has_device=any(each.device is not None for each in offers), offers=len(offers)):
+        if _is_supported(
+            factory, has_device=any(each.device is not None for each in offers), offers=len(offers)
+        ):
             supported.add(factory.ep_name)
     return tuple(name for name in KNOWN_EPS if name in supported)
 
 
 def _is_supported(factory: EpFactory, *, has_device: bool, offers: int) -> bool:
-    """An offer without a device counts where the provider's name says what it runs on: the factory looked for that."""
+    """An offer without a device counts where the provider's name says what it runs on: the factory
+    looked for that.
+    """
     return has_device or (offers > 0 and factory.ep_name in IMPLIED_DEVICE_TYPES)
 
 

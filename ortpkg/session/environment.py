@@ -1,7 +1,8 @@
-"""What onnxruntime's Python module keeps per process: providers, logging, the seed, shared threads and allocators.
+"""What onnxruntime's Python module keeps per process: providers, logging, the seed, shared threads
+and allocators.
 
-Each function has onnxruntime's name and does what it does there, or as near as this engine comes; docs/interop.md has
-the table. Imports nothing heavy.
+Each function has onnxruntime's name and does what it does there, or as near as this engine comes;
+docs/interop.md has the table. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -17,12 +18,26 @@ from typing import Any
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import CPU_EP, RELEASE_EPS
-from ortpkg.errors import EpLibraryError, ModelError, UnknownExecutionProviderError, UsageError, quoted
+from ortpkg.errors import (
+    EpLibraryError,
+    ModelError,
+    UnknownExecutionProviderError,
+    UsageError,
+    quoted,
+)
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.plugins import Plugin, register_plugin, unregister_plugin
 from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
-from ortpkg.session.onnxruntime_enums import OrtCompiledModelCompatibility, OrtDeviceEpIncompatibilityReason
-from ortpkg.session.ort_ep_device import OrtEpDevice, OrtHardwareDevice, as_ep_device, offered_ep_devices
+from ortpkg.session.onnxruntime_enums import (
+    OrtCompiledModelCompatibility,
+    OrtDeviceEpIncompatibilityReason,
+)
+from ortpkg.session.ort_ep_device import (
+    OrtEpDevice,
+    OrtHardwareDevice,
+    as_ep_device,
+    offered_ep_devices,
+)
 from ortpkg.version import __version__
 
 #: The release of onnxruntime whose Python module this one mirrors.
@@ -37,7 +52,7 @@ _libraries: dict[str, Plugin] = {}
 _global_threads: tuple[int, int] | None = None
 
 
-# --- execution providers ---------------------------------------------------------------------------------------------
+# --- execution providers --------------------------------------------------------------------------
 
 
 def get_all_providers() -> list[str]:
@@ -48,7 +63,8 @@ def get_all_providers() -> list[str]:
 def get_available_providers() -> list[str]:
     """The execution providers that a session can take here, by default priority, CPU last.
 
-    Those of ortpkg, of an installed openvino and onnxruntime, and of the libraries that were registered.
+    Those of ortpkg, of an installed openvino and onnxruntime, and of the libraries that were
+    registered.
     """
     found = available_factories(probe().hardware, named=_registered_eps()).factories
     return list(dict.fromkeys(factory.ep_name for factory in found))
@@ -70,23 +86,28 @@ def get_hardware_devices() -> list[OrtHardwareDevice]:
 
 
 def register_execution_provider_library(registration_name: str, library_path: str) -> None:
-    """Takes a plug-in that nobody installed: its execution provider is one of this machine's until it is unregistered.
+    """Takes a plug-in that nobody installed: its execution provider is one of this machine's until
+    it is unregistered.
 
     Args:
         registration_name: for :func:`unregister_execution_provider_library`.
-        library_path: ``"package.module:factory"``, as an entry point would have it (docs/plugins.md).
+        library_path: ``"package.module:factory"``, as an entry point would have it
+            (docs/plugins.md).
 
-    Raises EpLibraryError where the name is taken or the path is that of a native library, which needs onnxruntime
-    itself; ExecutionProviderError where the plug-in cannot be loaded; TypeError for what is no text.
+    Raises EpLibraryError where the name is taken or the path is that of a native library, which
+    needs onnxruntime itself; ExecutionProviderError where the plug-in cannot be loaded; TypeError
+    for what is no text.
     """
     for text in (registration_name, library_path):
         if not isinstance(text, str):
             raise TypeError(f"a registration is two texts, not {type(text).__name__}")
     module, colon, factory = library_path.partition(":")
-    if not colon or not all(part.isidentifier() for part in [*module.split("."), *factory.split(".")]):
+    if not colon or not all(
+        part.isidentifier() for part in [*module.split("."), *factory.split(".")]
+    ):
         raise EpLibraryError(
-            f"{quoted(library_path)} is no plug-in: ortpkg's are written in Python and named package.module:factory; "
-            f"native libraries are loaded by onnxruntime only"
+            f"{quoted(library_path)} is no plug-in: ortpkg's are written in Python and named"
+            " package.module:factory; native libraries are loaded by onnxruntime only"
         )
     with _lock:
         if registration_name in _libraries:
@@ -95,32 +116,49 @@ def register_execution_provider_library(registration_name: str, library_path: st
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
-    """Forgets a registered plug-in; sessions that have it keep it. EpLibraryError for another name."""
+    """Forgets a registered plug-in; sessions that have it keep it.
+
+    EpLibraryError for another name.
+    """
     with _lock:
         plugin = _libraries.pop(registration_name, None)
     if plugin is None:
-        raise EpLibraryError(f"no execution provider library was registered as {quoted(registration_name)}")
+        raise EpLibraryError(
+            f"no execution provider library was registered as {quoted(registration_name)}"
+        )
     unregister_plugin(plugin.name)
 
 
-def get_hardware_device_ep_incompatibility_details(ep_name: str, device: OrtHardwareDevice) -> dict[str, Any]:
-    """Why an execution provider cannot use a device: ``reasons_bitmask`` (0: it can), ``notes``, ``error_code``.
+def get_hardware_device_ep_incompatibility_details(
+    ep_name: str, device: OrtHardwareDevice
+) -> dict[str, Any]:
+    """Why an execution provider cannot use a device: ``reasons_bitmask`` (0: it can), ``notes``,
+    ``error_code``.
 
     Raises UnknownExecutionProviderError for a name that nothing here has.
     """
     factory = find_factory(ep_name)
     reason, notes = OrtDeviceEpIncompatibilityReason.NONE, None
     if not factory.is_available():
-        reason, notes = OrtDeviceEpIncompatibilityReason.MISSING_DEPENDENCY, f"{factory.backend} is not installed"
-    elif all(offer.device != device.hardware for offer in factory.get_supported_devices(probe().hardware)):
-        reason, notes = OrtDeviceEpIncompatibilityReason.DEVICE_INCOMPATIBLE, f"{ep_name} does not offer it"
+        reason, notes = (
+            OrtDeviceEpIncompatibilityReason.MISSING_DEPENDENCY,
+            f"{factory.backend} is not installed",
+        )
+    elif all(
+        offer.device != device.hardware for offer in factory.get_supported_devices(probe().hardware)
+    ):
+        reason, notes = (
+            OrtDeviceEpIncompatibilityReason.DEVICE_INCOMPATIBLE,
+            f"{ep_name} does not offer it",
+        )
     return {"reasons_bitmask": int(reason), "notes": notes, "error_code": 0}
 
 
 def get_model_compatibility_for_ep_devices(
     ep_devices: Sequence[OrtEpDevice | EpDevice], compatibility_info: str
 ) -> OrtCompiledModelCompatibility:
-    """How well a compiled model, by its compatibility string, runs on devices of one execution provider.
+    """How well a compiled model, by its compatibility string, runs on devices of one execution
+    provider.
 
     Raises UsageError for no devices, or those of several providers; TypeError for what is no text.
     """
@@ -129,7 +167,9 @@ def get_model_compatibility_for_ep_devices(
     devices = [as_ep_device(each) for each in ep_devices]
     names = {(each.ep_name, each.backend) for each in devices}
     if len(names) != 1:
-        raise UsageError(f"devices of exactly one execution provider are rated together, not of {len(names)}")
+        raise UsageError(
+            f"devices of exactly one execution provider are rated together, not of {len(names)}"
+        )
     ep_name, backend = names.pop()
     rating = find_factory(ep_name, backend=backend).validate_compiled_model_compatibility_info(
         [each.device for each in devices if each.device is not None], compatibility_info
@@ -159,7 +199,9 @@ def _stated_compatibility(source: Path | bytes, ep_type: str) -> str | None:
 
     try:
         return load_model(source).metadata_props.get(f"{_COMPATIBILITY_KEY}{ep_type}")
-    except ModelError as error:  # onnxruntime's is a RuntimeError here, whatever is wrong with the model
+    except (
+        ModelError
+    ) as error:  # onnxruntime's is a RuntimeError here, whatever is wrong with the model
         raise UsageError(f"the model cannot be read: {error}") from error
 
 
@@ -168,7 +210,7 @@ def _registered_eps() -> list[str]:
         return [plugin.name for plugin in _libraries.values()]
 
 
-# --- what is installed -----------------------------------------------------------------------------------------------
+# --- what is installed ----------------------------------------------------------------------------
 
 
 def get_version_string() -> str:
@@ -177,8 +219,12 @@ def get_version_string() -> str:
 
 
 def get_build_info() -> str:
-    """One line on what runs here: ortpkg, the release that it mirrors, Python, and the libraries that compute."""
-    libraries = ", ".join(f"{name}={version}" for name in _LIBRARIES if (version := _version_of(name)))
+    """One line on what runs here: ortpkg, the release that it mirrors, Python, and the libraries
+    that compute.
+    """
+    libraries = ", ".join(
+        f"{name}={version}" for name in _LIBRARIES if (version := _version_of(name))
+    )
     return (
         f"Build Info: ortpkg={__version__}, onnxruntime-api={ONNXRUNTIME_RELEASE}, "
         f"python={platform.python_version()}, {libraries}"
@@ -208,8 +254,13 @@ def print_debug_info() -> None:
         print(f"{device.ep_name} ({device.ep_device.backend}): {device.device.hardware.name}")
 
 
-def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
-    """Does nothing: no library of CUDA is used in this process. An installed onnxruntime loads its own."""
+def preload_dlls(
+    cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None
+) -> None:
+    """Does nothing: no library of CUDA is used in this process.
+
+    An installed onnxruntime loads its own.
+    """
 
 
 def disable_telemetry_events() -> None:
@@ -220,31 +271,42 @@ def enable_telemetry_events() -> None:
     """Does nothing: nothing is ever sent."""
 
 
-# --- settings of the process -----------------------------------------------------------------------------------------
+# --- settings of the process ----------------------------------------------------------------------
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """What ortpkg's loggers let through: 0 all, 1 info, 2 warnings, 3 errors, 4 fatal only. UsageError for others."""
+    """What ortpkg's loggers let through: 0 all, 1 info, 2 warnings, 3 errors, 4 fatal only.
+
+    UsageError for others.
+    """
     if _whole_number("severity", severity) not in range(len(_SEVERITIES)):
         raise UsageError(f"a severity is a number from 0 to 4, not {severity}")
     logging.getLogger("ortpkg").setLevel(_SEVERITIES[severity])
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """Checks its argument only: there is nothing more detailed than severity 0 here, nor in onnxruntime's releases."""
+    """Checks its argument only: there is nothing more detailed than severity 0 here, nor in
+    onnxruntime's releases.
+    """
     _whole_number("verbosity", verbosity)
 
 
 def set_seed(seed: int) -> None:
-    """Seeds operators that draw random numbers without a ``seed`` of their own, in sessions that are made after it."""
+    """Seeds operators that draw random numbers without a ``seed`` of their own, in sessions that
+    are made after it.
+    """
     number = _whole_number("seed", seed)
     from ortpkg.kernels.random_seed import set_random_seed  # numpy: only where it is wanted
 
     set_random_seed(number)
 
 
-def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
-    """Threads of sessions with ``use_per_session_threads = False``; 0 leaves the number to each of them."""
+def set_global_thread_pool_sizes(
+    intra_op_num_threads: int = 0, inter_op_num_threads: int = 0
+) -> None:
+    """Threads of sessions with ``use_per_session_threads = False``; 0 leaves the number to each of
+    them.
+    """
     global _global_threads  # noqa: PLW0603 - one setting per process is what the function promises
     sizes = (
         _whole_number("intra_op_num_threads", intra_op_num_threads),
@@ -263,7 +325,9 @@ def global_thread_pool_sizes() -> tuple[int, int] | None:
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None) -> None:
-    """Checks its arguments only: each session keeps blocks of its own between runs, shared by all of its runs."""
+    """Checks its arguments only: each session keeps blocks of its own between runs, shared by all
+    of its runs.
+    """
     _check_allocator(CPU_EP, mem_info, arena_cfg)
 
 
@@ -275,7 +339,8 @@ def create_and_register_allocator_v2(
 ) -> None:
     """:func:`create_and_register_allocator` for a provider.
 
-    Raises UnknownExecutionProviderError for one whose allocators sessions cannot share here: all but the CPU's.
+    Raises UnknownExecutionProviderError for one whose allocators sessions cannot share here: all
+    but the CPU's.
     """
     _check_allocator(provider_type, mem_info, arena_cfg)
 
@@ -283,7 +348,8 @@ def create_and_register_allocator_v2(
 def _check_allocator(provider_type: str, mem_info: object, arena_cfg: object) -> None:
     if provider_type != CPU_EP:
         raise UnknownExecutionProviderError(
-            f"{quoted(provider_type)} has no allocator that sessions could share", ep_name=provider_type
+            f"{quoted(provider_type)} has no allocator that sessions could share",
+            ep_name=provider_type,
         )
     if not isinstance(mem_info, OrtMemoryInfo) or not isinstance(arena_cfg, OrtArenaCfg | None):
         raise TypeError("an allocator is registered by an OrtMemoryInfo and an OrtArenaCfg or None")

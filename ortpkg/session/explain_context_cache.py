@@ -1,4 +1,6 @@
-"""What the cache of contexts has for a model on an execution provider, and why it has not: without compiling."""
+"""What the cache of contexts has for a model on an execution provider, and why it has not: without
+compiling.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_cache import CacheOutcome
+from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE, EXTERNAL_DATA_FOLDER, refused_cache
 from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.ep_context_cache import CacheOutcome
-from ortpkg.providers.ep_context_options import CONTEXT_CACHE, EXTERNAL_DATA_FOLDER, refused_cache
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.provider_list import create_execution_providers, register_execution_providers
 from ortpkg.session.session_state import create_session_state
@@ -36,9 +38,11 @@ class CacheQuestion:
 
 
 def explain_context_cache(question: CacheQuestion) -> list[CacheOutcome] | None:
-    """One outcome per partition that the session would compile or find; None where its EP compiles nothing.
+    """One outcome per partition that the session would compile or find; None where its EP compiles
+    nothing.
 
-    Raises what making a session raises, and InvalidSessionOptionError for a cache that sessions do not use.
+    Raises what making a session raises, and InvalidSessionOptionError for a cache that sessions do
+    not use.
     """
     options = SessionOptions()
     for key, value in {**question.entries, CONTEXT_CACHE: question.cache}.items():
@@ -47,7 +51,9 @@ def explain_context_cache(question: CacheQuestion) -> list[CacheOutcome] | None:
         raise InvalidSessionOptionError(why, key=CONTEXT_CACHE)
     devices = [(question.ep_device, question.provider_options)]
     created = create_execution_providers(None, None, devices, None)
-    model = load_model(question.model, external_data_folder=question.entries.get(EXTERNAL_DATA_FOLDER) or None)
+    model = load_model(
+        question.model, external_data_folder=question.entries.get(EXTERNAL_DATA_FOLDER) or None
+    )
     providers = register_execution_providers(created)
     state = create_session_state(model, options, providers, explains_cache=True)
     state.close()

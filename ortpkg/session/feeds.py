@@ -1,6 +1,7 @@
 """Checks what a caller feeds against what the model declares, and brings it into the engine's form.
 
-Tensors are numpy arrays (or numpy scalars), OrtValues, or lists of what numpy makes an array of, as in onnxruntime.
+Tensors are numpy arrays (or numpy scalars), OrtValues, or lists of what numpy makes an array of, as
+in onnxruntime.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ _TEXTS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _PlainInput:
-    """A tensor of numbers as a model declares it: its element type, and its shape as far as that is fixed.
+    """A tensor of numbers as a model declares it: its element type, and its shape as far as that is
+    fixed.
 
-    ``shape``: of an input all of whose dimensions are fixed; else ``rank`` (None: any) and (axis, size) pairs.
+    ``shape``: of an input all of whose dimensions are fixed; else ``rank`` (None: any) and (axis,
+        size) pairs.
     """
 
     name: str
@@ -50,7 +53,9 @@ class _PlainInput:
 
 
 class FeedCheck:
-    """:func:`check_feeds` for the inputs of one model, with a short way for arrays that are right as they are."""
+    """:func:`check_feeds` for the inputs of one model, with a short way for arrays that are right
+    as they are.
+    """
 
     def __init__(self, inputs: Sequence[NodeArg], optional: Collection[str]) -> None:
         self._inputs = inputs
@@ -58,13 +63,19 @@ class FeedCheck:
         self._plain = _plain_inputs(inputs)
 
     def __call__(self, feeds: Mapping[str, Any], check: Callable[[], None]) -> list[Value]:
-        """As :func:`check_feeds`; ``check`` raises where the run is to end, and is asked while that takes long."""
+        """As :func:`check_feeds`; ``check`` raises where the run is to end, and is asked while that
+        takes long.
+        """
         if self._plain is not None and type(feeds) is dict and len(feeds) == len(self._plain):
             values: list[Value] = []
             for each in self._plain:
                 value = feeds.get(each.name, _LEFT_OUT)
                 # carray: C-contiguous, aligned and writable.
-                if type(value) is not np.ndarray or value.dtype != each.dtype or not value.flags.carray:
+                if (
+                    type(value) is not np.ndarray
+                    or value.dtype != each.dtype
+                    or not value.flags.carray
+                ):
                     break
                 shape = value.shape
                 if each.shape is not None:
@@ -84,7 +95,10 @@ def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...] | None:
     found = []
     for declared in inputs:
         kind = declared.value_type
-        if not isinstance(kind, TensorType) or kind.element_type in (ElementType.STRING, ElementType.UNDEFINED):
+        if not isinstance(kind, TensorType) or kind.element_type in (
+            ElementType.STRING,
+            ElementType.UNDEFINED,
+        ):
             return None
         sizes = () if kind.shape is None else tuple(enumerate(kind.shape))
         fixed = tuple((axis, size) for axis, size in sizes if isinstance(size, int))
@@ -110,22 +124,27 @@ def _has_shape(shape: tuple[int, ...], rank: int, fixed: Sequence[tuple[int, int
     return True
 
 
-def check_feeds(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]) -> list[Value]:
+def check_feeds(
+    feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]
+) -> list[Value]:
     """One value per input, in order; None for an input in ``optional`` that is not fed.
 
-    Raises InvalidFeedError: an unknown or missing name, a wrong element type, rank or fixed dimension.
+    Raises InvalidFeedError: an unknown or missing name, a wrong element type, rank or fixed
+        dimension.
     """
     known = [declared.name for declared in inputs]
     if not isinstance(feeds, Mapping):
         raise InvalidFeedError(
-            f"the feeds are a {type(feeds).__name__}; a mapping from input names to values was expected",
+            f"the feeds are a {type(feeds).__name__}; a mapping from input names to values was"
+            " expected",
             name="",
             expected=_listed(known),
         )
     for name in feeds:
         if name not in known:
             raise InvalidFeedError(
-                f"the model has no input {quoted(name)}{did_you_mean(name, known)}; its inputs are {_listed(known)}",
+                f"the model has no input {quoted(name)}{did_you_mean(name, known)}; its inputs are"
+                f" {_listed(known)}",
                 name=str(name),
                 expected=_listed(known),
             )
@@ -139,14 +158,22 @@ def check_feeds(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: C
     return values
 
 
-def check_all_are_fed(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]) -> None:
-    """Raises InvalidFeedError, in onnxruntime's words, where an input is missing that has no default value."""
-    needed = [each for each in inputs if each.name not in optional and not isinstance(each.value_type, OptionalType)]
+def check_all_are_fed(
+    feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]
+) -> None:
+    """Raises InvalidFeedError, in onnxruntime's words, where an input is missing that has no
+    default value.
+    """
+    needed = [
+        each
+        for each in inputs
+        if each.name not in optional and not isinstance(each.value_type, OptionalType)
+    ]
     missing = [each for each in needed if each.name not in feeds]
     if missing:
         raise InvalidFeedError(
-            f"Required inputs ([{_listed([each.name for each in missing])}]) are missing from input feed "
-            f"([{_listed([*map(str, feeds)])}]).",
+            f"Required inputs ([{_listed([each.name for each in missing])}]) are missing from input"
+            f" feed ([{_listed([*map(str, feeds)])}]).",
             name=missing[0].name,
             expected=missing[0].type,
         )
@@ -155,7 +182,8 @@ def check_all_are_fed(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optio
 def check_output_names(names: Sequence[str] | None, outputs: Sequence[str]) -> list[int] | None:
     """Positions of ``names`` among ``outputs``, None where no names are given.
 
-    Raises UsageError for an unknown name, TypeError for one text instead of a list of names, or for what is no name.
+    Raises UsageError for an unknown name, TypeError for one text instead of a list of names, or for
+    what is no name.
     """
     if isinstance(names, str):
         raise TypeError(f"output_names is a list of names, such as [{quoted(names)}], not one text")
@@ -183,7 +211,9 @@ def did_you_mean(name: object, known: Sequence[str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(quoted(name) for name in names[:_MOST_NAMES_SHOWN])
-    return shown + (f" and {len(names) - _MOST_NAMES_SHOWN} more" if len(names) > _MOST_NAMES_SHOWN else "")
+    return shown + (
+        f" and {len(names) - _MOST_NAMES_SHOWN} more" if len(names) > _MOST_NAMES_SHOWN else ""
+    )
 
 
 def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
@@ -216,7 +246,9 @@ def _checked_sparse(name: str, declared: SparseTensorType, value: Any) -> Tensor
 
 
 def _checked_map(name: str, declared: MapType, value: Any) -> dict[int | str, Any]:
-    """The map with Python's keys; its values are numbers or texts as declared, or sequences and maps of these."""
+    """The map with Python's keys; its values are numbers or texts as declared, or sequences and
+    maps of these.
+    """
     if not isinstance(value, Mapping):
         raise _wrong(name, str(declared), f"a {type(value).__name__}")
     key_kind = str if declared.key is ElementType.STRING else int
@@ -227,7 +259,9 @@ def _checked_map(name: str, declared: MapType, value: Any) -> dict[int | str, An
         if isinstance(declared.value, TensorType):
             is_text = declared.value.element_type is ElementType.STRING
             if not isinstance(entry, (str,) if is_text else (int, float, np.generic, np.ndarray)):
-                raise _wrong(name, str(declared), f"a map with a value of type {type(entry).__name__}")
+                raise _wrong(
+                    name, str(declared), f"a map with a value of type {type(entry).__name__}"
+                )
             found[key_kind(key)] = entry
         else:
             found[key_kind(key)] = _checked(name, declared.value, entry)
@@ -250,7 +284,9 @@ def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
             else:
                 raise _wrong(name, f"{declared} (numpy {dtype})", f"numpy {array.dtype}")
     if declared.shape == () and array.size == 1:
-        array = array.reshape(())  # programs feed arrays of one element for scalars, which onnxruntime takes
+        array = array.reshape(
+            ()
+        )  # programs feed arrays of one element for scalars, which onnxruntime takes
     _check_shape(name, declared, array)
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
@@ -264,14 +300,18 @@ def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
     if declared.element_type is ElementType.UNDEFINED:
         return array
     dtype = numpy_dtype(declared.element_type)
-    if array.size and (array.dtype.kind not in "biufc" or (array.dtype.kind in "fc" and dtype.kind in "biu")):
+    if array.size and (
+        array.dtype.kind not in "biufc" or (array.dtype.kind in "fc" and dtype.kind in "biu")
+    ):
         raise _wrong(name, f"a list of {declared}", f"a list of numpy {array.dtype}")
     return array.astype(dtype)
 
 
 def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
-    is_bytes = array.dtype.kind == "V" and array.dtype.names is None  # of one length, NULs at their ends included
+    is_bytes = (
+        array.dtype.kind == "V" and array.dtype.names is None
+    )  # of one length, NULs at their ends included
     if array.dtype.kind not in "USO" and not is_bytes:
         raise _wrong(name, str(declared), f"numpy {array.dtype}")
     _check_shape(name, declared, array)
@@ -288,7 +328,9 @@ def _elements(texts: Tensor) -> list[Any]:
     """As Python's objects, those of bytes as text."""
     if texts.dtype.kind == "V":
         return [each.tobytes().decode("utf-8") for each in texts]
-    found: list[Any] = (np.char.decode(texts, "utf-8") if texts.dtype.kind == "S" else texts).tolist()
+    found: list[Any] = (
+        np.char.decode(texts, "utf-8") if texts.dtype.kind == "S" else texts
+    ).tolist()
     return found
 
 
@@ -310,8 +352,8 @@ def _check_shape(name: str, declared: TensorType, array: Tensor) -> None:
     actual = str(list(array.shape))
     if len(declared.shape) != array.ndim:
         raise InvalidFeedError(
-            f"input {quoted(name)} has rank {array.ndim} (shape {actual}), expected rank {len(declared.shape)} "
-            f"(shape {quoted(expected)})",
+            f"input {quoted(name)} has rank {array.ndim} (shape {actual}), expected rank"
+            f" {len(declared.shape)} (shape {quoted(expected)})",
             name=name,
             expected=expected,
             actual=actual,
@@ -319,8 +361,8 @@ def _check_shape(name: str, declared: TensorType, array: Tensor) -> None:
     for axis, (dimension, size) in enumerate(zip(declared.shape, array.shape, strict=True)):
         if isinstance(dimension, int) and dimension != size:
             raise InvalidFeedError(
-                f"input {quoted(name)} has size {size} in dimension {axis} (shape {actual}), expected {dimension} "
-                f"(shape {quoted(expected)})",
+                f"input {quoted(name)} has size {size} in dimension {axis} (shape {actual}),"
+                f" expected {dimension} (shape {quoted(expected)})",
                 name=name,
                 expected=expected,
                 actual=actual,
@@ -329,5 +371,8 @@ def _check_shape(name: str, declared: TensorType, array: Tensor) -> None:
 
 def _wrong(name: str, expected: str, actual: str) -> InvalidFeedError:
     return InvalidFeedError(
-        f"input {quoted(name)} is {actual}, expected {expected}", name=name, expected=expected, actual=actual
+        f"input {quoted(name)} is {actual}, expected {expected}",
+        name=name,
+        expected=expected,
+        actual=actual,
     )

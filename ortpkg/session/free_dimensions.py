@@ -1,4 +1,6 @@
-"""Fixes symbolic dimensions of a model to the sizes that the options state, by name or by denotation."""
+"""Fixes symbolic dimensions of a model to the sizes that the options state, by name or by
+denotation.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ from ortpkg.graph.types import Dimension, TensorType
 def override_free_dimensions(
     graph: Graph, by_name: Mapping[str, int], by_denotation: Mapping[str, int] | None = None
 ) -> None:
-    """Gives dimensions their sizes in ``graph`` and all graphs inside it; denotations are those of its inputs.
+    """Gives dimensions their sizes in ``graph`` and all graphs inside it; denotations are those of
+    its inputs.
 
-    Raises InvalidSessionOptionError where two sizes are stated for one dimension, or one for a dimension of another.
+    Raises InvalidSessionOptionError where two sizes are stated for one dimension, or one for a
+    dimension of another.
     """
     sizes = dict(by_name)
     for name, axis, dimension, size in _denoted(graph, by_denotation or {}):
@@ -29,13 +33,17 @@ def override_free_dimensions(
 
 
 def _denoted(graph: Graph, sizes: Mapping[str, int]) -> Iterator[tuple[str, int, Dimension, int]]:
-    """The inputs' dimensions that have a size by their denotation: input, axis, dimension as declared, size."""
+    """The inputs' dimensions that have a size by their denotation: input, axis, dimension as
+    declared, size.
+    """
     for name in graph.inputs:
         value_type = graph.type_of(name)
         annotation = graph.annotations.get(name)
         if annotation is None or not isinstance(value_type, TensorType) or value_type.shape is None:
             continue
-        for axis, (dimension, denotation) in enumerate(zip(value_type.shape, annotation.dim_denotations, strict=False)):
+        for axis, (dimension, denotation) in enumerate(
+            zip(value_type.shape, annotation.dim_denotations, strict=False)
+        ):
             if denotation in sizes:
                 yield name, axis, dimension, sizes[denotation]
 
@@ -43,7 +51,8 @@ def _denoted(graph: Graph, sizes: Mapping[str, int]) -> Iterator[tuple[str, int,
 def _check_same(what: str, known: int, size: int) -> None:
     if known != size:
         raise InvalidSessionOptionError(
-            f"the overrides of free dimensions contradict each other: {what} would be {known} and {size}",
+            f"the overrides of free dimensions contradict each other: {what} would be {known} and"
+            f" {size}",
             key="denotation",
         )
 

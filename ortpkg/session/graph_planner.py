@@ -1,4 +1,5 @@
-"""Plans a partitioned graph: execution plan, allocation plan, memory pattern, then kernels and weights.
+"""Plans a partitioned graph: execution plan, allocation plan, memory pattern, then kernels and
+weights.
 
 Sub-graphs (If, Loop, Scan) are planned before the graph around them is put together.
 """
@@ -66,8 +67,8 @@ class GraphPlanner:
             fused: the compiled partition behind each fused node.
             profiler: of the session, where it profiles.
             threads: of parallel execution.
-            info_of: what the kernel factory of a node sees, where that is more than the graph says. A graph planned so
-                is a part of another, which lets runs in and checks files.
+            info_of: what the kernel factory of a node sees, where that is more than the graph says.
+                A graph planned so is a part of another, which lets runs in and checks files.
         """
         self._options = options
         self._providers = providers
@@ -77,13 +78,15 @@ class GraphPlanner:
         self._info_of = info_of
         self._memories = memories_of(providers)
         self._by_name = {provider.name: provider for provider in reversed(providers)}
-        self._foreign = {name: provider for name, provider in self._by_name.items() if is_foreign(provider)}
+        self._foreign = {
+            name: provider for name, provider in self._by_name.items() if is_foreign(provider)
+        }
         self._given: Given = {}
         self.releases: list[Callable[[], None]] = []
 
     def plan(self, graph: Graph) -> ExecutableGraph:
-        """Copies between memories; then, for each graph, execution plan, allocation plan, memory pattern, verified if
-        asked for, kernels and weights.
+        """Copies between memories; then, for each graph, execution plan, allocation plan, memory
+        pattern, verified if asked for, kernels and weights.
         """
         self._given = insert_copies(graph, self._memories.devices, self._kernels)
         return self._plan(graph)
@@ -100,7 +103,9 @@ class GraphPlanner:
         }
         is_parallel = self._threads is not None and graph.parent is None
         viewer = GraphViewer(graph, topological_order(graph))
-        plan = create_execution_plan(viewer, self._memories.devices, self._kernels(graph), self._given.get(graph))
+        plan = create_execution_plan(
+            viewer, self._memories.devices, self._kernels(graph), self._given.get(graph)
+        )
         allocation = plan_memory(
             plan,
             value_sizes(graph, plan),
@@ -114,9 +119,15 @@ class GraphPlanner:
             verify_plan(plan, allocation, patterns)
         size_classes = None
         if graph.parent is None and has_symbolic_sizes(allocation):
-            size_classes = SizeClassPlanner(plan, allocation, symbol_sources(graph, plan), verifies=verifies)
+            size_classes = SizeClassPlanner(
+                plan, allocation, symbol_sources(graph, plan), verifies=verifies
+            )
         pool = None
-        if self._options.enable_mem_pattern and not is_parallel and (size_classes is not None or patterns.peak_size):
+        if (
+            self._options.enable_mem_pattern
+            and not is_parallel
+            and (size_classes is not None or patterns.peak_size)
+        ):
             pool = self._workspace_pool(allocation)
             if size_classes is None:
                 pool.add(STATIC_CLASS, patterns)
@@ -126,17 +137,22 @@ class GraphPlanner:
             computes=self._computes(graph, plan, is_parallel=is_parallel),
             constants=self._constants(graph, plan),
             subgraphs={
-                key: Subgraph(executable, self._captures(plan, executable)) for key, executable in subgraphs.items()
+                key: Subgraph(executable, self._captures(plan, executable))
+                for key, executable in subgraphs.items()
             },
             execute=self._executor(plan, is_parallel=is_parallel),
             pool=pool,
             size_classes=size_classes,
-            gate=RunGate(_mapped_files(graph)) if graph.parent is None and self._info_of is None else None,
+            gate=RunGate(_mapped_files(graph))
+            if graph.parent is None and self._info_of is None
+            else None,
             memories=self._memories,
         )
 
     def _constants(self, graph: Graph, plan: ExecutionPlan) -> dict[int, Value]:
-        """Each constant where its readers find it; what lies in memory of a device is copied there now, once."""
+        """Each constant where its readers find it; what lies in memory of a device is copied there
+        now, once.
+        """
         found: dict[int, Value] = {}
         for name, initializer in graph.initializers.items():
             poll_load()
@@ -157,7 +173,9 @@ class GraphPlanner:
         return AsyncExecutor(plan) if _overlaps(plan) else execute_sequentially
 
     def _computes(self, graph: Graph, plan: ExecutionPlan, *, is_parallel: bool) -> list[Compute]:
-        """The compute function of each step; asynchronous ones wait where nothing can be done meanwhile."""
+        """The compute function of each step; asynchronous ones wait where nothing can be done
+        meanwhile.
+        """
         computes = [self._compute(graph, graph.node(step.node_index), step) for step in plan.steps]
         if _overlaps(plan) and not is_parallel:
             return computes
@@ -167,10 +185,14 @@ class GraphPlanner:
         ]
 
     def _workspace_pool(self, allocation: AllocationPlan) -> WorkspacePool:
-        return WorkspacePool(allocation, self._memories.allocate, keeps_blocks=self._options.enable_cpu_mem_arena)
+        return WorkspacePool(
+            allocation, self._memories.allocate, keeps_blocks=self._options.enable_cpu_mem_arena
+        )
 
     def _compute(self, graph: Graph, node: Node, step: NodeStep) -> Compute:
-        """The node's compute function; for a fused node, with a state that is released when the session closes."""
+        """The node's compute function; for a fused node, with a state that is released when the
+        session closes.
+        """
         poll_load()
         fused = self._fused.get(node)
         if is_copy(node):
@@ -187,7 +209,9 @@ class GraphPlanner:
             provider = self._by_name[fused.provider]
             with guard(provider, f"prepare partition {node.name}"):
                 state = fused.compute_info.create_state(node.name)
-            self.releases.append(partial(end_quietly, provider, partial(fused.compute_info.release_state, state)))
+            self.releases.append(
+                partial(end_quietly, provider, partial(fused.compute_info.release_state, state))
+            )
             is_strict = self._options.config_entries.get(STRICT_FUSED_NODES_ENTRY) == "1"
             compute = fused_compute(fused, state, is_strict=is_strict)
         return compute if self._profiler is None else self._profiler.profiled(compute, step)

@@ -29,7 +29,13 @@ from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.feeds import FeedCheck, check_all_are_fed, check_output_names
 from ortpkg.session.lora_adapter import LoraAdapter, fed_with_adapters
 from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
-from ortpkg.session.options import BACKEND_ENTRY, ExecutionMode, RunOptions, SessionOptions, check_run_options
+from ortpkg.session.options import (
+    BACKEND_ENTRY,
+    ExecutionMode,
+    RunOptions,
+    SessionOptions,
+    check_run_options,
+)
 from ortpkg.session.options_of_model import with_options_of_model
 from ortpkg.session.provider_list import ProviderName
 from ortpkg.session.session_answers import SessionAnswers
@@ -79,31 +85,39 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         Args:
             path_or_bytes: a model file, or a serialized model.
             sess_options: copied; later changes have no effect.
-            providers: execution providers in order of priority, names or (name, options); the embedded CPU provider
-                is added last. None: those of the options, else what ``ORTPKG_PROVIDERS`` names, else all that this
-                machine supports, in the built-in order (docs/adr/0016-default-providers.md). One that is not here is
-                left out, with a warning.
+            providers: execution providers in order of priority, names or (name, options); the
+                embedded CPU provider is added last. None: those of the options, else what
+                ``ORTPKG_PROVIDERS`` names, else all that this machine supports, in the built-in
+                order (docs/adr/0016-default-providers.md). One that is not here is left out, with a
+                warning.
             provider_options: options by position, where ``providers`` are plain names.
-            backend: what provides the named providers here ("embedded", "openvino", "onnxruntime", a plug-in's name);
-                None: the config entry ``ortpkg.backend``, else the first that has them.
+            backend: what provides the named providers here ("embedded", "openvino", "onnxruntime",
+                a plug-in's name); None: the config entry ``ortpkg.backend``, else the first that
+                has them.
             ep_devices: EP devices with options, as selection finds them, instead of ``providers``.
-            isolate: load and run the model in a child process wherever that is onnxruntime's or OpenVINO's job, so
-                that its limits hold whatever the library does, also while it loads, and its crash is an error here.
-                A session on a plug-in is in a child as a whole (docs/plugins.md). Inputs and outputs are copied over,
-                and runs of several threads take turns.
-            check_contexts: called with the model's EPContext nodes, where it has any, before an execution provider
-                sees them; what it raises is raised. Of the files of contexts only those are loaded that it returns,
-                as it opened them; None: whatever the model names.
-            transformers: graph transformers and rewrite rules of your own, by level; they run after the built-in ones
-                of that level (docs/transformers.md).
-            is_confined: whether external data behind symbolic links that belong to you stays unread, too, since the
-                model comes from a stranger's package. Links of a model cache are always followed.
-            enable_fallback: where ``providers`` cannot be had, or one of them fails in a run, warn and use the CPU.
-                Has no effect beside ``backend`` or ``ep_devices``: what these name is used, or it is an error.
-            ignored: keywords of onnxruntime that mean nothing here, or that nobody knows; a line of the log names them.
+            isolate: load and run the model in a child process wherever that is onnxruntime's or
+                OpenVINO's job, so that its limits hold whatever the library does, also while it
+                loads, and its crash is an error here. A session on a plug-in is in a child as a
+                whole (docs/plugins.md). Inputs and outputs are copied over, and runs of several
+                threads take turns.
+            check_contexts: called with the model's EPContext nodes, where it has any, before an
+                execution provider sees them; what it raises is raised. Of the files of contexts
+                only those are loaded that it returns, as it opened them; None: whatever the model
+                names.
+            transformers: graph transformers and rewrite rules of your own, by level; they run after
+                the built-in ones of that level (docs/transformers.md).
+            is_confined: whether external data behind symbolic links that belong to you stays
+                unread, too, since the model comes from a stranger's package. Links of a model cache
+                are always followed.
+            enable_fallback: where ``providers`` cannot be had, or one of them fails in a run, warn
+                and use the CPU. Has no effect beside ``backend`` or ``ep_devices``: what these name
+                is used, or it is an error.
+            ignored: keywords of onnxruntime that mean nothing here, or that nobody knows; a line of
+                the log names them.
 
         Raises:
-            LimitExceededError: isolated, the model took more to load than the options' limits allow.
+            LimitExceededError: isolated, the model took more to load than the options' limits
+                allow.
             ModelError, ExecutionProviderError, SessionError: see their subclasses.
         """
         _note_ignored(ignored)
@@ -112,7 +126,9 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             self._options = with_options_of_model(self._options, path_or_bytes)
         self._source = path_or_bytes
         #: Under onnxruntime's name, since wrappers of sessions read it.
-        self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, str | os.PathLike) else None
+        self._model_path = (
+            os.fspath(path_or_bytes) if isinstance(path_or_bytes, str | os.PathLike) else None
+        )
         kept: _KeptWishes = {
             "check_contexts": check_contexts,
             "transformers": transformers,
@@ -123,7 +139,9 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             providers=providers,
             provider_options=provider_options,
             ep_devices=ep_devices,
-            backend=backend if backend is not None else self._options.config_entries.get(BACKEND_ENTRY),
+            backend=(
+                backend if backend is not None else self._options.config_entries.get(BACKEND_ENTRY)
+            ),
             falls_back=bool(enable_fallback),
             isolation=self._load_limits() if isolate else None,
         )
@@ -134,17 +152,27 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     def _take(self, parts: SessionParts) -> None:
         self._providers, self._state, self._profiler = parts.providers, parts.state, parts.profiler
         self._is_native, self._direct = parts.is_native, parts.direct
-        self._inputs, self._overridable, self._outputs = parts.required, parts.overridable, parts.outputs
-        self._metadata, self._declared, self._sparse_outputs = parts.metadata, parts.declared, parts.sparse_outputs
+        self._inputs, self._overridable, self._outputs = (
+            parts.required,
+            parts.overridable,
+            parts.outputs,
+        )
+        self._metadata, self._declared, self._sparse_outputs = (
+            parts.metadata,
+            parts.declared,
+            parts.sparse_outputs,
+        )
         self._weight_nbytes = sum(partition.weight_nbytes for partition in parts.state.partitions)
-        self._check_feeds = FeedCheck(parts.declared, frozenset(each.name for each in parts.overridable))
+        self._check_feeds = FeedCheck(
+            parts.declared, frozenset(each.name for each in parts.overridable)
+        )
         self._output_names = [declared.name for declared in parts.outputs]
         self._thread_choice = ThreadChoice() if _leaves_threads_to_us(self._options) else None
         self._async_runs = AsyncRuns()
         self._lock = threading.Lock()
         self._is_closed = False
 
-    # --- running -----------------------------------------------------------------------------------------------------
+    # --- running ----------------------------------------------------------------------------------
 
     def run(
         self,
@@ -152,7 +180,8 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Value]:
-        """Runs the model once and returns the named outputs (all, where none are named); they are the caller's own.
+        """Runs the model once and returns the named outputs (all, where none are named); they are
+        the caller's own.
 
         Raises:
             InvalidFeedError: a feed of the wrong name, type or shape.
@@ -182,9 +211,14 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         try:
             return self._run(output_names, input_feed, run_options, targets)
         except ExecutionProviderError as error:
-            if not self._falls_back or isinstance(error, EpContextError):  # no other provider reads a context
+            if not self._falls_back or isinstance(
+                error, EpContextError
+            ):  # no other provider reads a context
                 raise
-            warn_caller(f"{error}; the session falls back to {CPU_EP} (disable_fallback makes this an error)")
+            warn_caller(
+                f"{error}; the session falls back to {CPU_EP} (disable_fallback makes this an"
+                " error)"
+            )
         self.set_providers([CPU_EP])
         self._falls_back = False  # once
         return self._run(output_names, input_feed, run_options, targets)
@@ -199,7 +233,11 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
         results = self._computed(positions, input_feed, run_options, targets)
-        return with_sparse_outputs(results, self._sparse_outputs, positions) if self._sparse_outputs else results
+        return (
+            with_sparse_outputs(results, self._sparse_outputs, positions)
+            if self._sparse_outputs
+            else results
+        )
 
     def _computed(
         self,
@@ -221,12 +259,19 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             if found is not None:
                 return found
         executable = self._state.executable
-        wanted = None if positions is None else [executable.plan.outputs[position] for position in positions]
+        wanted = (
+            None
+            if positions is None
+            else [executable.plan.outputs[position] for position in positions]
+        )
         bound = {
-            executable.plan.outputs[self._output_names.index(name)]: target for name, target in (targets or {}).items()
+            executable.plan.outputs[self._output_names.index(name)]: target
+            for name, target in (targets or {}).items()
         }
         start_ns = time.perf_counter_ns()
-        if self._is_native:  # threads are the library's matter; setting numpy's would cost as much as a small model
+        if (
+            self._is_native
+        ):  # threads are the library's matter; setting numpy's would cost as much as a small model
             results = executable.run(feeds, (), control, wanted, bound)
         else:
             with self._threads(feeds):
@@ -239,7 +284,9 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         """The linear-algebra library's threads for one run."""
         if self._thread_choice is None:
             return blas_threads(self._options.intra_op_num_threads)
-        return self._chosen_threads(self._thread_choice, tuple([getattr(feed, "shape", None) for feed in feeds]))
+        return self._chosen_threads(
+            self._thread_choice, tuple([getattr(feed, "shape", None) for feed in feeds])
+        )
 
     @staticmethod
     @contextmanager
@@ -250,15 +297,23 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         choice.end(kind, is_alone, began)
 
     def _load_limits(self) -> LoadLimits:
-        return LoadLimits(memory_limit_nbytes=self._options.memory_limit_nbytes, timeout_s=self._options.timeout_s)
+        return LoadLimits(
+            memory_limit_nbytes=self._options.memory_limit_nbytes, timeout_s=self._options.timeout_s
+        )
 
     def _run_control(self, run_options: RunOptions | None) -> RunControl:
         limit, timeout_s = self._options.memory_limit_nbytes, self._options.timeout_s
         if run_options is None:
-            return RunControl(memory_limit_nbytes=limit, timeout_s=timeout_s, weight_nbytes=self._weight_nbytes)
+            return RunControl(
+                memory_limit_nbytes=limit, timeout_s=timeout_s, weight_nbytes=self._weight_nbytes
+            )
         check_run_options(run_options)
         return RunControl(
-            memory_limit_nbytes=limit if run_options.memory_limit_nbytes is None else run_options.memory_limit_nbytes,
+            memory_limit_nbytes=(
+                limit
+                if run_options.memory_limit_nbytes is None
+                else run_options.memory_limit_nbytes
+            ),
             timeout_s=timeout_s if run_options.timeout_s is None else run_options.timeout_s,
             is_terminated=lambda: run_options.terminate,
             weight_nbytes=self._weight_nbytes,
@@ -272,19 +327,22 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         user_data: Any = None,
         run_options: RunOptions | None = None,
     ) -> None:
-        """Runs in the background; ``callback(outputs, user_data, error)`` is called from another thread when done.
+        """Runs in the background; ``callback(outputs, user_data, error)`` is called from another
+        thread when done.
 
-        Raises InvalidFeedError at once where an input is missing, TypeError where there is nothing to call. Whatever
-        else is wrong, the callback is told.
+        Raises InvalidFeedError at once where an input is missing, TypeError where there is nothing
+        to call. Whatever else is wrong, the callback is told.
         """
         self._check_open()
         if not callable(callback):
             raise TypeError(f"callback is a function, not a {type(callback).__name__}")
         if type(input_feed) is dict:
             check_all_are_fed(input_feed, self._inputs, ())
-        self._async_runs.submit(partial(self.run, output_names, input_feed, run_options), callback, user_data)
+        self._async_runs.submit(
+            partial(self.run, output_names, input_feed, run_options), callback, user_data
+        )
 
-    # --- providers ---------------------------------------------------------------------------------------------------
+    # --- providers --------------------------------------------------------------------------------
 
     def set_providers(
         self,
@@ -293,7 +351,8 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     ) -> None:
         """Makes the session anew with other providers, from its model and options as they are now.
 
-        Runs under way end first. Where the session cannot be made, what is raised leaves this one as it was.
+        Runs under way end first. Where the session cannot be made, what is raised leaves this one
+        as it was.
         """
         self._check_open()
         made = self._remake(self._source, self._options, providers, provider_options)
@@ -306,15 +365,18 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self._falls_back = False
 
     def enable_fallback(self) -> None:
-        """An execution provider that fails in a run makes the session use the CPU instead, once, with a warning."""
+        """An execution provider that fails in a run makes the session use the CPU instead, once,
+        with a warning.
+        """
         self._falls_back = True
 
-    # --- ending ------------------------------------------------------------------------------------------------------
+    # --- ending -----------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Frees everything, when the runs under way have ended; the session cannot run any more.
 
-        The callback of a ``run_async`` may call it: then what else was begun in the background ends by itself.
+        The callback of a ``run_async`` may call it: then what else was begun in the background ends
+            by itself.
         """
         with self._lock:
             if self._is_closed:
@@ -330,14 +392,21 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             end_quietly(provider, provider.close)
 
     def __reduce__(self) -> NoReturn:
-        """Raises TypeError: a process makes sessions of its own, from the path or the bytes of the model."""
-        raise TypeError("cannot pickle an 'InferenceSession' object; pickle its model's path, and make it anew")
+        """Raises TypeError: a process makes sessions of its own, from the path or the bytes of the
+        model.
+        """
+        raise TypeError(
+            "cannot pickle an 'InferenceSession' object; pickle its model's path, and make it anew"
+        )
 
     def __enter__(self) -> InferenceSession:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -11,10 +11,10 @@ from typing import BinaryIO
 import onnx
 
 from ortpkg.errors import UsageError, quoted
-from ortpkg.graph.file_replacement import replace_file
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_walk import walk_graphs
 from ortpkg.session.ort_value import OrtValue
+from ortpkg.storage.file_replacement import replace_file
 
 #: Data in files begins at multiples of this, as mapping it wants.
 _ALIGNMENT = 4096
@@ -34,8 +34,11 @@ class OrtExternalInitializerInfo:
     byte_size: int
 
 
-#: (name, value, place in the source model or None) → place in the written model, None: in the model itself.
-LocateInitializer = Callable[[str, OrtValue, OrtExternalInitializerInfo | None], OrtExternalInitializerInfo | None]
+#: (name, value, place in the source model or None) → place in the written model, None: in the model
+#: itself.
+LocateInitializer = Callable[
+    [str, OrtValue, OrtExternalInitializerInfo | None], OrtExternalInitializerInfo | None
+]
 
 
 def stated_places(path: Path) -> dict[str, OrtExternalInitializerInfo]:
@@ -45,13 +48,18 @@ def stated_places(path: Path) -> dict[str, OrtExternalInitializerInfo]:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in tensor.external_data}
             found[tensor.name] = OrtExternalInitializerInfo(
-                entries.get("location", ""), int(entries.get("offset", 0)), int(entries.get("length", 0))
+                entries.get("location", ""),
+                int(entries.get("offset", 0)),
+                int(entries.get("length", 0)),
             )
     return found
 
 
 def place_in_file(path: Path, file_name: str, *, largest_inline_nbytes: int) -> None:
-    """Moves the data of larger initializers of a model into a file of its folder. UsageError for one outside it."""
+    """Moves the data of larger initializers of a model into a file of its folder.
+
+    UsageError for one outside it.
+    """
     location = _relative(path, file_name)
     model = onnx.load(str(path), load_external_data=False)
     moved = [tensor for tensor in _tensors(model) if _inline_nbytes(tensor) > largest_inline_nbytes]
@@ -75,7 +83,8 @@ def place_initializers(
 ) -> None:
     """Asks for each initializer of a model where its data shall lie, and has the model say so.
 
-    Raises UsageError for a place outside of the model's folder; TypeError for an answer that is no place.
+    Raises UsageError for a place outside of the model's folder; TypeError for an answer that is no
+    place.
     """
     model = onnx.load(str(path), load_external_data=False)
     for tensor in _tensors(model):
@@ -84,25 +93,43 @@ def place_initializers(
         if place is None:
             continue
         if not isinstance(place, OrtExternalInitializerInfo):
-            raise TypeError(f"the place of {tensor.name!r} is an OrtExternalInitializerInfo or None, not {place!r}")
+            raise TypeError(
+                f"the place of {tensor.name!r} is an OrtExternalInitializerInfo or None, not"
+                f" {place!r}"
+            )
         location = _relative(path, place.filepath)
         _point(tensor, OrtExternalInitializerInfo(location, place.file_offset, place.byte_size))
     replace_file(path, lambda file: file.write(model.SerializeToString()))
 
 
 def _tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
-    return [tensor for graph in walk_graphs(model, limits=ModelLimits()) for tensor in graph.initializer]
+    return [
+        tensor for graph in walk_graphs(model, limits=ModelLimits()) for tensor in graph.initializer
+    ]
 
 
 def _inline_nbytes(tensor: onnx.TensorProto) -> int:
-    """Bytes of the data that lies in the model; 0 for what cannot lie elsewhere (texts), or does already."""
-    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.data_type == onnx.TensorProto.STRING:
+    """Bytes of the data that lies in the model; 0 for what cannot lie elsewhere (texts), or does
+    already.
+    """
+    if (
+        tensor.data_location == onnx.TensorProto.EXTERNAL
+        or tensor.data_type == onnx.TensorProto.STRING
+    ):
         return 0
     return len(tensor.raw_data) or onnx.numpy_helper.to_array(tensor).nbytes
 
 
 def _point(tensor: onnx.TensorProto, place: OrtExternalInitializerInfo) -> None:
-    for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "external_data"):
+    for field in (
+        "raw_data",
+        "float_data",
+        "int32_data",
+        "int64_data",
+        "double_data",
+        "uint64_data",
+        "external_data",
+    ):
         tensor.ClearField(field)
     tensor.data_location = onnx.TensorProto.EXTERNAL
     stated = {"location": place.filepath, "offset": place.file_offset, "length": place.byte_size}
@@ -116,7 +143,7 @@ def _relative(path: Path, file_name: str) -> str:
     target = Path(os.path.normpath(folder / file_name))
     if target == path.absolute() or not target.is_relative_to(folder) or target == folder:
         raise UsageError(
-            f"{quoted(file_name)} is no file in the folder of the compiled model ({quoted(folder)}) or below it, where "
-            f"alone a model can have its data"
+            f"{quoted(file_name)} is no file in the folder of the compiled model ({quoted(folder)})"
+            " or below it, where alone a model can have its data"
         )
     return target.relative_to(folder).as_posix()

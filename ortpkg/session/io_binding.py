@@ -1,4 +1,6 @@
-"""IOBinding: inputs and outputs that are bound once and used in many runs, as onnxruntime's Python API has it."""
+"""IOBinding: inputs and outputs that are bound once and used in many runs, as onnxruntime's Python
+API has it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class IOBinding:
         self._outputs: dict[str, Tensor | None] = {}
         self._results: list[OrtValue] = []
         self._known_inputs = {declared.name: declared for declared in session.get_inputs()}
-        self._known_inputs |= {declared.name: declared for declared in session.get_overridable_initializers()}
+        self._known_inputs |= {
+            declared.name: declared for declared in session.get_overridable_initializers()
+        }
         self._known_outputs = [declared.name for declared in session.get_outputs()]
 
     @property
@@ -49,14 +53,22 @@ class IOBinding:
         return list(self._outputs)
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Tensor) -> None:
-        """Binds an array. It is read at each run, not copied now. UsageError for what is no array."""
+        """Binds an array. It is read at each run, not copied now.
+
+        UsageError for what is no array.
+        """
         self._known_input(name)
         if not isinstance(arr_on_cpu, np.ndarray):
-            raise UsageError(f"input {quoted(name)} is bound to an array, not to a {type(arr_on_cpu).__name__}")
+            raise UsageError(
+                f"input {quoted(name)} is bound to an array, not to a {type(arr_on_cpu).__name__}"
+            )
         self._inputs[name] = arr_on_cpu
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """Feeds a value as input ``name`` without a copy. InvalidFeedError for a name that the model has not."""
+        """Feeds a value as input ``name`` without a copy.
+
+        InvalidFeedError for a name that the model has not.
+        """
         self._known_input(name)
         self._inputs[name] = ortvalue.value
 
@@ -83,10 +95,12 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Binds an output: to memory of the caller's, or (without ``buffer_ptr``) to whatever the run makes.
+        """Binds an output: to memory of the caller's, or (without ``buffer_ptr``) to whatever the
+        run makes.
 
-        What the run makes lies in the memory of the CPU whatever ``device_type`` is asked for, as with onnxruntime's
-        package for the CPU. Raises UsageError for an unknown output or device, and for memory of another device.
+        What the run makes lies in the memory of the CPU whatever ``device_type`` is asked for, as
+        with onnxruntime's package for the CPU. Raises UsageError for an unknown output or device,
+        and for memory of another device.
         """
         self._known_output(name)
         if buffer_ptr is None:
@@ -95,7 +109,9 @@ class IOBinding:
             return
         check_is_host(device_type, device_id)
         if element_type is None or shape is None:
-            raise UsageError(f"output {quoted(name)}: a buffer_ptr needs an element_type and a shape")
+            raise UsageError(
+                f"output {quoted(name)}: a buffer_ptr needs an element_type and a shape"
+            )
         self._outputs[name] = array_at(buffer_ptr, shape, element_type)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
@@ -134,14 +150,25 @@ class IOBinding:
         return [_copied(result.value) for result in self._results]
 
     def take_results(self, results: Sequence[Value]) -> None:
-        """Puts a run's results into the bound outputs. UsageError where one does not fit its buffer."""
+        """Puts a run's results into the bound outputs.
+
+        UsageError where one does not fit its buffer.
+        """
         taken = []
         for (name, target), result in zip(self._outputs.items(), results, strict=True):
             if target is None:
                 taken.append(OrtValue(result))
                 continue
-            if not isinstance(result, np.ndarray) or result.shape != target.shape or result.dtype != target.dtype:
-                made = f"{result.dtype}{list(result.shape)}" if isinstance(result, np.ndarray) else "no tensor"
+            if (
+                not isinstance(result, np.ndarray)
+                or result.shape != target.shape
+                or result.dtype != target.dtype
+            ):
+                made = (
+                    f"{result.dtype}{list(result.shape)}"
+                    if isinstance(result, np.ndarray)
+                    else "no tensor"
+                )
                 bound = f"{target.dtype}{list(target.shape)}"
                 raise UsageError(f"output {quoted(name)} is {made}, but is bound to {bound}")
             if result is not target:

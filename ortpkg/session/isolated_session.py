@@ -1,8 +1,9 @@
 """A whole session in a child process, for plug-ins: whatever they do ends the child, and is told.
 
-A plug-in's kernels, memories and partitions are part of the engine around them, so the session is the child's as a
-whole: it gets the model's path or bytes, and then inputs for outputs. The limits of making it and of a run hold to a
-fraction of a second, since a child can be ended whatever it does: docs/adr/0009-native-limits.md.
+A plug-in's kernels, memories and partitions are part of the engine around them, so the session is
+the child's as a whole: it gets the model's path or bytes, and then inputs for outputs. The limits
+of making it and of a run hold to a fraction of a second, since a child can be ended whatever it
+does: docs/adr/0009-native-limits.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from typing import Any, NoReturn
 
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import ExecutionProviderError, LimitExceededError, OrtpkgError, RunError, SessionError, quoted
+from ortpkg.errors import (
+    ExecutionProviderError,
+    LimitExceededError,
+    OrtpkgError,
+    RunError,
+    SessionError,
+    quoted,
+)
 from ortpkg.isolation.own_values import load_value
 from ortpkg.isolation.run_watch import Watched, run_watched
 from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
@@ -37,10 +45,18 @@ _GRACE_S = 0.25
 
 
 class IsolatedSession:
-    """A session in a child process; one that was ended is made anew for the next run. Runs take turns."""
+    """A session in a child process; one that was ended is made anew for the next run.
+
+    Runs take turns.
+    """
 
     def __init__(
-        self, request: SessionRequest, plugins: Sequence[Plugin], limits: LoadLimits, *, allowance_nbytes: int
+        self,
+        request: SessionRequest,
+        plugins: Sequence[Plugin],
+        limits: LoadLimits,
+        *,
+        allowance_nbytes: int,
     ) -> None:
         """Makes the session.
 
@@ -50,7 +66,8 @@ class IsolatedSession:
             limits: of making the session.
             allowance_nbytes: what the model itself may take beside the limit of memory.
 
-        Raises what making it here would raise, ExecutionProviderError where the child ended, LimitExceededError.
+        Raises what making it here would raise, ExecutionProviderError where the child ended,
+        LimitExceededError.
         """
         self._request = request
         self._plugins = plugins
@@ -72,7 +89,9 @@ class IsolatedSession:
         """Raises SessionError: what is planned lies in the child."""
         raise SessionError("what is planned of an isolated session lies in its child process")
 
-    def run(self, feeds: Sequence[Value], control: RunControl, positions: Sequence[int] | None) -> list[Value]:
+    def run(
+        self, feeds: Sequence[Value], control: RunControl, positions: Sequence[int] | None
+    ) -> list[Value]:
         """The outputs at ``positions``, all for None.
 
         Raises what a run here would raise, and RunError where the child ended.
@@ -96,10 +115,13 @@ class IsolatedSession:
             raise
         except WorkerEndedError as error:
             raise RunError(
-                f"the process in which {self._named} ran the model is no more: {_told(error, self._worker)}"
+                f"the process in which {self._named} ran the model is no more:"
+                f" {_told(error, self._worker)}"
             ) from error
         except (WorkerCallError, ValueError) as error:
-            raise RunError(f"the run in the process of {self._named} failed: {quoted(error)}") from error
+            raise RunError(
+                f"the run in the process of {self._named} failed: {quoted(error)}"
+            ) from error
         finally:
             self._turn.release()
 
@@ -132,7 +154,9 @@ class IsolatedSession:
             except OrtpkgError:
                 raise
             except (WorkerEndedError, WorkerCallError, ValueError) as error:
-                raise SessionError(f"the process of {self._named} does not answer: {quoted(error)}") from error
+                raise SessionError(
+                    f"the process of {self._named} does not answer: {quoted(error)}"
+                ) from error
 
     def _revive(self) -> None:
         if self._is_closed:
@@ -147,24 +171,38 @@ class IsolatedSession:
     def _made(self) -> tuple[Worker, Mapping[str, Any]]:
         """A child that has made the session, and what it says of it."""
         try:
-            worker = Worker(_FUNCTION, {"plugins": [[each.name, each.value] for each in self._plugins]})
+            worker = Worker(
+                _FUNCTION, {"plugins": [[each.name, each.value] for each in self._plugins]}
+            )
         except OSError as error:
             raise ExecutionProviderError(
-                f"no child process can be started for {self._named}: {error.strerror}", ep_name=self.ep_name
+                f"no child process can be started for {self._named}: {error.strerror}",
+                ep_name=self.ep_name,
             ) from error
         try:
             # What the libraries take that are loaded first is not the model's.
-            _call(worker, _Making(self._named, replace(self._limits, memory_limit_nbytes=None), worker), _open())
-            making = _Making(self._named, self._limits, worker, self._allowance_nbytes, self._request)
+            _call(
+                worker,
+                _Making(self._named, replace(self._limits, memory_limit_nbytes=None), worker),
+                _open(),
+            )
+            making = _Making(
+                self._named, self._limits, worker, self._allowance_nbytes, self._request
+            )
             return worker, load_value(_call(worker, making, self._request.message()).buffers[0])
         except BaseException as error:
             worker.close()
-            if isinstance(error, OrtpkgError) or not isinstance(error, WorkerEndedError | WorkerCallError | ValueError):
+            if isinstance(error, OrtpkgError) or not isinstance(
+                error, WorkerEndedError | WorkerCallError | ValueError
+            ):
                 raise
             how = (
-                f"the process in which a session on {self._named} was made is no more: {_told(error, worker)}"
+                f"the process in which a session on {self._named} was made is no more:"
+                f" {_told(error, worker)}"
                 if isinstance(error, WorkerEndedError)
-                else f"a session on {self._named} cannot be made in a child process: {quoted(error)}"
+                else (
+                    f"a session on {self._named} cannot be made in a child process: {quoted(error)}"
+                )
             )
             raise ExecutionProviderError(how, ep_name=self.ep_name) from error
 
@@ -174,8 +212,12 @@ class IsolatedSession:
 
 
 def _open() -> Message:
-    """Asks for the libraries to be loaded, and to be told what is logged where this process would log it."""
-    return Message(header={"action": "open", "log_level": logging.getLogger("ortpkg").getEffectiveLevel()})
+    """Asks for the libraries to be loaded, and to be told what is logged where this process would
+    log it.
+    """
+    return Message(
+        header={"action": "open", "log_level": logging.getLogger("ortpkg").getEffectiveLevel()}
+    )
 
 
 class _RunWatch:
@@ -231,22 +273,31 @@ class _Making:
         limit = self._limits.memory_limit_nbytes
         if limit is not None and nbytes > limit + self._allowance_nbytes:
             raise LimitExceededError(
-                f"making the session on {self._named} takes {amount_text(nbytes)}, which passes the memory limit "
-                f"of {limit_text(limit)} and {nbytes_text(self._allowance_nbytes)} for the model itself"
-                f"{_while(self._worker)}",
+                f"making the session on {self._named} takes {amount_text(nbytes)}, which passes the"
+                f" memory limit of {limit_text(limit)} and {nbytes_text(self._allowance_nbytes)}"
+                f" for the model itself{_while(self._worker)}",
                 limit="memory",
             )
 
 
 def _call(worker: Worker, watch: Watched, request: Message) -> Message:
-    """The worker's reply; it is ended where the limits of ``watch`` are passed. Raises what it raised on purpose."""
+    """The worker's reply; it is ended where the limits of ``watch`` are passed.
+
+    Raises what it raised on purpose.
+    """
     stop = partial(worker.kill, "it was ended at its limit")
-    reply = run_watched(watch, partial(worker.call, request), stop, resident_nbytes=worker.resident_nbytes)
+    reply = run_watched(
+        watch, partial(worker.call, request), stop, resident_nbytes=worker.resident_nbytes
+    )
     for name, level, text in reply.header.get("logged", ()):
         logging.getLogger(name).log(level, "%s", text)
     if "raised" in reply.header:
         error = load_value(reply.buffers[0])
-        raise error if isinstance(error, OrtpkgError) else ValueError("it told of an error that is none of ours")
+        raise (
+            error
+            if isinstance(error, OrtpkgError)
+            else ValueError("it told of an error that is none of ours")
+        )
     return reply
 
 

@@ -1,6 +1,8 @@
-"""In a worker: a whole session, with the plug-ins that it runs on; their crash or hang ends the worker.
+"""In a worker: a whole session, with the plug-ins that it runs on; their crash or hang ends the
+worker.
 
-The parent's side is :mod:`ortpkg.session.isolated_session`; both share how a session and its values cross over.
+The parent's side is :mod:`ortpkg.session.isolated_session`; both share how a session and its values
+cross over.
 """
 
 from __future__ import annotations
@@ -13,27 +15,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ortpkg.ep_context.context_node import EpContextAttributes
+from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import OrtpkgError
-from ortpkg.graph.ep_context import EpContextAttributes
 from ortpkg.isolation.own_values import dump_value, portable_error
 from ortpkg.isolation.worker import Message
 from ortpkg.isolation.worker_main import tell
 from ortpkg.providers.foreign_code import tell_foreign_code
-from ortpkg.providers.judged_contexts import load_only
-from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.providers.plugin_probe import load
 from ortpkg.providers.plugins import ENTRY_POINT_GROUP, register_plugin, try_nothing_first
 from ortpkg.session.crossing_values import pack_values, unpack_values
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import RunOptions
 from ortpkg.session.session_request import SessionRequest, read_session_request
+from ortpkg.trust.judged_contexts import load_only
 
 #: Of one request; what comes after is not told.
 _MOST_LOG_LINES = 200
 
 
 def open_plugins(plugins: Sequence[tuple[str, str]]) -> Callable[[Message], Message]:
-    """The worker's handler. The plug-ins (name, "module:object") are imported here, before anything is measured."""
+    """The worker's handler.
+
+    The plug-ins (name, "module:object") are imported here, before anything is measured.
+    """
     tell_foreign_code(tell)
     try_nothing_first()
     for name, value in plugins:
@@ -88,7 +93,9 @@ class _Server:
             assert self._session is not None
             if action == "run":
                 return _run(self._session, request)
-            return Message(buffers=[dump_value(_ASKED[action](self._session, *request.header["arguments"]))])
+            return Message(
+                buffers=[dump_value(_ASKED[action](self._session, *request.header["arguments"]))]
+            )
         except OrtpkgError as error:
             return Message(header={"raised": True}, buffers=[dump_value(portable_error(error))])
 
@@ -113,7 +120,9 @@ def _make(asked: SessionRequest) -> tuple[InferenceSession, list[str]]:
     return session, [str(each.message) for each in told if each.category is UserWarning]
 
 
-def _load_only(asked: SessionRequest, contexts: Sequence[EpContextAttributes]) -> Mapping[Path, MappedContext] | None:
+def _load_only(
+    asked: SessionRequest, contexts: Sequence[EpContextAttributes]
+) -> Mapping[Path, MappedContext] | None:
     """The files of contexts that the parent judged."""
     model = Path(asked.source) if isinstance(asked.source, str) else Path("model.onnx")
     return load_only(contexts, model=model, digests=asked.digests or ())
@@ -127,7 +136,9 @@ def _facts(session: InferenceSession) -> dict[str, Any]:
         "outputs": session.get_outputs(),
         "metadata": session.get_modelmeta(),
         "partitions": session.get_partitions(),
-        "providers": [(name, session.get_provider_options()[name]) for name in session.get_providers()],
+        "providers": [
+            (name, session.get_provider_options()[name]) for name in session.get_providers()
+        ],
         "profiling_start_ns": session.get_profiling_start_time_ns(),
     }
 
@@ -137,7 +148,9 @@ def _run(session: InferenceSession, request: Message) -> Message:
     values = unpack_values(header["feeds"], request.buffers)
     names = [each.name for each in session.get_declared_inputs()]
     feeds = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-    limits = RunOptions(memory_limit_nbytes=header["memory_limit_nbytes"], timeout_s=header["timeout_s"])
+    limits = RunOptions(
+        memory_limit_nbytes=header["memory_limit_nbytes"], timeout_s=header["timeout_s"]
+    )
     outputs = [each.name for each in session.get_outputs()]
     wanted = None if header["positions"] is None else [outputs[at] for at in header["positions"]]
     described, buffers = pack_values(session.run(wanted, feeds, limits))

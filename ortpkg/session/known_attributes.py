@@ -1,4 +1,7 @@
-"""Options that refuse attributes which they do not have, and values of another kind. Imports nothing heavy."""
+"""Options that refuse attributes which they do not have, and values of another kind.
+
+Imports nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,27 @@ _INT32 = range(-(1 << 31), 1 << 31)
 
 
 class KnownAttributesOnly:
-    """Base of dataclasses. A mistyped option, or a value of another kind than its default, is an error where it is set.
+    """Base of dataclasses.
 
-    Numbers become the members of enumerations and the truth values that they stand for, as in onnxruntime.
+    A mistyped option, or a value of another kind than its default, is an error where it is set.
+
+    Numbers become the members of enumerations and the truth values that they stand for, as in
+    onnxruntime.
     """
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # type checkers know the attributes, and would believe that any may be set
+    if (
+        not TYPE_CHECKING
+    ):  # type checkers know the attributes, and would believe that any may be set
 
         def __setattr__(self, name: str, value: Any) -> None:
             declared = type(self).__dataclass_fields__.get(name)
             kind = None if declared is None else _kind_of(type(declared.default))
             try:
-                object.__setattr__(self, name, value if kind is None else _of_kind(kind, name, value))
+                object.__setattr__(
+                    self, name, value if kind is None else _of_kind(kind, name, value)
+                )
             except AttributeError:
                 if hasattr(type(self), name):
                     raise
@@ -37,11 +47,15 @@ class KnownAttributesOnly:
 
                 known = [each for each in dir(self) if not each.startswith("_")]
                 kind = type(self).__name__
-                raise AttributeError(f"{kind!r} object has no attribute {name!r}{did_you_mean(name, known)}") from None
+                raise AttributeError(
+                    f"{kind!r} object has no attribute {name!r}{did_you_mean(name, known)}"
+                ) from None
 
 
 def _flag(value: Any) -> bool:
-    if isinstance(value, NamedNumber) or (value is not None and not hasattr(type(value), "__bool__")):
+    if isinstance(value, NamedNumber) or (
+        value is not None and not hasattr(type(value), "__bool__")
+    ):
         raise TypeError
     try:
         return bool(value)
@@ -79,7 +93,9 @@ def _kind_of(default: type) -> type | None:
 def _of_kind(kind: type, name: str, value: Any) -> Any:
     """``value`` as an option of that kind. TypeError where it is none, as in onnxruntime."""
     expected, read = (
-        (f"one of {', '.join(kind.__members__)}", partial(_member, kind)) if issubclass(kind, IntEnum) else _READ[kind]
+        (f"one of {', '.join(kind.__members__)}", partial(_member, kind))
+        if issubclass(kind, IntEnum)
+        else _READ[kind]
     )
     try:
         return read(value)
@@ -90,7 +106,9 @@ def _of_kind(kind: type, name: str, value: Any) -> Any:
 
 
 def _member(kind: type[IntEnum], value: Any) -> IntEnum:
-    """The member that ``value`` is, or is the number of; a member of another enumeration is neither."""
+    """The member that ``value`` is, or is the number of; a member of another enumeration is
+    neither.
+    """
     if isinstance(value, bool) or (isinstance(value, NamedNumber) and not isinstance(value, kind)):
         raise TypeError
     try:

@@ -1,4 +1,6 @@
-"""The engine as a session lends it to its execution providers, for partitions that they compute with kernels."""
+"""The engine as a session lends it to its execution providers, for partitions that they compute
+with kernels.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +25,29 @@ _HIGHEST = max(TransformLevel)
 class SessionGraphEngine:
     """GraphEngine with one session's options.
 
-    Its graphs run in sequence, also in parallel execution: the threads are those that run the fused nodes, and one that
-    waited for another of them could wait for ever.
+    Its graphs run in sequence, also in parallel execution: the threads are those that run the fused
+    nodes, and one that waited for another of them could wait for ever.
     """
 
     def __init__(self, options: SessionOptions) -> None:
         self._options = options
 
     def optimize(self, graph: Graph, kernels: ExecutionProvider) -> None:
-        """Both steps of a session: basic transformers with inference after them, then what comes after partitioning."""
+        """Both steps of a session: basic transformers with inference after them, then what comes
+        after partitioning.
+        """
         model = Model(graph=graph, ir_version=_IR_VERSION)
         context = transform_context([kernels])
         transform(model, (TransformLevel.BASIC,), _HIGHEST, context)
         transform(model, LATER_LEVELS, _HIGHEST, context)
 
     def plan(self, graph: Graph, kernels: ExecutionProvider, info_of: InfoOf) -> PlannedGraph:
-        """The graph made ready to run on one provider's kernels; ``info_of``: what factories see of a node."""
-        return _PlannedGraph(GraphPlanner(self._options, [kernels], {}, info_of=info_of).plan(graph))
+        """The graph made ready to run on one provider's kernels; ``info_of``: what factories see of
+        a node.
+        """
+        return _PlannedGraph(
+            GraphPlanner(self._options, [kernels], {}, info_of=info_of).plan(graph)
+        )
 
 
 class _PlannedGraph:

@@ -1,4 +1,6 @@
-"""AdapterFormat and LoraAdapter, as onnxruntime has them: tensors that stand in for inputs with defaults."""
+"""AdapterFormat and LoraAdapter, as onnxruntime has them: tensors that stand in for inputs with
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class AdapterFormat:
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
         """Writes the adapter, replacing a file that is there."""
         arrays = {name: value.numpy() for name, value in self._parameters.items()}
-        types = {name: ElementType(value.element_type()) for name, value in self._parameters.items()}
+        types = {
+            name: ElementType(value.element_type()) for name, value in self._parameters.items()
+        }
         adapter = AdapterFile(
             parameters=arrays,
             element_types=types,
@@ -70,15 +74,21 @@ class AdapterFormat:
         UsageError for what is no tensor of numbers with dimensions: onnxruntime could not read it.
         """
         for name, value in params.items():
-            if not value.is_tensor() or value.element_type() == ElementType.STRING or not value.shape():
+            if (
+                not value.is_tensor()
+                or value.element_type() == ElementType.STRING
+                or not value.shape()
+            ):
                 raise UsageError(
-                    f"parameter {quoted(name)} is a {value.data_type()}; an adapter has tensors of numbers, of one "
-                    f"dimension or more"
+                    f"parameter {quoted(name)} is a {value.data_type()}; an adapter has tensors of"
+                    " numbers, of one dimension or more"
                 )
         self._parameters = dict(params)
 
     def get_parameters(self) -> dict[str, OrtValue]:
-        """The tensors by the names of the inputs that they stand in for; those of a file that was read are mapped."""
+        """The tensors by the names of the inputs that they stand in for; those of a file that was
+        read are mapped.
+        """
         return dict(self._parameters)
 
 
@@ -99,7 +109,9 @@ class LoraAdapter:
 
 
 def fed_with_adapters(feeds: Mapping[str, Any], adapters: Sequence[LoraAdapter]) -> dict[str, Any]:
-    """``feeds``, and what adapters have for inputs that are not fed; of several adapters the last one counts."""
+    """``feeds``, and what adapters have for inputs that are not fed; of several adapters the last
+    one counts.
+    """
     found: dict[str, Any] = {}
     for adapter in adapters:
         found.update(adapter.parameters)

@@ -1,6 +1,8 @@
-"""OrtMemoryInfo and OrtArenaCfg: descriptions of memory and of allocators, under onnxruntime's names.
+"""OrtMemoryInfo and OrtArenaCfg: descriptions of memory and of allocators, under onnxruntime's
+names.
 
-Values of this engine lie in the memory of the host; these say so to programs that ask. Imports nothing heavy.
+Values of this engine lie in the memory of the host; these say so to programs that ask. Imports
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -9,7 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ortpkg.errors import UsageError, quoted
-from ortpkg.session.onnxruntime_enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfoDeviceType, OrtMemType
+from ortpkg.session.onnxruntime_enums import (
+    OrtAllocatorType,
+    OrtDeviceMemoryType,
+    OrtMemoryInfoDeviceType,
+    OrtMemType,
+)
 
 #: Names that onnxruntime gives to memory, with the kind of device that each means.
 _DEVICE_TYPES: Mapping[str, OrtMemoryInfoDeviceType] = {
@@ -40,11 +47,15 @@ class OrtMemoryInfo:
         device_type: kind of device.
     """
 
-    def __init__(self, name: str, allocator_type: OrtAllocatorType, device_id: int, mem_type: OrtMemType) -> None:
+    def __init__(
+        self, name: str, allocator_type: OrtAllocatorType, device_id: int, mem_type: OrtMemType
+    ) -> None:
         """UsageError for a name that onnxruntime does not know; :meth:`create_v2` takes any."""
         if name not in _DEVICE_TYPES:
             known = ", ".join(_DEVICE_TYPES)
-            raise UsageError(f"there is no memory {quoted(name)} ({known}); create_v2 takes any name")
+            raise UsageError(
+                f"there is no memory {quoted(name)} ({known}); create_v2 takes any name"
+            )
         self.name = name
         self.device_type = _DEVICE_TYPES[name]
         self.device_id = device_id
@@ -76,7 +87,10 @@ class OrtMemoryInfo:
         return info
 
     def __repr__(self) -> str:
-        return f"OrtMemoryInfo({self.name!r}, {self.allocator_type.name}, {self.device_id}, {self.mem_type.name})"
+        return (
+            f"OrtMemoryInfo({self.name!r}, {self.allocator_type.name}, {self.device_id},"
+            f" {self.mem_type.name})"
+        )
 
 
 class OrtArenaCfg:
@@ -94,7 +108,10 @@ class OrtArenaCfg:
         initial_chunk_size_bytes: int = -1,
         max_dead_bytes_per_chunk: int = -1,
     ) -> None:
-        """Four numbers, or one mapping with any of the attributes. UsageError for an unknown name or what is no int."""
+        """Four numbers, or one mapping with any of the attributes.
+
+        UsageError for an unknown name or what is no int.
+        """
         given: Mapping[str, Any] = (
             max_mem
             if isinstance(max_mem, Mapping)
@@ -107,7 +124,9 @@ class OrtArenaCfg:
         )
         for name, value in given.items():
             if name not in _ARENA_OPTIONS:
-                raise UsageError(f"OrtArenaCfg has no option {quoted(name)}; it has {', '.join(_ARENA_OPTIONS)}")
+                raise UsageError(
+                    f"OrtArenaCfg has no option {quoted(name)}; it has {', '.join(_ARENA_OPTIONS)}"
+                )
             if isinstance(value, bool) or not isinstance(value, int):
                 raise UsageError(f"OrtArenaCfg: {name} is a whole number, not {quoted(value)}")
         self.max_mem = int(given.get("max_mem", 0))

@@ -1,7 +1,8 @@
-"""The memory pattern as a picture: steps from left to right, the block's bytes from bottom to top, one box a value.
+"""The memory pattern as a picture: steps from left to right, the block's bytes from bottom to top,
+one box a value.
 
-Two boxes that overlap would be two values that share bytes while both are alive. A dashed line is the peak, a dotted
-one the least that any layout of this order could need.
+Two boxes that overlap would be two values that share bytes while both are alive. A dashed line is
+the peak, a dotted one the least that any layout of this order could need.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _TICKS = 5
 
 
 def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
-    """An SVG document of every value of ``graph`` that lies in a block; devices are drawn above each other.
+    """An SVG document of every value of ``graph`` that lies in a block; devices are drawn above
+    each other.
 
     Args:
         graph: the plan.
@@ -34,15 +36,19 @@ def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
     parts = [*_axes(steps, total), *_boxes(laid_out, bases, across, upward, steps)]
     for nbytes, dashes, label in (
         (graph.peak_nbytes, "6 4", f"peak {bytes_text(graph.peak_nbytes)}"),
-        (graph.least_possible_nbytes, "2 3", f"least possible {bytes_text(graph.least_possible_nbytes)}"),
+        (
+            graph.least_possible_nbytes,
+            "2 3",
+            f"least possible {bytes_text(graph.least_possible_nbytes)}",
+        ),
     ):
         parts += _level(nbytes, upward, dashes, label, above=dashes == "6 4")
     body = "\n".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="11">\n'
-        f'<rect width="100%" height="100%" fill="white"/>\n'
-        f'<text x="{_LEFT}" y="20" font-size="14" font-weight="bold">{escape(title)}</text>\n{body}\n</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0'
+        f' {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="11">\n<rect width="100%"'
+        f' height="100%" fill="white"/>\n<text x="{_LEFT}" y="20" font-size="14"'
+        f' font-weight="bold">{escape(title)}</text>\n{body}\n</svg>\n'
     )
 
 
@@ -80,14 +86,20 @@ def _boxes(
         x = _LEFT + value.first_step * across
         y = _HEIGHT - _BOTTOM - (bases[value.device] + value.offset) * upward - height
         life = f"steps {value.first_step} to {last}"
-        text = f"{value.name}: {bytes_text(value.nbytes or 0)} at {value.offset} on {value.device}, {life}"
+        text = (
+            f"{value.name}: {bytes_text(value.nbytes or 0)} at {value.offset} on {value.device},"
+            f" {life}"
+        )
         parts.append(
-            f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" fill="{_colour(number)}" '
-            f'stroke="#444" stroke-width="0.4"><title>{escape(text)}</title></rect>'
+            f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"'
+            f' fill="{_colour(number)}" stroke="#444"'
+            f' stroke-width="0.4"><title>{escape(text)}</title></rect>'
         )
         if width >= _LEAST_LABEL_WIDTH and height >= _LEAST_LABEL_HEIGHT:
             label = _shortened(value.name, int(width / _CHARACTER_WIDTH) - 1)
-            parts.append(f'<text x="{x + 3:.2f}" y="{y + height / 2 + 4:.2f}">{escape(label)}</text>')
+            parts.append(
+                f'<text x="{x + 3:.2f}" y="{y + height / 2 + 4:.2f}">{escape(label)}</text>'
+            )
     return parts
 
 
@@ -96,12 +108,16 @@ def _axes(steps: int, total: int) -> list[str]:
     parts = [
         f'<line x1="{_LEFT}" y1="{floor}" x2="{right}" y2="{floor}" stroke="black"/>',
         f'<line x1="{_LEFT}" y1="{_TOP}" x2="{_LEFT}" y2="{floor}" stroke="black"/>',
-        f'<text x="{(_LEFT + right) / 2}" y="{_HEIGHT - 10}" text-anchor="middle">step of the execution plan</text>',
+        (
+            f'<text x="{(_LEFT + right) / 2}" y="{_HEIGHT - 10}" text-anchor="middle">step of the'
+            " execution plan</text>"
+        ),
     ]
     for tick in range(_TICKS + 1):
         y = floor - tick * (floor - _TOP) / _TICKS
         parts.append(
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{bytes_text(total * tick / _TICKS)}</text>'
+            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}"'
+            f' text-anchor="end">{bytes_text(total * tick / _TICKS)}</text>'
         )
     for step in dict.fromkeys(round(steps * tick / _TICKS) for tick in range(_TICKS + 1)):
         x = _LEFT + step * (right - _LEFT) / steps
@@ -113,14 +129,25 @@ def _level(nbytes: int, upward: float, dashes: str, label: str, *, above: bool) 
     y = _HEIGHT - _BOTTOM - nbytes * upward
     right = _WIDTH - _RIGHT
     return [
-        f'<line x1="{_LEFT}" y1="{y:.2f}" x2="{right}" y2="{y:.2f}" stroke="#c00" stroke-dasharray="{dashes}"/>',
-        f'<text x="{right}" y="{y - 4 if above else y + 13:.2f}" fill="#c00" text-anchor="end">{escape(label)}</text>',
+        (
+            f'<line x1="{_LEFT}" y1="{y:.2f}" x2="{right}" y2="{y:.2f}" stroke="#c00"'
+            f' stroke-dasharray="{dashes}"/>'
+        ),
+        (
+            f'<text x="{right}" y="{y - 4 if above else y + 13:.2f}" fill="#c00"'
+            f' text-anchor="end">{escape(label)}</text>'
+        ),
     ]
 
 
 def escape(text: str) -> str:
-    """``text`` for XML: names come from strangers, and XML knows no control characters, not even escaped."""
-    printable = (each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+    """``text`` for XML: names come from strangers, and XML knows no control characters, not even
+    escaped.
+    """
+    printable = (
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
     return saxutils.escape("".join(printable))
 
 

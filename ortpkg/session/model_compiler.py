@@ -1,4 +1,6 @@
-"""ModelCompiler: onnxruntime's Python API for models with compiled contexts, over sessions that keep theirs."""
+"""ModelCompiler: onnxruntime's Python API for models with compiled contexts, over sessions that
+keep theirs.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.ep_context.context_node import ep_context_nodes
+from ortpkg.ep_context.ep_context_data import ContextWriteFunction
+from ortpkg.ep_context.ep_context_options import (
+    CONTEXT_EMBED_MODE,
+    CONTEXT_ENABLE,
+    CONTEXT_FILE_PATH,
+)
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import SessionError, UsageError, printable, quoted
-from ortpkg.graph.ep_context import ep_context_nodes
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers.ep_context_options import CONTEXT_EMBED_MODE, CONTEXT_ENABLE, CONTEXT_FILE_PATH
-from ortpkg.session.ep_context_data import ContextWriteFunction
 from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.initializer_places import LocateInitializer, place_in_file, place_initializers, stated_places
+from ortpkg.session.initializer_places import (
+    LocateInitializer,
+    place_in_file,
+    place_initializers,
+    stated_places,
+)
 from ortpkg.session.onnxruntime_enums import OrtCompileApiFlags
 from ortpkg.session.options import BACKEND_ENTRY, GraphOptimizationLevel, SessionOptions
 
@@ -51,7 +62,9 @@ class _Source:
     def default_output(self) -> Path:
         """``<model>_ctx.onnx`` beside the model. UsageError for a model from memory."""
         if self.path is None:
-            raise UsageError("a model from memory has no folder to compile into: name the file to write")
+            raise UsageError(
+                "a model from memory has no folder to compile into: name the file to write"
+            )
         name = self.path.name
         stem = name[: -len(_SUFFIX)] if name.lower().endswith(_SUFFIX) else name
         return self.path.with_name(f"{stem}_ctx{_SUFFIX}")
@@ -60,8 +73,9 @@ class _Source:
 class ModelCompiler:
     """Compiles a model into one with EPContext nodes, which its execution providers load faster.
 
-    What no execution provider compiles stays in the model as it is, after the graph transformations of the level that
-    is asked for. docs/ep_context.md tells of contexts; ``ortpkg compile`` does the same for packages.
+    What no execution provider compiles stays in the model as it is, after the graph transformations
+    of the level that is asked for. docs/ep_context.md tells of contexts; ``ortpkg compile`` does
+    the same for packages.
     """
 
     def __init__(
@@ -81,23 +95,27 @@ class ModelCompiler:
             sess_options: with the execution providers to compile for; copied.
             input_model_path_or_bytes: a model file, or a serialized model.
             embed_compiled_data_into_model: contexts go into the model instead of files beside it.
-            external_initializers_file_path: a file, in the folder of the compiled model or below it, for initializers
-                over the threshold.
+            external_initializers_file_path: a file, in the folder of the compiled model or below
+                it, for initializers over the threshold.
             external_initializers_size_threshold: in bytes.
             flags: a combination of :class:`OrtCompileApiFlags`.
             graph_optimization_level: of what is left.
-            get_initializer_location_func: called with name, value and (where the source model has it in another file)
-                place of each initializer; returns the place where the compiled model shall look for it, or None to
-                have it in the model.
+            get_initializer_location_func: called with name, value and (where the source model has
+                it in another file) place of each initializer; returns the place where the compiled
+                model shall look for it, or None to have it in the model.
 
         Raises UsageError for arguments that are empty or contradict each other.
         """
         self._source = _Source.of(input_model_path_or_bytes)
         if external_initializers_file_path and get_initializer_location_func is not None:
-            raise UsageError("either external_initializers_file_path or get_initializer_location_func, not both")
+            raise UsageError(
+                "either external_initializers_file_path or get_initializer_location_func, not both"
+            )
         self._options = copy.deepcopy(sess_options)
         self._options.graph_optimization_level = GraphOptimizationLevel(graph_optimization_level)
-        self._options.add_session_config_entry(CONTEXT_EMBED_MODE, "1" if embed_compiled_data_into_model else "0")
+        self._options.add_session_config_entry(
+            CONTEXT_EMBED_MODE, "1" if embed_compiled_data_into_model else "0"
+        )
         self._flags = OrtCompileApiFlags(flags)
         self._external_file = os.fspath(external_initializers_file_path or "")
         self._threshold = external_initializers_size_threshold
@@ -109,8 +127,8 @@ class ModelCompiler:
         A model that is there is replaced, unless ``ERROR_IF_OUTPUT_FILE_EXISTS`` is set.
 
         Raises:
-            SessionError: it exists already, or nothing could be compiled although ``ERROR_IF_NO_NODES_COMPILED`` is
-                set; no file is made then.
+            SessionError: it exists already, or nothing could be compiled although
+                ``ERROR_IF_NO_NODES_COMPILED`` is set; no file is made then.
             UsageError: the model's file is missing; no path, and the model comes from memory.
             ModelError, ExecutionProviderError: as for sessions.
         """
@@ -121,12 +139,13 @@ class ModelCompiler:
             self._compile(output, is_default=not output_model_path)
 
     def set_ep_context_data_write_func(self, write_func: ContextWriteFunction) -> None:
-        """Hands compiled contexts to a function instead of files beside the model; embedded ones stay in the model.
+        """Hands compiled contexts to a function instead of files beside the model; embedded ones
+        stay in the model.
 
         The function gets the name that the model has for the data, and an
-        :class:`~ortpkg.session.ep_context_data.OrtEpContextData`, which is of use during the call only.
-        ``SessionOptions.set_ep_context_data_read_func`` gives them back. TypeError and UsageError for what is no
-        function.
+        :class:`~ortpkg.ep_context.ep_context_data.OrtEpContextData`, which is of use during the
+        call only. ``SessionOptions.set_ep_context_data_read_func`` gives them back. TypeError and
+        UsageError for what is no function.
         """
         self._options.set_ep_context_data_write_func(write_func)
 
@@ -135,7 +154,8 @@ class ModelCompiler:
         self._options.clear_ep_context_data_write_func()
 
     def compile_to_bytes(self) -> bytes:
-        """The compiled model, serialized; contexts, if there are any, must be embedded, or taken by a function.
+        """The compiled model, serialized; contexts, if there are any, must be embedded, or taken by
+        a function.
 
         Raises as :meth:`compile_to_file`; UsageError where contexts lie in files of their own.
         """
@@ -145,18 +165,24 @@ class ModelCompiler:
             others = sorted(path.name for path in Path(folder).iterdir() if path != output)
             if others:
                 raise UsageError(
-                    f"the compiled model needs {', '.join(map(quoted, others))} beside it, which bytes cannot hold: "
-                    f"embed the compiled data, and keep initializers in the model"
+                    f"the compiled model needs {', '.join(map(quoted, others))} beside it, which"
+                    " bytes cannot hold: embed the compiled data, and keep initializers in the"
+                    " model"
                 )
             return output.read_bytes()
 
     def compile_to_stream(self, write_function: Callable[[bytes], object]) -> None:
-        """Hands the compiled model to ``write_function``. What that raises becomes a SessionError with its text."""
+        """Hands the compiled model to ``write_function``.
+
+        What that raises becomes a SessionError with its text.
+        """
         content = self.compile_to_bytes()
         try:
             write_function(content)
         except Exception as error:
-            raise SessionError(f"the compiled model cannot be written: {printable(error)}") from error
+            raise SessionError(
+                f"the compiled model cannot be written: {printable(error)}"
+            ) from error
 
     def _compile(self, output: Path, *, is_default: bool = False) -> None:
         if self._source.path is not None and not self._source.path.exists():
@@ -174,15 +200,17 @@ class ModelCompiler:
         """The model without contexts, or with those only that it has already."""
         if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED and not self._has_contexts():
             raise SessionError(
-                "Unable to compile any nodes: no execution provider of the session options compiles a node of this "
-                "model; add one that does (SessionOptions.add_provider)"
+                "Unable to compile any nodes: no execution provider of the session options compiles"
+                " a node of this model; add one that does (SessionOptions.add_provider)"
             )
         options = copy.deepcopy(self._options)
         options.optimized_model_filepath = str(output)
         self._make_session(options)
 
     def _make_session(self, options: SessionOptions) -> None:
-        """Makes and ends a session; without an execution provider in its options it is the CPU's, as in onnxruntime."""
+        """Makes and ends a session; without an execution provider in its options it is the CPU's,
+        as in onnxruntime.
+        """
         is_named = options.has_providers() or BACKEND_ENTRY in options.config_entries
         InferenceSession(self._source.model, options, None if is_named else [CPU_EP]).close()
 

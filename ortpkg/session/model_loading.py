@@ -1,4 +1,6 @@
-"""Loads the model of a session: with the tensors that its options give, and the operators that its domains need."""
+"""Loads the model of a session: with the tensors that its options give, and the operators that its
+domains need.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,17 @@ from ortpkg.kernels.custom_ops import is_own_domain, load_installed_ops
 from ortpkg.session.options import EXTERNAL_DATA_FOLDER_ENTRY, SessionOptions
 
 
-def load_for_session(source: ModelSource, options: SessionOptions, *, with_own_links: bool) -> Model:
-    """The model; read again where an installed distribution brings operators for one of its domains.
+def load_for_session(
+    source: ModelSource, options: SessionOptions, *, with_own_links: bool
+) -> Model:
+    """The model; read again where an installed distribution brings operators for one of its
+    domains.
 
-    ``with_own_links``: whether its external data may lie behind symbolic links that belong to the current user.
+    ``with_own_links``: whether its external data may lie behind symbolic links that belong to the
+        current user.
 
-    Raises LoadCancelledError where the options say so, and as :func:`~ortpkg.graph.onnx_reader.load_model` does.
+    Raises LoadCancelledError where the options say so, and as
+    :func:`~ortpkg.graph.onnx_reader.load_model` does.
     """
     model = _loaded(source, options, with_own_links)
     foreign = [domain for domain in model.graph.opset_imports if is_own_domain(domain)]
@@ -27,7 +34,9 @@ def _loaded(source: ModelSource, options: SessionOptions, with_own_links: bool) 
     options.check_not_cancelled()
     folder = options.config_entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None
     given = _given_tensors(options)
-    return load_model(source, external_data_folder=folder, with_own_links=with_own_links, given=given)
+    return load_model(
+        source, external_data_folder=folder, with_own_links=with_own_links, given=given
+    )
 
 
 def _given_tensors(options: SessionOptions) -> GivenTensors:

@@ -1,11 +1,13 @@
-"""What of a session's options goes on to native libraries (``ortpkg.providers.session_settings``)."""
+"""What of a session's options goes on to native libraries
+(``ortpkg.providers.session_settings``).
+"""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import Any
 
-from ortpkg.providers.ep_context_options import EXTERNAL_DATA_FOLDER
+from ortpkg.ep_context.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.providers.session_settings import (
     COMPILING_ENTRIES,
     NO_CPU_FALLBACK_ENTRY,
@@ -28,7 +30,8 @@ _VALUES = (
     "logid",
     "log_verbosity_level",
 )
-#: Where these are asked for (verbose, info), so are onnxruntime's own lines; errors are raised, and said once.
+#: Where these are asked for (verbose, info), so are onnxruntime's own lines; errors are raised, and
+#: said once.
 _TALKING_SEVERITIES = range(2)
 _PASSED_ENTRIES = COMPILING_ENTRIES | RUNNING_ENTRIES | {NO_CPU_FALLBACK_ENTRY}
 #: Entries that the session itself obeys, and that it is told by its own options.
@@ -46,7 +49,9 @@ def native_settings(options: SessionOptions) -> SessionSettings:
     """What the options say to libraries; what has its default value is left to them."""
     defaults = SessionOptions()
     values: dict[str, Any] = {
-        name: _plain(getattr(options, name)) for name in _VALUES if getattr(options, name) != getattr(defaults, name)
+        name: _plain(getattr(options, name))
+        for name in _VALUES
+        if getattr(options, name) != getattr(defaults, name)
     }
     if options.log_severity_level in _TALKING_SEVERITIES:
         values["log_severity_level"] = int(options.log_severity_level)
@@ -54,7 +59,11 @@ def native_settings(options: SessionOptions) -> SessionSettings:
     return SessionSettings(
         values=values,
         entries={key: value for key, value in entries.items() if key in _PASSED_ENTRIES},
-        other_entries={key: value for key, value in entries.items() if key not in _PASSED_ENTRIES and not _is_own(key)},
+        other_entries={
+            key: value
+            for key, value in entries.items()
+            if key not in _PASSED_ENTRIES and not _is_own(key)
+        },
     )
 
 

@@ -58,7 +58,9 @@ def node_args(graph: Graph, names: Sequence[str]) -> list[NodeArg]:
 
 def _node_arg(name: str, value_type: ValueType | None) -> NodeArg:
     shape = value_type.shape if isinstance(value_type, TensorType | SparseTensorType) else None
-    return NodeArg(name, "" if value_type is None else str(value_type), list(shape or ()), value_type)
+    return NodeArg(
+        name, "" if value_type is None else str(value_type), list(shape or ()), value_type
+    )
 
 
 def model_metadata(model: Model) -> ModelMetadata:

@@ -9,13 +9,17 @@ from enum import Enum, IntEnum, IntFlag
 
 
 class NamedNumber(IntEnum):
-    """Base of these enumerations, which are printed by their names, as onnxruntime's are, whatever Python."""
+    """Base of these enumerations, which are printed by their names, as onnxruntime's are, whatever
+    Python.
+    """
 
     __str__ = Enum.__str__
 
 
 class ExecutionOrder(NamedNumber):
-    """In which order nodes that could all be next are run; what this engine makes of it, its plan says."""
+    """In which order nodes that could all be next are run; what this engine makes of it, its plan
+    says.
+    """
 
     DEFAULT = 0
     PRIORITY_BASED = 1

@@ -1,4 +1,6 @@
-"""The methods of onnxruntime's InferenceSession that stand on ``run`` and on what a session says of itself."""
+"""The methods of onnxruntime's InferenceSession that stand on ``run`` and on what a session says of
+itself.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class OrtEpAssignedNode:
 
 @dataclass(frozen=True, slots=True)
 class OrtEpAssignedSubgraph:
-    """Nodes that a provider runs, or compiled into one: ep_name is the provider's name, nodes are in their order."""
+    """Nodes that a provider runs, or compiled into one: ep_name is the provider's name, nodes are
+    in their order.
+    """
 
     ep_name: str
     nodes: tuple[OrtEpAssignedNode, ...]
@@ -53,7 +57,10 @@ class OnnxruntimeSurface(ABC):
 
     @abstractmethod
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
     ) -> list[Value]:
         """Runs the model once; see the session's own."""
 
@@ -77,20 +84,30 @@ class OnnxruntimeSurface(ABC):
     def get_session_options(self) -> SessionOptions:
         """A copy of the options that the session was made with."""
 
-    # --- running -----------------------------------------------------------------------------------------------------
+    # --- running ----------------------------------------------------------------------------------
 
     def io_binding(self) -> IOBinding:
         """A new, empty binding of inputs and outputs."""
         return IOBinding(self)
 
-    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Runs on bound inputs, into bound outputs. UsageError for the binding of another session."""
+    def run_with_iobinding(
+        self, iobinding: IOBinding, run_options: RunOptions | None = None
+    ) -> None:
+        """Runs on bound inputs, into bound outputs.
+
+        UsageError for the binding of another session.
+        """
         if iobinding.session is not self:
-            raise UsageError("the binding is another session's; a session runs on bindings of its own io_binding()")
+            raise UsageError(
+                "the binding is another session's; a session runs on bindings of its own"
+                " io_binding()"
+            )
         names = iobinding.output_names
         if not names:
             raise UsageError("no output is bound; bind at least one before the run")
-        iobinding.take_results(self._run_bound(names, iobinding.inputs, iobinding.targets, run_options))
+        iobinding.take_results(
+            self._run_bound(names, iobinding.inputs, iobinding.targets, run_options)
+        )
 
     def _run_bound(
         self,
@@ -99,7 +116,9 @@ class OnnxruntimeSurface(ABC):
         _targets: Mapping[str, Tensor],
         run_options: RunOptions | None,
     ) -> list[Value]:
-        """:meth:`run`, with the memory that is bound to outputs; who cannot compute in that leaves it alone."""
+        """:meth:`run`, with the memory that is bound to outputs; who cannot compute in that leaves
+        it alone.
+        """
         return self.run(output_names, input_feed, run_options)
 
     def run_with_ort_values(
@@ -109,7 +128,10 @@ class OnnxruntimeSurface(ABC):
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
         """:meth:`run` with OrtValues in and out."""
-        return [OrtValue(result) for result in self.run(output_names, input_dict_ort_values, run_options)]
+        return [
+            OrtValue(result)
+            for result in self.run(output_names, input_dict_ort_values, run_options)
+        ]
 
     def run_with_ortvaluevector(
         self,
@@ -120,17 +142,22 @@ class OnnxruntimeSurface(ABC):
         fetches: OrtValueVector,
         fetch_devices: Sequence[OrtDevice],
     ) -> None:
-        """Runs on vectors of values; outputs are added to an empty ``fetches``, or written into the tensors in it.
+        """Runs on vectors of values; outputs are added to an empty ``fetches``, or written into the
+        tensors in it.
 
-        Raises UsageError where names, values and devices are not as many, or a device is not the CPU.
+        Raises UsageError where names, values and devices are not as many, or a device is not the
+        CPU.
         """
         if len(feeds) != len(feed_names) or len(fetch_devices) != len(fetch_names):
             raise UsageError(
-                f"{len(feed_names)} names of inputs have {len(feeds)} values, {len(fetch_names)} names of outputs have "
-                f"{len(fetch_devices)} devices; each has one"
+                f"{len(feed_names)} names of inputs have {len(feeds)} values, {len(fetch_names)}"
+                f" names of outputs have {len(fetch_devices)} devices; each has one"
             )
         if len(fetches) not in (0, len(fetch_names)):
-            raise UsageError(f"{len(fetches)} tensors were given for {len(fetch_names)} outputs; give all or none")
+            raise UsageError(
+                f"{len(fetches)} tensors were given for {len(fetch_names)} outputs; give all or"
+                " none"
+            )
         for device in fetch_devices:
             check_is_host(device)
         results = self.run(fetch_names, dict(zip(feed_names, feeds, strict=True)), run_options)
@@ -141,7 +168,7 @@ class OnnxruntimeSurface(ABC):
         for target, result in zip(fetches, results, strict=True):
             target.update_inplace(OrtValue(result))
 
-    # --- asking ------------------------------------------------------------------------------------------------------
+    # --- asking -----------------------------------------------------------------------------------
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """Where each input is wanted: in the memory of the CPU."""
@@ -152,7 +179,9 @@ class OnnxruntimeSurface(ABC):
         return [_host_memory() for _ in self.get_outputs()]
 
     def get_input_epdevices(self) -> list[OrtEpDevice | None]:
-        """Whose device each input is wanted on: the CPU provider's; None where the machine's CPU is not known."""
+        """Whose device each input is wanted on: the CPU provider's; None where the machine's CPU is
+        not known.
+        """
         cpu = next((device for device in offered_ep_devices() if device.ep_name == CPU_EP), None)
         return [cpu for _ in self.get_inputs()]
 
@@ -164,17 +193,20 @@ class OnnxruntimeSurface(ABC):
         Raises SessionError without the config entry ``session.record_ep_graph_assignment_info``.
         """
         if self.get_session_options().config_entries.get(RECORD_ASSIGNMENT_ENTRY) != "1":
-            raise SessionError(f'set the config entry {RECORD_ASSIGNMENT_ENTRY} to "1" before the session is made')
+            raise SessionError(
+                f'set the config entry {RECORD_ASSIGNMENT_ENTRY} to "1" before the session is made'
+            )
         found = []
         for each in self.get_partitions():
             nodes = [
-                OrtEpAssignedNode(*node) for node in zip(each.node_names, each.op_types, each.domains, strict=True)
+                OrtEpAssignedNode(*node)
+                for node in zip(each.node_names, each.op_types, each.domains, strict=True)
             ]
             together = [tuple(nodes)] if each.fused_node else [(node,) for node in nodes]
             found += [OrtEpAssignedSubgraph(each.provider, group) for group in together]
         return found
 
-    # --- devices -----------------------------------------------------------------------------------------------------
+    # --- devices ----------------------------------------------------------------------------------
 
     def create_ortvalue_from_shape_and_type(
         self,
@@ -185,10 +217,15 @@ class OnnxruntimeSurface(ABC):
         vendor_id: int = -1,
     ) -> OrtValue:
         """An uninitialized tensor, as :meth:`OrtValue.ortvalue_from_shape_and_type` makes it."""
-        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+        return OrtValue.ortvalue_from_shape_and_type(
+            shape, element_type, device_type, device_id, vendor_id
+        )
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Accepted as by providers that have no such options, which are all of those here. UsageError for none."""
+        """Accepted as by providers that have no such options, which are all of those here.
+
+        UsageError for none.
+        """
         if not options:
             raise UsageError("set_ep_dynamic_options takes at least one option")
 
@@ -197,7 +234,9 @@ class OnnxruntimeSurface(ABC):
         return []
 
     def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
-        """Ignores ``results``, which no provider here can use; UsageError for any with ``error_on_invalid``."""
+        """Ignores ``results``, which no provider here can use; UsageError for any with
+        ``error_on_invalid``.
+        """
         if results and error_on_invalid:
             raise UsageError("no execution provider here takes tuning results")
 

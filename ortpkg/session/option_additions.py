@@ -1,7 +1,8 @@
-"""What a caller adds to session options beside their values: tensors, execution providers, sizes of dimensions.
+"""What a caller adds to session options beside their values: tensors, execution providers, sizes of
+dimensions.
 
-Names and meaning are onnxruntime's. Nothing here is looked at before a session is made with the options, except the
-names of execution providers. Imports nothing heavy.
+Names and meaning are onnxruntime's. Nothing here is looked at before a session is made with the
+options, except the names of execution providers. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_data import (
+    ContextDataFunctions,
+    ContextReadFunction,
+    ContextWriteFunction,
+    checked_function,
+    checked_size,
+)
 from ortpkg.errors import (
     InvalidSessionOptionError,
     LoadCancelledError,
     SessionError,
     UnknownExecutionProviderError,
     quoted,
-)
-from ortpkg.session.ep_context_data import (
-    ContextDataFunctions,
-    ContextReadFunction,
-    ContextWriteFunction,
-    checked_function,
-    checked_size,
 )
 from ortpkg.session.known_attributes import KnownAttributesOnly
 from ortpkg.session.onnxruntime_enums import OrtExecutionProviderDevicePolicy
@@ -51,12 +52,20 @@ class OptionAdditions(KnownAttributesOnly):
 
     _free_dimensions: dict[str, int] = field(default_factory=dict, repr=False)
     _free_denotations: dict[str, int] = field(default_factory=dict, repr=False)
-    _shared_initializers: dict[str, OrtValue] = field(default_factory=dict, repr=False, compare=False)
-    _external_initializers: dict[str, OrtValue] = field(default_factory=dict, repr=False, compare=False)
+    _shared_initializers: dict[str, OrtValue] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _external_initializers: dict[str, OrtValue] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _external_files: dict[str, memoryview] = field(default_factory=dict, repr=False, compare=False)
-    _providers: list[tuple[str, tuple[EpDevice, ...], dict[str, str]]] = field(default_factory=list, repr=False)
+    _providers: list[tuple[str, tuple[EpDevice, ...], dict[str, str]]] = field(
+        default_factory=list, repr=False
+    )
     _policy: DevicePolicy | None = field(default=None, repr=False)
-    _context_data: ContextDataFunctions = field(default=ContextDataFunctions(), repr=False, compare=False)
+    _context_data: ContextDataFunctions = field(
+        default=ContextDataFunctions(), repr=False, compare=False
+    )
     _load_cancellation: _Flag = field(default_factory=_Flag, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -68,14 +77,17 @@ class OptionAdditions(KnownAttributesOnly):
                 setattr(made, name, value.copy())
         return made
 
-    # --- dimensions --------------------------------------------------------------------------------------------------
+    # --- dimensions -------------------------------------------------------------------------------
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
         """Fixes a symbolic dimension. InvalidSessionOptionError for a negative size."""
         self._free_dimensions[name] = _size(name, value)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
-        """Fixes the dimensions that the model denotes so ("DATA_BATCH"). InvalidSessionOptionError as above."""
+        """Fixes the dimensions that the model denotes so ("DATA_BATCH").
+
+        InvalidSessionOptionError as above.
+        """
         self._free_denotations[denotation] = _size(denotation, value)
 
     @property
@@ -88,34 +100,47 @@ class OptionAdditions(KnownAttributesOnly):
         """Denotation of a dimension → size."""
         return MappingProxyType(self._free_denotations)
 
-    # --- tensors -----------------------------------------------------------------------------------------------------
+    # --- tensors ----------------------------------------------------------------------------------
 
     def add_initializer(self, name: str, ort_value: OrtValue) -> None:
-        """Takes ``ort_value`` in place of the initializer of that name, for sessions that share it; it is not copied.
+        """Takes ``ort_value`` in place of the initializer of that name, for sessions that share it;
+        it is not copied.
 
-        It must not change while a session has it. A model without such an initializer does not use it.
+        It must not change while a session has it. A model without such an initializer does not use
+        it.
 
         Raises InvalidSessionOptionError for a name that has one already, or for what is no tensor.
         """
         if not name or name in self._shared_initializers:
-            raise InvalidSessionOptionError(f"initializer {quoted(name)} was added before, or has no name", key=name)
+            raise InvalidSessionOptionError(
+                f"initializer {quoted(name)} was added before, or has no name", key=name
+            )
         _check_tensor(name, ort_value)
         self._shared_initializers[name] = ort_value
 
-    def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[OrtValue]) -> None:
-        """Takes tensors in place of initializers whose data lies in other files, which are then not opened.
+    def add_external_initializers(
+        self, names: Sequence[str], ort_values: Sequence[OrtValue]
+    ) -> None:
+        """Takes tensors in place of initializers whose data lies in other files, which are then not
+        opened.
 
-        Raises InvalidSessionOptionError as :meth:`add_initializer`, or where there are not as many of both.
+        Raises InvalidSessionOptionError as :meth:`add_initializer`, or where there are not as many
+        of both.
         """
         _check_counts(names, ort_values)
         for name, ort_value in zip(names, ort_values, strict=True):
             if not name or name in self._external_initializers:
-                raise InvalidSessionOptionError(f"{quoted(name)} was added before, or is no name", key=name)
+                raise InvalidSessionOptionError(
+                    f"{quoted(name)} was added before, or is no name", key=name
+                )
             _check_tensor(name, ort_value)
             self._external_initializers[name] = ort_value
 
     def add_external_initializers_from_files_in_memory(
-        self, external_initializer_file_names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+        self,
+        external_initializer_file_names: Sequence[str],
+        buffers: Sequence[Any],
+        lengths: Sequence[int],
     ) -> None:
         """Takes the content of files with external data from memory; then none is read from a disk.
 
@@ -124,14 +149,17 @@ class OptionAdditions(KnownAttributesOnly):
             buffers: their content; any object with a contiguous buffer, which must not change.
             lengths: how many bytes of each to use, at most.
 
-        Raises InvalidSessionOptionError for a name that was given before, or where there are not as many of all three.
+        Raises InvalidSessionOptionError for a name that was given before, or where there are not as
+        many of all three.
         """
         names = external_initializer_file_names
         _check_counts(names, buffers)
         _check_counts(names, lengths)
         for name, buffer, length in zip(names, buffers, lengths, strict=True):
             if not name or name in self._external_files:
-                raise InvalidSessionOptionError(f"the file {quoted(name)} was added before, or has no name", key=name)
+                raise InvalidSessionOptionError(
+                    f"the file {quoted(name)} was added before, or has no name", key=name
+                )
             content = memoryview(buffer).cast("B")
             self._external_files[name] = content[:length]
 
@@ -150,55 +178,72 @@ class OptionAdditions(KnownAttributesOnly):
         """What :meth:`add_external_initializers_from_files_in_memory` added."""
         return MappingProxyType(self._external_files)
 
-    # --- execution providers -----------------------------------------------------------------------------------------
+    # --- execution providers ----------------------------------------------------------------------
 
-    def add_provider(self, provider_name: str, provider_options: Mapping[str, str] | None = None) -> None:
-        """Adds an execution provider behind those that were added before; a session's ``providers`` take precedence.
+    def add_provider(
+        self, provider_name: str, provider_options: Mapping[str, str] | None = None
+    ) -> None:
+        """Adds an execution provider behind those that were added before; a session's ``providers``
+        take precedence.
 
-        Raises UnknownExecutionProviderError where it is not available here, InvalidSessionOptionError for one that was
-        added before.
+        Raises UnknownExecutionProviderError where it is not available here,
+        InvalidSessionOptionError for one that was added before.
         """
-        from ortpkg.providers.ep_registry import find_factory  # asks the libraries: only where a provider is named
+        from ortpkg.providers.ep_registry import (
+            find_factory,  # asks the libraries: only where a provider is named
+        )
 
         factory = find_factory(provider_name)
         if not factory.is_available():
             raise UnknownExecutionProviderError(
-                f"{provider_name} is not available here: its library ({quoted(factory.backend)}) is not installed",
+                f"{provider_name} is not available here: its library ({quoted(factory.backend)}) is"
+                " not installed",
                 ep_name=provider_name,
             )
         self._check_is_new(factory.ep_name)
         self._providers.append((factory.ep_name, (), _texts(provider_options)))
 
     def add_provider_for_devices(
-        self, ep_devices: Sequence[EpDevice | OrtEpDevice], provider_options: Mapping[str, str] | None = None
+        self,
+        ep_devices: Sequence[EpDevice | OrtEpDevice],
+        provider_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Adds the execution provider of ``ep_devices``, which are all of one, to use these devices.
+        """Adds the execution provider of ``ep_devices``, which are all of one, to use these
+        devices.
 
-        Raises InvalidSessionOptionError for no devices, those of several providers, or one that was added before.
+        Raises InvalidSessionOptionError for no devices, those of several providers, or one that was
+        added before.
         """
         devices = tuple(as_ep_device(device) for device in ep_devices)
         names = {(device.ep_name, device.backend) for device in devices}
         if len(names) != 1:
             raise InvalidSessionOptionError(
-                f"add_provider_for_devices takes one or more devices of one execution provider, not of {len(names)}",
+                "add_provider_for_devices takes one or more devices of one execution provider, not"
+                f" of {len(names)}",
                 key="ep_devices",
             )
         self._check_is_new(devices[0].ep_name)
         self._providers.append((devices[0].ep_name, devices, _texts(provider_options)))
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
-        """Lets a policy choose the device, where no execution provider is named or added. TypeError for no policy."""
+        """Lets a policy choose the device, where no execution provider is named or added.
+
+        TypeError for no policy.
+        """
         try:
             self._policy = OrtExecutionProviderDevicePolicy(policy)
         except ValueError:
             raise TypeError(
-                f"a policy is one of {', '.join(OrtExecutionProviderDevicePolicy.__members__)}, not {quoted(policy)}"
+                f"a policy is one of {', '.join(OrtExecutionProviderDevicePolicy.__members__)}, not"
+                f" {quoted(policy)}"
             ) from None
 
     def set_provider_selection_policy_delegate(self, delegate: PolicyDelegate) -> None:
-        """Lets a function choose: ``delegate(ep_devices, model_metadata, runtime_metadata, max_selections)``.
+        """Lets a function choose: ``delegate(ep_devices, model_metadata, runtime_metadata,
+        max_selections)``.
 
-        It returns those of the devices that the session shall use, in order. TypeError for what cannot be called.
+        It returns those of the devices that the session shall use, in order. TypeError for what
+        cannot be called.
         """
         if not callable(delegate):
             raise TypeError(f"a delegate is a function, not {type(delegate).__name__}")
@@ -218,23 +263,30 @@ class OptionAdditions(KnownAttributesOnly):
             raise InvalidSessionOptionError(f"{ep_name} was added before", key=ep_name)
 
     @property
-    def requested_providers(self) -> tuple[tuple[str, tuple[EpDevice, ...], Mapping[str, str]], ...]:
-        """The execution providers that were added, in order: name, devices (none: by name), options."""
+    def requested_providers(
+        self,
+    ) -> tuple[tuple[str, tuple[EpDevice, ...], Mapping[str, str]], ...]:
+        """The execution providers that were added, in order: name, devices (none: by name),
+        options.
+        """
         return tuple(self._providers)
 
-    # --- compiled contexts -------------------------------------------------------------------------------------------
+    # --- compiled contexts ------------------------------------------------------------------------
 
-    def set_ep_context_data_read_func(self, read_func: ContextReadFunction, max_data_size: int) -> None:
+    def set_ep_context_data_read_func(
+        self, read_func: ContextReadFunction, max_data_size: int
+    ) -> None:
         """Takes the contexts that EPContext nodes name from a function instead of files.
 
         Args:
             read_func: called with the name as the model has it, and room for the data
-                (:class:`~ortpkg.session.ep_context_data.OrtEpContextDataBuffer`): it allocates it once, and writes it.
-                What it raises makes the session fail (EpContextError).
+                (:class:`~ortpkg.ep_context.ep_context_data.OrtEpContextDataBuffer`): it allocates
+                it once, and writes it. What it raises makes the session fail (EpContextError).
             max_data_size: most bytes of one context.
 
-        Contexts of packages, which are judged first, come from their files all the same, and so do those that only
-        onnxruntime itself reads. Raises TypeError and UsageError for wrong arguments.
+        Contexts of packages, which are judged first, come from their files all the same, and so do
+        those that only onnxruntime itself reads. Raises TypeError and UsageError for wrong
+        arguments.
         """
         function, nbytes = checked_function(read_func), checked_size(max_data_size)
         self._context_data = replace(self._context_data, read_function=function, max_nbytes=nbytes)
@@ -244,14 +296,17 @@ class OptionAdditions(KnownAttributesOnly):
         self._context_data = replace(self._context_data, read_function=None)
 
     def set_ep_context_data_write_func(self, write_func: ContextWriteFunction) -> None:
-        """Hands contexts that a session makes for a context model to a function, instead of files beside the model.
+        """Hands contexts that a session makes for a context model to a function, instead of files
+        beside the model.
 
         It is called with the name that the model has for the data, and an
-        :class:`~ortpkg.session.ep_context_data.OrtEpContextData`. What it raises makes the session fail
-        (EpContextWriteError). TypeError and UsageError for what is no function. onnxruntime has this at its
-        ModelCompiler only.
+        :class:`~ortpkg.ep_context.ep_context_data.OrtEpContextData`. What it raises makes the
+        session fail (EpContextWriteError). TypeError and UsageError for what is no function.
+        onnxruntime has this at its ModelCompiler only.
         """
-        self._context_data = replace(self._context_data, write_function=checked_function(write_func))
+        self._context_data = replace(
+            self._context_data, write_function=checked_function(write_func)
+        )
 
     def clear_ep_context_data_write_func(self) -> None:
         """Forgets the function: contexts are written to files again."""
@@ -262,22 +317,31 @@ class OptionAdditions(KnownAttributesOnly):
         """The functions that give and take contexts."""
         return self._context_data
 
-    # --- the rest ----------------------------------------------------------------------------------------------------
+    # --- the rest ---------------------------------------------------------------------------------
 
     def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
-        """Ends the making of a session with these options, from any thread, at its next stage (LoadCancelledError)."""
+        """Ends the making of a session with these options, from any thread, at its next stage
+        (LoadCancelledError).
+        """
         self._load_cancellation.is_set = bool(is_cancelled)
 
     def check_not_cancelled(self) -> None:
-        """Raises LoadCancelledError where :meth:`set_load_cancellation_flag` was called with True."""
+        """Raises LoadCancelledError where :meth:`set_load_cancellation_flag` was called with
+        True.
+        """
         if self._load_cancellation.is_set:
-            raise LoadCancelledError("the making of the session was cancelled (set_load_cancellation_flag)")
+            raise LoadCancelledError(
+                "the making of the session was cancelled (set_load_cancellation_flag)"
+            )
 
     def register_custom_ops_library(self, library_path: str) -> None:
-        """Raises SessionError: native libraries of operators are written against onnxruntime's own kernels."""
+        """Raises SessionError: native libraries of operators are written against onnxruntime's own
+        kernels.
+        """
         raise SessionError(
-            f"{quoted(library_path)} is not loaded: native libraries of operators are written against onnxruntime's "
-            f"own kernels; kernels of custom operators are written in Python here"
+            f"{quoted(library_path)} is not loaded: native libraries of operators are written"
+            " against onnxruntime's own kernels; kernels of custom operators are written in Python"
+            " here"
         )
 
 
@@ -285,18 +349,24 @@ def _size(key: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"dimension {key!r} has a whole number, not {type(value).__name__}")
     if not 0 <= value <= _LARGEST_SIZE:
-        raise InvalidSessionOptionError(f"dimension {quoted(key)} cannot be {quoted(value)}", key=key)
+        raise InvalidSessionOptionError(
+            f"dimension {quoted(key)} cannot be {quoted(value)}", key=key
+        )
     return value
 
 
 def _check_counts(names: Sequence[str], values: Sequence[Any]) -> None:
     if len(names) != len(values):
-        raise InvalidSessionOptionError(f"{len(names)} names and {len(values)} values do not go together", key="names")
+        raise InvalidSessionOptionError(
+            f"{len(names)} names and {len(values)} values do not go together", key="names"
+        )
 
 
 def _check_tensor(name: str, value: OrtValue) -> None:
     if not (hasattr(value, "is_tensor") and value.is_tensor()):
-        raise InvalidSessionOptionError(f"initializer {quoted(name)} must be an OrtValue with a tensor", key=name)
+        raise InvalidSessionOptionError(
+            f"initializer {quoted(name)} must be an OrtValue with a tensor", key=name
+        )
 
 
 def _texts(options: Mapping[str, str] | None) -> dict[str, str]:

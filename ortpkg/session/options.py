@@ -1,4 +1,7 @@
-"""Session and run options under ONNX Runtime's names, and a few of our own. Imports nothing heavy."""
+"""Session and run options under ONNX Runtime's names, and a few of our own.
+
+Imports nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,11 @@ if TYPE_CHECKING:
 
 #: Config entry: "1" proves every plan at session creation (slow for large models; tests always do).
 VERIFY_PLAN_ENTRY = "ortpkg.verify_plan"
-#: Config entry: "1" checks types and shapes of all that goes into and comes out of fused nodes, at every run.
+#: Config entry: "1" checks types and shapes of all that goes into and comes out of fused nodes, at
+#: every run.
 STRICT_FUSED_NODES_ENTRY = "ortpkg.strict_fused_nodes"
-#: Config entry: which backend runs the session ("embedded", "openvino", "onnxruntime", a plug-in's name).
+#: Config entry: which backend runs the session ("embedded", "openvino", "onnxruntime", a plug-in's
+#: name).
 BACKEND_ENTRY = "ortpkg.backend"
 #: Config entry of ONNX Runtime: where external data lies when a model comes from memory.
 EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
@@ -52,30 +57,40 @@ class ExecutionMode(NamedNumber):
 
 @dataclass(slots=True, kw_only=True)
 class SessionOptions(OptionAdditions):
-    """How a session is made and how its runs behave by default. An attribute that it does not have cannot be set.
+    """How a session is made and how its runs behave by default.
+
+    An attribute that it does not have cannot be set.
 
     Attributes:
         graph_optimization_level: see :class:`GraphOptimizationLevel`.
         execution_mode: see :class:`ExecutionMode`.
-        execution_order: accepted as ONNX Runtime has it; every session here has the order that ``get_plan`` shows.
-        intra_op_num_threads: threads that share the work of a node; 0: as many as the linear-algebra library has, or
-            one while that is faster (see :mod:`ortpkg.session.thread_choice`). Less than 0 is 0.
+        execution_order: accepted as ONNX Runtime has it; every session here has the order that
+            ``get_plan`` shows.
+        intra_op_num_threads: threads that share the work of a node; 0: as many as the
+            linear-algebra library has, or one while that is faster (see
+            :mod:`ortpkg.session.thread_choice`). Less than 0 is 0.
         inter_op_num_threads: threads of parallel execution; 0, or less, means one per CPU.
         enable_mem_pattern: lay activations out in one block per device and set of input shapes.
         enable_mem_reuse: let values share buffers.
         enable_cpu_mem_arena: keep blocks between runs.
-        enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``, named as onnxruntime names it:
-            ``<prefix>_<year>-<month>-<day>_<hour>-<minute>-<second>_<milliseconds>.json``, of the moment it began.
-        optimized_model_filepath: where the transformed model is written, for onnxruntime to run too; "": nowhere.
+        enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``, named as
+            onnxruntime names it:
+            ``<prefix>_<year>-<month>-<day>_<hour>-<minute>-<second>_<milliseconds>.json``, of the
+            moment it began.
+        optimized_model_filepath: where the transformed model is written, for onnxruntime to run
+            too; "": nowhere.
         log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1: that of the process.
         log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
-        use_per_session_threads: False: the numbers of threads are those of ``set_global_thread_pool_sizes``.
+        use_per_session_threads: False: the numbers of threads are those of
+            ``set_global_thread_pool_sizes``.
         use_deterministic_compute: the same bits in each run on this machine; without it and with
-            ``intra_op_num_threads=0`` sums may differ in their last bits with the number of threads.
-        memory_limit_nbytes: most bytes that a run may hold, the model's weights included, and that its nodes and
-            constants may take beside 64 MiB; None: the machine's (or container's) memory.
-        timeout_s: most seconds that a run may take, and that making the session may; checked between nodes, and in
-            long ones; None: no limit.
+            ``intra_op_num_threads=0`` sums may differ in their last bits with the number of
+            threads.
+        memory_limit_nbytes: most bytes that a run may hold, the model's weights included, and that
+            its nodes and constants may take beside 64 MiB; None: the machine's (or container's)
+            memory.
+        timeout_s: most seconds that a run may take, and that making the session may; checked
+            between nodes, and in long ones; None: no limit.
     """
 
     graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
@@ -99,9 +114,11 @@ class SessionOptions(OptionAdditions):
     _config_entries: dict[str, str] = field(default_factory=dict, repr=False)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Sets a config entry; one that names an option of this class (``"session.<option>"``) sets that option.
+        """Sets a config entry; one that names an option of this class (``"session.<option>"``) sets
+        that option.
 
-        Raises InvalidSessionOptionError for an empty or too long key, a too long value, or one that does not parse.
+        Raises InvalidSessionOptionError for an empty or too long key, a too long value, or one that
+        does not parse.
         """
         _check_entry(key, value)
         if key in OPTION_ENTRIES:
@@ -109,13 +126,17 @@ class SessionOptions(OptionAdditions):
             try:
                 setattr(self, attribute, parse(value))
             except (ValueError, KeyError) as error:
-                raise InvalidSessionOptionError(f"{quoted(key)} cannot be {quoted(value)}", key=key) from error
+                raise InvalidSessionOptionError(
+                    f"{quoted(key)} cannot be {quoted(value)}", key=key
+                ) from error
         self._config_entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
         """The value of a config entry. InvalidSessionOptionError where it was never set."""
         if key not in self._config_entries:
-            raise InvalidSessionOptionError(f"there is no session config entry {quoted(key)}", key=key)
+            raise InvalidSessionOptionError(
+                f"there is no session config entry {quoted(key)}", key=key
+            )
         return self._config_entries[key]
 
     @property
@@ -129,7 +150,8 @@ class RunOptions(KnownAttributesOnly):
     """How one run behaves. An attribute that it does not have cannot be set.
 
     Attributes:
-        terminate: set it to True, from any thread, to end the run; it raises CancelledError between two nodes.
+        terminate: set it to True, from any thread, to end the run; it raises CancelledError between
+            two nodes.
         only_execute_path_to_fetches: accepted as ONNX Runtime has it; every run computes all.
         logid, log_severity_level, log_verbosity_level: accepted as ONNX Runtime has them.
         memory_limit_nbytes, timeout_s: for this run; None leaves the session's.
@@ -146,7 +168,9 @@ class RunOptions(KnownAttributesOnly):
     _adapters: list[LoraAdapter] = field(default_factory=list, repr=False, compare=False)
 
     def add_active_adapter(self, adapter: LoraAdapter) -> None:
-        """Runs with the adapter's tensors in place of the defaults of inputs; what is fed besides comes before them."""
+        """Runs with the adapter's tensors in place of the defaults of inputs; what is fed besides
+        comes before them.
+        """
         if not hasattr(adapter, "parameters"):
             raise TypeError(f"an adapter is a LoraAdapter, not {type(adapter).__name__}")
         self._adapters.append(adapter)
@@ -157,7 +181,10 @@ class RunOptions(KnownAttributesOnly):
         return tuple(self._adapters)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Sets a config entry of the run. InvalidSessionOptionError for an empty or too long key or value."""
+        """Sets a config entry of the run.
+
+        InvalidSessionOptionError for an empty or too long key or value.
+        """
         _check_entry(key, value)
         self._config_entries[key] = value
 
@@ -173,9 +200,13 @@ def _check_entry(key: str, value: str) -> None:
         if not isinstance(text, str):
             raise TypeError(f"key and value of a config entry are texts, not {text!r}")
     if not key or len(key) > _LONGEST_CONFIG_KEY:
-        raise InvalidSessionOptionError(f"config key {quoted(key)} must have 1 to 1024 characters", key=key)
+        raise InvalidSessionOptionError(
+            f"config key {quoted(key)} must have 1 to 1024 characters", key=key
+        )
     if len(value) > _LONGEST_CONFIG_VALUE:
-        raise InvalidSessionOptionError(f"{quoted(key)} must be a text of at most 8192 characters", key=key)
+        raise InvalidSessionOptionError(
+            f"{quoted(key)} must be a text of at most 8192 characters", key=key
+        )
 
 
 def check_session_options(options: SessionOptions) -> None:
@@ -199,10 +230,17 @@ def _check_severity(level: int) -> None:
 
 def check_limits(memory_limit_nbytes: int | None, timeout_s: float | None) -> None:
     """Raises InvalidSessionOptionError for a limit that is not positive."""
-    limits: tuple[tuple[str, Any], ...] = (("memory_limit_nbytes", memory_limit_nbytes), ("timeout_s", timeout_s))
+    limits: tuple[tuple[str, Any], ...] = (
+        ("memory_limit_nbytes", memory_limit_nbytes),
+        ("timeout_s", timeout_s),
+    )
     for key, value in limits:
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
-            raise InvalidSessionOptionError(f"{key} is a positive number or None, not {quoted(value)}", key=key)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not value > 0
+        ):
+            raise InvalidSessionOptionError(
+                f"{key} is a positive number or None, not {quoted(value)}", key=key
+            )
 
 
 def _count(text: str) -> int:

@@ -1,7 +1,8 @@
-"""Session options that a bare model states itself, where the user asks for them: ``ORT_LOAD_CONFIG_FROM_MODEL=1``.
+"""Session options that a bare model states itself, where the user asks for them:
+``ORT_LOAD_CONFIG_FROM_MODEL=1``.
 
-As in onnxruntime: the model's metadata has them as JSON under ``ort_config``. Models of packages are not asked: these
-have session options of their own, under the rules of trust.
+As in onnxruntime: the model's metadata has them as JSON under ``ort_config``. Models of packages
+are not asked: these have session options of their own, under the rules of trust.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ _NUMBERS: Mapping[str, range | frozenset[int]] = {
 
 
 def with_options_of_model(options: SessionOptions, source: ModelSource) -> SessionOptions:
-    """``options``, or, where the user asks for it, a copy with what the model states in their place.
+    """``options``, or, where the user asks for it, a copy with what the model states in their
+    place.
 
-    Raises InvalidSessionOptionError where the model's text is no JSON or a value is none of its option, and as
-    :func:`~ortpkg.graph.onnx_reader.load_model` does.
+    Raises InvalidSessionOptionError where the model's text is no JSON or a value is none of its
+    option, and as :func:`~ortpkg.graph.onnx_reader.load_model` does.
     """
     if os.environ.get(_VARIABLE) != "1":
         return options
@@ -60,12 +62,15 @@ def _stated(text: str) -> dict[str, int]:
         return {}
     for name, allowed in _NUMBERS.items():
         value = entries.get(name)
-        if name in entries and (isinstance(value, bool) or not isinstance(value, int) or value not in allowed):
+        if name in entries and (
+            isinstance(value, bool) or not isinstance(value, int) or value not in allowed
+        ):
             raise _wrong(f"gives {name} the value {quoted(value)}")
     return {name: entries[name] for name in _NUMBERS if name in entries}
 
 
 def _wrong(what: str) -> InvalidSessionOptionError:
     return InvalidSessionOptionError(
-        f"the model's metadata {_METADATA_KEY!r} {what}; {_VARIABLE}=1 asks for it", key=_METADATA_KEY
+        f"the model's metadata {_METADATA_KEY!r} {what}; {_VARIABLE}=1 asks for it",
+        key=_METADATA_KEY,
     )

@@ -1,4 +1,7 @@
-"""OrtDevice: which memory a value lies in, under onnxruntime's names and numbers. Imports nothing heavy."""
+"""OrtDevice: which memory a value lies in, under onnxruntime's names and numbers.
+
+Imports nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ortpkg.errors import UsageError, quoted
-from ortpkg.session.onnxruntime_enums import OrtDeviceMemoryType, OrtDeviceVendorId, OrtMemoryInfoDeviceType
+from ortpkg.session.onnxruntime_enums import (
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtMemoryInfoDeviceType,
+)
 
 _CPU, _GPU = OrtMemoryInfoDeviceType.CPU, OrtMemoryInfoDeviceType.GPU
 _FPGA, _NPU = OrtMemoryInfoDeviceType.FPGA, OrtMemoryInfoDeviceType.NPU
@@ -26,7 +33,9 @@ _NAMED: Mapping[str, tuple[OrtMemoryInfoDeviceType, OrtDeviceVendorId]] = {
 
 
 class OrtDevice:
-    """A device by numbers: ``OrtDevice(type, memory type, id)`` or ``OrtDevice(type, memory type, vendor, id)``."""
+    """A device by numbers: ``OrtDevice(type, memory type, id)`` or ``OrtDevice(type, memory type,
+    vendor, id)``.
+    """
 
     __slots__ = ("_device_id", "_device_type", "_mem_type", "_vendor_id")
 
@@ -34,24 +43,38 @@ class OrtDevice:
         """UsageError for numbers that describe no device. Another device is copied."""
         values: tuple[int, ...]
         if isinstance(device_type, OrtDevice):
-            values = device_type.device_type(), device_type.mem_type(), device_type.vendor_id(), device_type.device_id()
+            values = (
+                device_type.device_type(),
+                device_type.mem_type(),
+                device_type.vendor_id(),
+                device_type.device_id(),
+            )
         else:
             values = (device_type, mem_type, *numbers)
         if len(values) > 4 or not all(isinstance(number, int) for number in values):
-            raise UsageError(f"OrtDevice takes a type, a memory type, an id or vendor and id, not {values}")
+            raise UsageError(
+                f"OrtDevice takes a type, a memory type, an id or vendor and id, not {values}"
+            )
         self._device_type = int(values[0])
         self._mem_type = int(values[1])
         self._vendor_id = int(values[2]) if len(values) == 4 else 0
         self._device_id = int(values[-1]) if len(values) > 2 else 0
 
     @staticmethod
-    def make(ort_device_name: str, device_id: int, vendor_id: int | OrtDeviceVendorId = -1) -> OrtDevice:
-        """The device of that name ("cpu", "cuda", "gpu", ...). UsageError for another name, TypeError for no name."""
+    def make(
+        ort_device_name: str, device_id: int, vendor_id: int | OrtDeviceVendorId = -1
+    ) -> OrtDevice:
+        """The device of that name ("cpu", "cuda", "gpu", ...).
+
+        UsageError for another name, TypeError for no name.
+        """
         given: tuple[Any, Any] = (ort_device_name, device_id)
         if not isinstance(given[0], str) or not isinstance(given[1], int):
             raise TypeError("a device is made of a name and a number")
         if ort_device_name not in _NAMED:
-            raise UsageError(f"there is no device {quoted(ort_device_name)}; there are {', '.join(_NAMED)}")
+            raise UsageError(
+                f"there is no device {quoted(ort_device_name)}; there are {', '.join(_NAMED)}"
+            )
         kind, vendor = _NAMED[ort_device_name]
         return OrtDevice(int(kind), 0, int(vendor if vendor_id < 0 else vendor_id), device_id)
 
@@ -103,7 +126,9 @@ class OrtDevice:
 
     @staticmethod
     def dml() -> int:
-        """DirectML's own number, as onnxruntime's native class has it; ``make("dml", 0)`` is a GPU."""
+        """DirectML's own number, as onnxruntime's native class has it; ``make("dml", 0)`` is a
+        GPU.
+        """
         return _DIRECTML
 
     @staticmethod
@@ -112,14 +137,24 @@ class OrtDevice:
         return int(OrtDeviceMemoryType.DEFAULT)
 
     def __repr__(self) -> str:
-        return f"OrtDevice({self._device_type}, {self._mem_type}, {self._vendor_id}, {self._device_id})"
+        return (
+            f"OrtDevice({self._device_type}, {self._mem_type}, {self._vendor_id},"
+            f" {self._device_id})"
+        )
 
 
 def check_is_host(device: str | OrtDevice, device_id: int = 0) -> None:
-    """Raises UsageError for any device but the CPU: values of this engine lie in the host's memory."""
+    """Raises UsageError for any device but the CPU: values of this engine lie in the host's
+    memory.
+    """
     if isinstance(device, OrtDevice):
-        name, device_id = ("cpu" if device.device_type() == _CPU else repr(device)), device.device_id()
+        name, device_id = (
+            ("cpu" if device.device_type() == _CPU else repr(device)),
+            device.device_id(),
+        )
     else:
         name = device
     if name != "cpu":
-        raise UsageError(f"values lie on device 'cpu'; {quoted(name)}, id {device_id} is not supported")
+        raise UsageError(
+            f"values lie on device 'cpu'; {quoted(name)}, id {device_id} is not supported"
+        )

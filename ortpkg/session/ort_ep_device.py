@@ -1,7 +1,9 @@
-"""OrtHardwareDevice and OrtEpDevice: what execution providers offer on this machine, under onnxruntime's names.
+"""OrtHardwareDevice and OrtEpDevice: what execution providers offer on this machine, under
+onnxruntime's names.
 
-They stand for :class:`~ortpkg.devices.hardware.HardwareDevice` and :class:`~ortpkg.devices.hardware.EpDevice`, and have
-onnxruntime's numbers where ours have words. Imports nothing heavy.
+They stand for :class:`~ortpkg.devices.hardware.HardwareDevice` and
+:class:`~ortpkg.devices.hardware.EpDevice`, and have onnxruntime's numbers where ours have words.
+Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from collections.abc import Collection
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
-from ortpkg.selection.machine import this_machine
+from ortpkg.providers.machine_offer import this_machine
 from ortpkg.session.memory_info import OrtMemoryInfo
 from ortpkg.session.onnxruntime_enums import OrtDeviceMemoryType, OrtHardwareDeviceType
 
-#: The bridge's EP devices stand behind those of backends of the same EP, as they do where a session names the EP.
+#: The bridge's EP devices stand behind those of backends of the same EP, as they do where a session
+#: names the EP.
 _LAST_BACKEND = "onnxruntime"
 
 
@@ -60,7 +63,8 @@ class OrtHardwareDevice:
 
 
 class OrtEpDevice:
-    """An execution provider's offer to use one hardware device; what a session takes (``add_provider_for_devices``).
+    """An execution provider's offer to use one hardware device; what a session takes
+    (``add_provider_for_devices``).
 
     Attributes:
         ep_device: the same as selection and ``InferenceSession(ep_devices=...)`` have it.
@@ -117,13 +121,15 @@ def as_ep_device(device: EpDevice | OrtEpDevice) -> EpDevice:
 
 
 def offered_ep_devices(*, named: Collection[str] = ()) -> list[OrtEpDevice]:
-    """What every available execution provider offers here, in default priority order, the CPU's last.
+    """What every available execution provider offers here, in default priority order, the CPU's
+    last.
 
-    Where several backends have one EP on one device, the one that a session takes by its name. Execution providers
-    that report no devices are not among them.
+    Where several backends have one EP on one device, the one that a session takes by its name.
+    Execution providers that report no devices are not among them.
 
     Args:
-        named: EPs to ask besides those of the machine: plug-ins, which are asked only where somebody names them.
+        named: EPs to ask besides those of the machine: plug-ins, which are asked only where
+            somebody names them.
     """
     found = this_machine(named=named).ep_devices
     preferred = sorted(found, key=lambda each: each.backend == _LAST_BACKEND)

@@ -34,9 +34,11 @@ class OrtValue:
         numpy_obj: Tensor | None = None,  # noqa: ARG002 - onnxruntime's argument
         session: object = None,  # noqa: ARG002 - likewise
     ) -> None:
-        """Wraps a value as it is, or shares that of another OrtValue; the ``ortvalue_from_...`` methods check theirs.
+        """Wraps a value as it is, or shares that of another OrtValue; the ``ortvalue_from_...``
+        methods check theirs.
 
-        ``numpy_obj`` and ``session`` are what onnxruntime keeps alive beside a native value; nothing here needs them.
+        ``numpy_obj`` and ``session`` are what onnxruntime keeps alive beside a native value;
+        nothing here needs them.
         """
         self._value: Any = ortvalue.value if isinstance(ortvalue, OrtValue) else ortvalue
 
@@ -49,24 +51,34 @@ class OrtValue:
         device_id: int = 0,
         vendor_id: int = -1,  # noqa: ARG003 - the CPU's is any
     ) -> OrtValue:
-        """Wraps ``array``, which must outlive the OrtValue unchanged; only one that is not contiguous is copied.
+        """Wraps ``array``, which must outlive the OrtValue unchanged; only one that is not
+        contiguous is copied.
 
-        Raises UsageError for what is no array or scalar of numpy's, and for another device than the CPU.
+        Raises UsageError for what is no array or scalar of numpy's, and for another device than the
+        CPU.
         """
         check_is_host(device_type, device_id)
         if not isinstance(array, np.ndarray | np.generic):
-            raise UsageError(f"an OrtValue is made of an array of numpy's, not of a {type(array).__name__}")
+            raise UsageError(
+                f"an OrtValue is made of an array of numpy's, not of a {type(array).__name__}"
+            )
         return cls(_contiguous(_checked(np.asarray(array))))
 
     @classmethod
-    def ortvalue_from_numpy_with_onnx_type(cls, data: Tensor, /, onnx_element_type: int) -> OrtValue:
-        """Wraps ``data``, its bytes read as another type of the same size, such as bfloat16 in an array of uint16.
+    def ortvalue_from_numpy_with_onnx_type(
+        cls, data: Tensor, /, onnx_element_type: int
+    ) -> OrtValue:
+        """Wraps ``data``, its bytes read as another type of the same size, such as bfloat16 in an
+        array of uint16.
 
         Raises UsageError for an unknown type, or one of another size.
         """
         dtype = dtype_of(onnx_element_type)
         if dtype.hasobject or data.dtype.hasobject or dtype.itemsize != data.dtype.itemsize:
-            raise UsageError(f"elements of {data.dtype} cannot be read as {dtype}: they are of another size or kind")
+            raise UsageError(
+                f"elements of {data.dtype} cannot be read as {dtype}: they are of another size or"
+                " kind"
+            )
         return cls(_contiguous(data).view(dtype))
 
     @classmethod
@@ -91,7 +103,10 @@ class OrtValue:
         """
         if memory_info is not None:
             if (device_type, device_id, vendor_id) != (_CPU, 0, -1):
-                warnings.warn("device_type, device_id and vendor_id mean nothing beside memory_info", stacklevel=2)
+                warnings.warn(
+                    "device_type, device_id and vendor_id mean nothing beside memory_info",
+                    stacklevel=2,
+                )
             if memory_info.device_type is not OrtMemoryInfoDeviceType.CPU:
                 raise UsageError(f"values lie in the memory of the CPU, not in {memory_info!r}")
         else:
@@ -109,8 +124,8 @@ class OrtValue:
     def from_dlpack(cls, data: Any, /) -> OrtValue:
         """Shares the memory of a tensor of another library, by the DLPack protocol.
 
-        Raises TypeError for what is no such tensor and no DLPack capsule, UsageError for one that is not contiguous
-        or whose elements numpy does not have.
+        Raises TypeError for what is no such tensor and no DLPack capsule, UsageError for one that
+        is not contiguous or whose elements numpy does not have.
         """
         if isinstance(data, OrtValue):
             return cls(data.numpy())
@@ -122,7 +137,7 @@ class OrtValue:
             raise UsageError("a tensor is taken by DLPack only where it is contiguous")
         return cls(_checked(array))
 
-    # --- its content -------------------------------------------------------------------------------------------------
+    # --- its content ------------------------------------------------------------------------------
 
     def numpy(self) -> Tensor:
         """The array itself. UsageError for what is not a tensor."""
@@ -146,24 +161,39 @@ class OrtValue:
         return self._value
 
     def update_inplace(self, data: Tensor | OrtValue) -> None:
-        """Overwrites the elements. UsageError where shape or type differ, TypeError for what is no tensor."""
+        """Overwrites the elements.
+
+        UsageError where shape or type differ, TypeError for what is no tensor.
+        """
         array = data.numpy() if isinstance(data, OrtValue) else data
         if not isinstance(array, np.ndarray):
-            raise TypeError(f"an OrtValue is overwritten by an array or an OrtValue, not by a {type(data).__name__}")
+            raise TypeError(
+                "an OrtValue is overwritten by an array or an OrtValue, not by a"
+                f" {type(data).__name__}"
+            )
         own = self.numpy()
         if own.shape != array.shape or own.dtype != array.dtype:
-            raise UsageError(f"cannot write {array.dtype}{list(array.shape)} over {own.dtype}{list(own.shape)}")
+            raise UsageError(
+                f"cannot write {array.dtype}{list(array.shape)} over {own.dtype}{list(own.shape)}"
+            )
         if not own.flags.writeable:
             raise UsageError("the tensor lies in an array that is read-only")
         np.copyto(own, array)
 
     def __dlpack__(self, *, stream: Any = None) -> Any:
-        """A DLPack capsule that shares the tensor's memory. UsageError for elements that DLPack does not have here."""
+        """A DLPack capsule that shares the tensor's memory.
+
+        UsageError for elements that DLPack does not have here.
+        """
         array = self.numpy()
         try:
-            return (array if array.flags.writeable else array.copy()).__dlpack__()  # numpy hands on no read-only one
+            return (
+                array if array.flags.writeable else array.copy()
+            ).__dlpack__()  # numpy hands on no read-only one
         except (BufferError, TypeError) as error:
-            raise UsageError(f"a {self.data_type()} cannot be handed on by DLPack: {error}") from error
+            raise UsageError(
+                f"a {self.data_type()} cannot be handed on by DLPack: {error}"
+            ) from error
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's numbers of the CPU."""
@@ -174,16 +204,21 @@ class OrtValue:
         """:meth:`__dlpack__`, under the name of onnxruntime's native class."""
         return self.__dlpack__()
 
-    # --- what it is --------------------------------------------------------------------------------------------------
+    # --- what it is -------------------------------------------------------------------------------
 
     def shape(self) -> list[int]:
-        """Sizes of its dimensions; a sparse tensor's with its zeros. UsageError for what is not a tensor."""
+        """Sizes of its dimensions; a sparse tensor's with its zeros.
+
+        UsageError for what is not a tensor.
+        """
         if isinstance(self._value, SparseTensor):
             return self._value.dense_shape()
         return list(self.numpy().shape)
 
     def data_type(self) -> str:
-        """ONNX Runtime's text, e.g. "tensor(float)"; "sequence" for an empty one, whose elements are not known."""
+        """ONNX Runtime's text, e.g. "tensor(float)"; "sequence" for an empty one, whose elements
+        are not known.
+        """
         value = self._value
         if isinstance(value, np.ndarray):
             return str(TensorType(element_type_of(value.dtype)))
@@ -229,7 +264,9 @@ class OrtValue:
 
     @property
     def _ortvalue(self) -> OrtValue:
-        """onnxruntime's native value behind this one, which programs hand to its native vectors; here it is itself."""
+        """onnxruntime's native value behind this one, which programs hand to its native vectors;
+        here it is itself.
+        """
         return self
 
     def _get_c_value(self) -> OrtValue:
@@ -237,7 +274,10 @@ class OrtValue:
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
-    """Copies tensors into others of the same types and shapes. UsageError where there are not as many of both."""
+    """Copies tensors into others of the same types and shapes.
+
+    UsageError where there are not as many of both.
+    """
     if stream is not None:
         raise UsageError("no execution provider here has streams")
     if len(src) != len(dst):
@@ -247,7 +287,10 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
 
 
 def dtype_of(element_type: npt.DTypeLike | int) -> np.dtype[Any]:
-    """The numpy type that a numpy type or a number of TensorProto.DataType means. UsageError for another number."""
+    """The numpy type that a numpy type or a number of TensorProto.DataType means.
+
+    UsageError for another number.
+    """
     if not isinstance(element_type, int):
         dtype = np.dtype(element_type)
         return np.dtype(object) if dtype.kind in "US" else dtype
@@ -284,7 +327,10 @@ class _Capsule:
 
 def _from_dlpack(data: Any) -> Tensor:
     if not hasattr(data, "__dlpack__") and type(data).__name__ != "PyCapsule":
-        raise TypeError(f"a {type(data).__name__} is neither a tensor of the DLPack protocol nor a DLPack capsule")
+        raise TypeError(
+            f"a {type(data).__name__} is neither a tensor of the DLPack protocol nor a DLPack"
+            " capsule"
+        )
     try:
         return np.from_dlpack(data if hasattr(data, "__dlpack_device__") else _Capsule(data))
     except (BufferError, RuntimeError) as error:

@@ -20,13 +20,17 @@ class OrtValueVector:
         self._values = list(values)
 
     def push_back(self, value: OrtValue | Any, is_bool_tensor: bool = False) -> None:
-        """Adds a value, or the tensor of a DLPack capsule; one of uint8 is taken as bool with ``is_bool_tensor``."""
+        """Adds a value, or the tensor of a DLPack capsule; one of uint8 is taken as bool with
+        ``is_bool_tensor``.
+        """
         if isinstance(value, OrtValue):
             self._values.append(value)
             return
         taken = OrtValue.from_dlpack(value)
         is_byte = taken.element_type() == ElementType.UINT8
-        self._values.append(OrtValue(taken.numpy().view(np.bool_)) if is_bool_tensor and is_byte else taken)
+        self._values.append(
+            OrtValue(taken.numpy().view(np.bool_)) if is_bool_tensor and is_byte else taken
+        )
 
     def push_back_batch(
         self,
@@ -36,9 +40,14 @@ class OrtValueVector:
         shapes: Sequence[Sequence[int]],
         devices: Sequence[OrtDevice],
     ) -> None:
-        """Adds tensors of another library by their addresses. UsageError where there are not as many of each."""
+        """Adds tensors of another library by their addresses.
+
+        UsageError where there are not as many of each.
+        """
         if len({len(tensors), len(data_ptrs), len(element_types), len(shapes), len(devices)}) != 1:
-            raise UsageError("push_back_batch takes as many addresses, types, shapes and devices as tensors")
+            raise UsageError(
+                "push_back_batch takes as many addresses, types, shapes and devices as tensors"
+            )
         for tensor, address, element_type, shape, device in zip(
             tensors, data_ptrs, element_types, shapes, devices, strict=True
         ):
@@ -62,7 +71,11 @@ class OrtValueVector:
 
     def bool_tensor_indices(self) -> list[int]:
         """Where its tensors of bool are, which DLPack knows as uint8."""
-        return [place for place, value in enumerate(self) if value.is_tensor() and value.data_type() == "tensor(bool)"]
+        return [
+            place
+            for place, value in enumerate(self)
+            if value.is_tensor() and value.data_type() == "tensor(bool)"
+        ]
 
     def element_type_at(self, index: int) -> int:
         """TensorProto.DataType of one's elements."""

@@ -1,6 +1,8 @@
-"""The config entries for partitioning: ``ortpkg.partition_policy``, and ``ortpkg.partition_costs``, what things cost.
+"""The config entries for partitioning: ``ortpkg.partition_policy``, and ``ortpkg.partition_costs``,
+what things cost.
 
-The costs are a JSON document, in the entry itself or in a file that it names (docs/guide.md has an example)::
+The costs are a JSON document, in the entry itself or in a file that it names (docs/guide.md has an
+example)::
 
     {"providers": {"AcmeExecutionProvider": {"seconds_per_operation": 1e-12, "operators": {"MatMul": 5e-13},
                                              "seconds_per_node": 2e-6, "seconds_per_crossing": 1e-5,
@@ -44,7 +46,8 @@ def partition_costs(entries: Mapping[str, str]) -> PartitionCosts | None:
     policy = entries.get(PARTITION_POLICY_ENTRY, FIRST_COME)
     if policy not in PARTITION_POLICIES:
         raise InvalidSessionOptionError(
-            f"{PARTITION_POLICY_ENTRY} is one of {', '.join(PARTITION_POLICIES)}, not {quoted(policy)}",
+            f"{PARTITION_POLICY_ENTRY} is one of {', '.join(PARTITION_POLICIES)}, not"
+            f" {quoted(policy)}",
             key=PARTITION_POLICY_ENTRY,
         )
     text = entries.get(PARTITION_COSTS_ENTRY, "")
@@ -53,7 +56,10 @@ def partition_costs(entries: Mapping[str, str]) -> PartitionCosts | None:
 
 
 def parse_costs(text: str) -> PartitionCosts:
-    """The costs in a JSON object, or in the file of that name. InvalidSessionOptionError where there are none."""
+    """The costs in a JSON object, or in the file of that name.
+
+    InvalidSessionOptionError where there are none.
+    """
     body = _object(_document(text), "the document", ("providers", "transfers"))
     return PartitionCosts(
         providers={
@@ -74,7 +80,9 @@ def _document(text: str) -> Any:
             with Path(text).open("rb") as file:
                 content = file.read(_MOST_BYTES + 1)
         except (OSError, ValueError) as error:
-            raise _wrong(f"{quoted(text)} is no JSON object, and no file that can be read: {error}") from error
+            raise _wrong(
+                f"{quoted(text)} is no JSON object, and no file that can be read: {error}"
+            ) from error
         if len(content) > _MOST_BYTES:
             raise _wrong(f"{quoted(text)} has more than {_MOST_BYTES} bytes")
     try:
@@ -88,7 +96,9 @@ def _provider(value: object, where: str) -> ProviderCosts:
     operators = _object(body.get("operators", {}), f"{where}/operators")
     memory = _number(body, "memory_nbytes", where)
     return ProviderCosts(
-        operators={name: _amount(each, f"{where}/operators/{name}") for name, each in operators.items()},
+        operators={
+            name: _amount(each, f"{where}/operators/{name}") for name, each in operators.items()
+        },
         memory_nbytes=None if memory is None else int(memory),
         **{name: _number(body, name, where) for name in _NUMBERS},
     )
@@ -96,7 +106,9 @@ def _provider(value: object, where: str) -> ProviderCosts:
 
 def _transfer(value: object, where: str) -> TransferCosts:
     body = _object(value, where, _OF_TRANSFER)
-    return TransferCosts(**{name: _amount(body.get(name), f"{where}/{name}") for name in _OF_TRANSFER})
+    return TransferCosts(
+        **{name: _amount(body.get(name), f"{where}/{name}") for name in _OF_TRANSFER}
+    )
 
 
 def _number(body: Mapping[str, Any], name: str, where: str) -> float | None:
@@ -115,9 +127,14 @@ def _object(value: object, where: str, known: tuple[str, ...] = ()) -> dict[str,
         raise _wrong(f"{quoted(where)} is an object, not {quoted(json.dumps(value)[:80])}")
     for key in value:
         if known and key not in known:
-            raise _wrong(f"{quoted(where)} has {quoted(key)}{did_you_mean(key, known)}; known are {', '.join(known)}")
+            raise _wrong(
+                f"{quoted(where)} has {quoted(key)}{did_you_mean(key, known)}; known are"
+                f" {', '.join(known)}"
+            )
     return value
 
 
 def _wrong(message: str) -> InvalidSessionOptionError:
-    return InvalidSessionOptionError(f"{PARTITION_COSTS_ENTRY}: {message}", key=PARTITION_COSTS_ENTRY)
+    return InvalidSessionOptionError(
+        f"{PARTITION_COSTS_ENTRY}: {message}", key=PARTITION_COSTS_ENTRY
+    )

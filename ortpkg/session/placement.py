@@ -1,7 +1,8 @@
-"""What ran where: nodes, weights and, with profiling, time per execution provider of a loaded session.
+"""What ran where: nodes, weights and, with profiling, time per execution provider of a loaded
+session.
 
-onnxruntime and OpenVINO may give nodes to their CPU although another device was asked for; what they tell of that
-stands here as entries of their own, marked as fallback.
+onnxruntime and OpenVINO may give nodes to their CPU although another device was asked for; what
+they tell of that stands here as entries of their own, marked as fallback.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ class EpPlacement:
         ep_name: ONNX Runtime's name.
         backend: what provides it: "embedded", "openvino", "onnxruntime", a plug-in's name.
         device: for people, e.g. "GPU (NVIDIA H200)" or "CPU"; "" where unknown.
-        node_count: after basic optimizations, as the backend counts where it tells, else as the session does; 0 for an
-            execution provider that was asked for and took none.
-        weight_nbytes: of the constants that these nodes read; one that several of them read counts once.
-        duration_s: what its nodes took in all runs so far; None without profiling, and where several share a fused
-            node, whose time only the backend could divide.
-        is_fallback: whether it runs what was meant for another: the CPU behind an EP or device that was asked for.
+        node_count: after basic optimizations, as the backend counts where it tells, else as the
+            session does; 0 for an execution provider that was asked for and took none.
+        weight_nbytes: of the constants that these nodes read; one that several of them read counts
+            once.
+        duration_s: what its nodes took in all runs so far; None without profiling, and where
+            several share a fused node, whose time only the backend could divide.
+        is_fallback: whether it runs what was meant for another: the CPU behind an EP or device that
+            was asked for.
         reason: why it took none, or is a fallback, as far as known; untrusted text is escaped.
     """
 
@@ -63,7 +66,9 @@ class Placement:
 
     @property
     def offload_percent(self) -> float:
-        """How much of 100 nodes run where they were meant to, and not on a CPU that stood in; 100 for no node."""
+        """How much of 100 nodes run where they were meant to, and not on a CPU that stood in; 100
+        for no node.
+        """
         total = self.node_count
         fallback = sum(entry.node_count for entry in self.entries if entry.is_fallback)
         return 100.0 * (total - fallback) / total if total else 100.0
@@ -74,10 +79,16 @@ class Placement:
         return tuple(entry for entry in self.entries if entry.node_count == 0)
 
     def describe(self) -> str:
-        """One line, e.g. "1 of 1 EPs: OpenVINOExecutionProvider (openvino, CPU): 12 of 12 nodes, 150 kB of weights"."""
+        """One line, e.g. "1 of 1 EPs: OpenVINOExecutionProvider (openvino, CPU): 12 of 12 nodes,
+        150 kB of weights".
+        """
         total = self.node_count
         asked = {(entry.ep_name, entry.backend) for entry in self.entries}
-        used = {(entry.ep_name, entry.backend) for entry in self.entries if entry.node_count or not total}
+        used = {
+            (entry.ep_name, entry.backend)
+            for entry in self.entries
+            if entry.node_count or not total
+        }
         parts = "; ".join(_describe(entry, total) for entry in self.entries)
         return f"{len(used)} of {len(asked)} EPs: {parts}"
 
@@ -108,9 +119,13 @@ def create_placement(
 
 
 def _provider_of(partition: Partition, providers: Sequence[ExecutionProvider]) -> ExecutionProvider:
-    """The provider of that name; onnxruntime's CPU provider (it only fuses) has the name of the embedded one."""
+    """The provider of that name; onnxruntime's CPU provider (it only fuses) has the name of the
+    embedded one.
+    """
     named = [provider for provider in providers if provider.name == partition.provider]
-    fits = [provider for provider in named if _runs_nodes_itself(provider) != bool(partition.fused_node)]
+    fits = [
+        provider for provider in named if _runs_nodes_itself(provider) != bool(partition.fused_node)
+    ]
     return (fits or named)[0]
 
 
@@ -125,15 +140,24 @@ def _entries_of(
     *,
     is_stand_in: bool,
 ) -> list[EpPlacement]:
-    """One entry for the provider, and one for each other place where its backend really runs nodes."""
+    """One entry for the provider, and one for each other place where its backend really runs
+    nodes.
+    """
     itself = BackendPlacement(ep_name=provider.name, is_fallback=is_stand_in)
     entries: dict[tuple[str, str, bool], EpPlacement] = {}
     for partition in partitions:
-        places = list(provider.get_placement(partition.fused_node) if partition.fused_node else ()) or [itself]
-        counts = [len(partition.node_names) if place.node_count is None else place.node_count for place in places]
+        places = list(
+            provider.get_placement(partition.fused_node) if partition.fused_node else ()
+        ) or [itself]
+        counts = [
+            len(partition.node_names) if place.node_count is None else place.node_count
+            for place in places
+        ]
         weights = _divide_weights(partition, places, counts)
         durations = _divide_duration(partition, counts, durations_s)
-        for place, count, weight_nbytes, duration_s in zip(places, counts, weights, durations, strict=True):
+        for place, count, weight_nbytes, duration_s in zip(
+            places, counts, weights, durations, strict=True
+        ):
             entry = EpPlacement(
                 ep_name=place.ep_name,
                 backend=provider.backend,
@@ -161,10 +185,18 @@ def _entries_of(
     ]
 
 
-def _divide_weights(partition: Partition, places: Sequence[BackendPlacement], counts: Sequence[int]) -> list[int]:
-    """Bytes by place: of the nodes that it names; what no place names (merged nodes) goes to the one with most."""
+def _divide_weights(
+    partition: Partition, places: Sequence[BackendPlacement], counts: Sequence[int]
+) -> list[int]:
+    """Bytes by place: of the nodes that it names; what no place names (merged nodes) goes to the
+    one with most.
+    """
     shares = [
-        sum(partition.weights_of.get(name, 0) for name in place.node_names) if len(places) > 1 else 0
+        (
+            sum(partition.weights_of.get(name, 0) for name in place.node_names)
+            if len(places) > 1
+            else 0
+        )
         for place in places
     ]
     most = max(range(len(places)), key=lambda position: counts[position])
@@ -196,10 +228,14 @@ def _sum(first: EpPlacement, second: EpPlacement) -> EpPlacement:
 
 
 def _device_label(provider: ExecutionProvider, place: BackendPlacement) -> str:
-    """The hardware's label where it is known which it is, else the backend's word, else what the EP's name implies."""
+    """The hardware's label where it is known which it is, else the backend's word, else what the
+    EP's name implies.
+    """
     offered = _first_device(provider.get_ep_devices())
     kind = place.device.partition(".")[0].lower()
-    if offered is not None and (kind == offered.type.value or (not kind and place.ep_name == provider.name)):
+    if offered is not None and (
+        kind == offered.type.value or (not kind and place.ep_name == provider.name)
+    ):
         return hardware_label(offered)
     if place.device:
         return unquoted(place.device)
@@ -220,8 +256,8 @@ def _describe(entry: EpPlacement, total: int) -> str:
     spent = "" if entry.duration_s is None else f", {_duration_text(entry.duration_s)}"
     instead = ", in place of what was asked for" if entry.is_fallback else ""
     return (
-        f"{name}: {entry.node_count} of {total} nodes, {_nbytes_text(entry.weight_nbytes)} of weights"
-        f"{spent}{instead}{reason}"
+        f"{name}: {entry.node_count} of {total} nodes, {_nbytes_text(entry.weight_nbytes)} of"
+        f" weights{spent}{instead}{reason}"
     )
 
 

@@ -1,4 +1,5 @@
-"""A plug-in's contexts in a child process: the provider is made there, loads one context, and runs it once on zeros.
+"""A plug-in's contexts in a child process: the provider is made there, loads one context, and runs
+it once on zeros.
 
 What happens in the child is in :mod:`ortpkg.session.plugin_context_worker`.
 """
@@ -11,13 +12,19 @@ from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.json_form import ep_device_to_json
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.isolation.worker import Message, Worker
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
 from ortpkg.providers.native_model import native_model
-from ortpkg.providers.plugins import ENTRY_POINT_GROUP, Plugin, PluginEpFactory, plugin_fingerprint, tries_first
+from ortpkg.providers.plugins import (
+    ENTRY_POINT_GROUP,
+    Plugin,
+    PluginEpFactory,
+    plugin_fingerprint,
+    tries_first,
+)
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 
 _FUNCTION = "ortpkg.session.plugin_context_worker:open_plugin"
@@ -37,7 +44,11 @@ class PluginContextLoader:
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        return {"plugin": [self.plugin.name, self.plugin.value], **plugin_fingerprint(self.plugin), **self._made_for()}
+        return {
+            "plugin": [self.plugin.name, self.plugin.value],
+            **plugin_fingerprint(self.plugin),
+            **self._made_for(),
+        }
 
     def start(self, ep_name: str) -> Worker:
         del ep_name
@@ -53,7 +64,11 @@ class PluginContextLoader:
             "digests": dict(entry.digests),
             "arity": entry.arity,
             "parts": list(entry.parts),
-            "node": {"name": fused.node.name, "op_type": fused.node.op_type, "domain": fused.node.domain},
+            "node": {
+                "name": fused.node.name,
+                "op_type": fused.node.op_type,
+                "domain": fused.node.domain,
+            },
             "inputs": list(model.inputs),
             "outputs": list(model.outputs),
         }
@@ -72,8 +87,19 @@ class PluginContextLoader:
 
 
 def guard_first_loads(
-    provider: ExecutionProvider, factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str]
+    provider: ExecutionProvider,
+    factory: EpFactory,
+    devices: Sequence[EpDevice],
+    options: Mapping[str, str],
 ) -> None:
-    """Makes a plug-in's provider load contexts in a child process first; nothing for providers of our own."""
-    if tries_first() and isinstance(factory, PluginEpFactory) and isinstance(provider, CompilingProvider):
-        provider.first_loader = PluginContextLoader(plugin=factory.plugin, ep_devices=devices, options=options)
+    """Makes a plug-in's provider load contexts in a child process first; nothing for providers of
+    our own.
+    """
+    if (
+        tries_first()
+        and isinstance(factory, PluginEpFactory)
+        and isinstance(provider, CompilingProvider)
+    ):
+        provider.first_loader = PluginContextLoader(
+            plugin=factory.plugin, ep_devices=devices, options=options
+        )

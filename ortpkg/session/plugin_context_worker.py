@@ -1,4 +1,5 @@
-"""In a worker: a plug-in's provider, which loads one context and runs it, so that its crash or hang ends the worker.
+"""In a worker: a plug-in's provider, which loads one context and runs it, so that its crash or hang
+ends the worker.
 
 The parent's side is :mod:`ortpkg.session.plugin_context_loader`.
 """
@@ -13,15 +14,15 @@ import numpy as np
 
 from ortpkg.devices.json_form import ep_device_from_json
 from ortpkg.engine.run_control import RunControl
-from ortpkg.graph.ep_context import is_ep_context
+from ortpkg.ep_context.context_node import is_ep_context
+from ortpkg.ep_context.ep_context_descriptor import descriptor_from_json
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import TensorType, numpy_dtype
 from ortpkg.isolation.worker import Message
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.ep_context_descriptor import descriptor_from_json
-from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.plugin_probe import load
 from ortpkg.providers.session_settings import settings_from_json
@@ -41,7 +42,9 @@ def open_plugin(
     settings: Mapping[str, Any],
 ) -> Callable[[Message], Message]:
     """The worker's handler. The plug-in is imported here, and its provider made."""
-    provider = load(group, name, value).create([ep_device_from_json(each) for each in devices], dict(options))
+    provider = load(group, name, value).create(
+        [ep_device_from_json(each) for each in devices], dict(options)
+    )
     provider.graph_engine = SessionGraphEngine(SessionOptions())
     provider.use_session_settings(settings_from_json(settings))
     return _Server(provider).answer
@@ -97,7 +100,9 @@ def _fused_node(request: Message) -> FusedNode:
 
 
 def trial_inputs(body: Graph) -> list[Any] | None:
-    """Zeros for what a loaded partition takes, in its order; None where a shape is not known or too large to try."""
+    """Zeros for what a loaded partition takes, in its order; None where a shape is not known or too
+    large to try.
+    """
     context_node = next((node for node in body.nodes if is_ep_context(node)), None)
     names = body.inputs if context_node is None else context_node.inputs
     made: list[Any] = []

@@ -1,4 +1,6 @@
-"""From what a caller asks for to the providers of a session, in order; the embedded CPU provider is always last."""
+"""From what a caller asks for to the providers of a session, in order; the embedded CPU provider is
+always last.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def requested_ep_names(
     if not names:
         return [_default_ep(backend)]
     stated: list[object] = [each[0] if isinstance(each, tuple) and each else each for each in names]
-    return [resolve_ep_name(each) for each in stated if isinstance(each, str)]  # others are told by who reads them
+    return [
+        resolve_ep_name(each) for each in stated if isinstance(each, str)
+    ]  # others are told by who reads them
 
 
 def create_execution_providers(
@@ -64,13 +68,15 @@ def create_execution_providers(
     """The providers that a session asks for, in order.
 
     Args:
-        names: EP names (aliases are understood) or pairs of name and options; None for the backend's default, which is
-            the embedded CPU provider without a backend (what a session has without names: ``default_providers.py``).
+        names: EP names (aliases are understood) or pairs of name and options; None for the
+            backend's default, which is the embedded CPU provider without a backend (what a session
+            has without names: ``default_providers.py``).
         provider_options: options by position, where ``names`` are plain names.
-        ep_devices: EP devices as selection found them, instead of names; those of one EP, backend and options that
-            follow each other get one provider.
+        ep_devices: EP devices as selection found them, instead of names; those of one EP, backend
+            and options that follow each other get one provider.
         backend: which backend provides the named EPs; None for the first that has them.
-        isolation: run native backends in child processes, and load models there within these limits.
+        isolation: run native backends in child processes, and load models there within these
+            limits.
 
     Raises:
         UnknownExecutionProviderError: nothing here has an EP of that name.
@@ -79,15 +85,21 @@ def create_execution_providers(
     """
     if ep_devices is not None:
         groups = _grouped(ep_devices, one_each=isolation is not None)
-        providers = [provider_on_devices(devices, options, isolation) for devices, options in groups]
+        providers = [
+            provider_on_devices(devices, options, isolation) for devices, options in groups
+        ]
     else:
         pairs = _pairs(names, provider_options, backend)
         providers = [_from_name(name, options, backend, isolation) for name, options in pairs]
     return providers
 
 
-def create_default_providers(names: Sequence[str], *, isolation: LoadLimits | None = None) -> list[ExecutionProvider]:
-    """The providers of ``names``, which nobody asked for by name: one that cannot be made is left out, and logged."""
+def create_default_providers(
+    names: Sequence[str], *, isolation: LoadLimits | None = None
+) -> list[ExecutionProvider]:
+    """The providers of ``names``, which nobody asked for by name: one that cannot be made is left
+    out, and logged.
+    """
     providers = []
     for name in names:
         try:
@@ -100,32 +112,42 @@ def create_default_providers(names: Sequence[str], *, isolation: LoadLimits | No
 
 
 def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[ExecutionProvider]:
-    """The providers of a session: those created, and the embedded CPU provider last, added where it was left out."""
+    """The providers of a session: those created, and the embedded CPU provider last, added where it
+    was left out.
+    """
     providers = list(created)
-    embedded = next((provider for provider in providers if isinstance(provider, CPUExecutionProvider)), None)
+    embedded = next(
+        (provider for provider in providers if isinstance(provider, CPUExecutionProvider)), None
+    )
     if embedded is None:
         _log.info("adding the embedded CPU execution provider")
         added = CPUExecutionProvider()
         added.is_requested = False
         providers.append(added)
     elif providers[-1] is not embedded:
-        providers.append(embedded)  # asked first, as the caller wants it, and last, so that nothing is left over
+        providers.append(
+            embedded
+        )  # asked first, as the caller wants it, and last, so that nothing is left over
     return providers
 
 
 def _pairs(
-    names: Sequence[ProviderName] | None, options: Sequence[Mapping[str, str]] | None, backend: str | None
+    names: Sequence[ProviderName] | None,
+    options: Sequence[Mapping[str, str]] | None,
+    backend: str | None,
 ) -> list[tuple[str, Mapping[str, str]]]:
     if not names:
         return [(_default_ep(backend), {})]
     if options is not None and len(options) != len(names):
         raise InvalidSessionOptionError(
-            f"provider_options has {len(options)} entries for {len(names)} providers; give one per provider",
+            f"provider_options has {len(options)} entries for {len(names)} providers; give one per"
+            " provider",
             key="provider_options",
         )
     if options is not None and any(not isinstance(name, str) for name in names):
         raise InvalidSessionOptionError(
-            "give options either in provider_options or beside each name, not both", key="provider_options"
+            "give options either in provider_options or beside each name, not both",
+            key="provider_options",
         )
     found: dict[str, Mapping[str, str]] = {}
     for position, entry in enumerate(names):
@@ -147,21 +169,32 @@ def _from_name(
     factory = find_factory(name, backend=backend)
     if not factory.is_available():
         raise UnknownExecutionProviderError(
-            f"{name} is not available here: its library ({quoted(factory.backend)}) is not installed", ep_name=name
+            f"{name} is not available here: its library ({quoted(factory.backend)}) is not"
+            " installed",
+            ep_name=name,
         )
     # A plug-in is made with the devices that it says it has; ours know their own by their options.
-    devices = [] if factory.backend in BUILT_IN_BACKENDS else factory.get_supported_devices(probe().hardware)
+    devices = (
+        []
+        if factory.backend in BUILT_IN_BACKENDS
+        else factory.get_supported_devices(probe().hardware)
+    )
     return _created(factory, devices, options, isolation)
 
 
 def _grouped(
     ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]], *, one_each: bool
 ) -> list[tuple[list[EpDevice], Mapping[str, str]]]:
-    """Neighbours of one EP, backend and options together; ``one_each``: a child process serves one device."""
+    """Neighbours of one EP, backend and options together; ``one_each``: a child process serves one
+    device.
+    """
     groups: list[tuple[list[EpDevice], Mapping[str, str]]] = []
     for device, options in ep_devices:
         last, known = groups[-1] if groups else ([], {})
-        is_same = bool(last) and (last[0].ep_name, last[0].backend) == (device.ep_name, device.backend)
+        is_same = bool(last) and (last[0].ep_name, last[0].backend) == (
+            device.ep_name,
+            device.backend,
+        )
         if is_same and dict(known) == dict(options) and not one_each:
             last.append(device)
         else:
@@ -188,22 +221,32 @@ def provider_on_devices(
 
 
 def _created(
-    factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str], isolation: LoadLimits | None
+    factory: EpFactory,
+    devices: Sequence[EpDevice],
+    options: Mapping[str, str],
+    isolation: LoadLimits | None,
 ) -> ExecutionProvider:
     if isolation is not None and isinstance(factory, PluginEpFactory):
         raise InvalidSessionOptionError(
-            f"{factory.plugin} can be isolated only where it is named: in providers, ep_devices, or by add_provider",
+            f"{factory.plugin} can be isolated only where it is named: in providers, ep_devices, or"
+            " by add_provider",
             key="isolate",
         )
     if isolation is not None and factory.backend in ISOLATED_BACKENDS:
         library = IsolatedLibrary(
-            factory.ep_name, backend=factory.backend, ep_devices=devices, options=options, limits=isolation
+            factory.ep_name,
+            backend=factory.backend,
+            ep_devices=devices,
+            options=options,
+            limits=isolation,
         )
         is_bridge = factory.backend == OnnxRuntimeEpFactory.backend
         make = BridgedExecutionProvider if is_bridge else NativeExecutionProvider
         return make(factory.ep_name, library, ep_devices=devices, options=options)
     provider = factory.create(devices, options)
     if isinstance(factory, PluginEpFactory) or not provider.backend:
-        provider.backend = factory.backend  # as it was checked: what a plug-in computes is held against its word
+        provider.backend = (
+            factory.backend
+        )  # as it was checked: what a plug-in computes is held against its word
     guard_first_loads(provider, factory, devices, options)
     return provider

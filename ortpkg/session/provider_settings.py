@@ -1,7 +1,8 @@
 """Tells a session's providers what its options say, and says what of it a plug-in does not obey.
 
-Libraries of our own say that themselves (``NativeExecutionProvider``), and the engine obeys for its kernels. What a
-plug-in computes with kernels runs in that engine, with its threads and memory; what it computes natively does not.
+Libraries of our own say that themselves (``NativeExecutionProvider``), and the engine obeys for its
+kernels. What a plug-in computes with kernels runs in that engine, with its threads and memory; what
+it computes natively does not.
 """
 
 from __future__ import annotations
@@ -20,18 +21,29 @@ _log = logging.getLogger(__name__)
 
 
 def tell_settings(provider: ExecutionProvider, settings: SessionSettings) -> None:
-    """Tells ``provider``, and logs what a plug-in leaves aside. ExecutionProviderError for what a plug-in raises."""
+    """Tells ``provider``, and logs what a plug-in leaves aside.
+
+    ExecutionProviderError for what a plug-in raises.
+    """
     with guard(provider, "take the session's options"):
         provider.use_session_settings(settings)
     if not is_foreign(provider):
         return
     obeyed = _obeyed_by(provider)
-    values = (each for each in settings.values if each not in OBEYED_BY_SESSION) if provider.computes_natively else ()
-    unapplied = [each for each in (*values, *settings.entries, *settings.other_entries) if each not in obeyed]
+    values = (
+        (each for each in settings.values if each not in OBEYED_BY_SESSION)
+        if provider.computes_natively
+        else ()
+    )
+    unapplied = [
+        each for each in (*values, *settings.entries, *settings.other_entries) if each not in obeyed
+    ]
     if unapplied:
         names = ", ".join(map(quoted, unapplied))
         _log.warning("%s: these session options do not apply to it: %s", provider.name, names)
-    if isinstance(provider, CompilingProvider) and isinstance(provider.first_loader, PluginContextLoader):
+    if isinstance(provider, CompilingProvider) and isinstance(
+        provider.first_loader, PluginContextLoader
+    ):
         provider.first_loader = replace(provider.first_loader, settings=settings.only(obeyed))
 
 
@@ -40,7 +52,8 @@ def _obeyed_by(provider: ExecutionProvider) -> frozenset[str]:
         obeyed = provider.obeyed_settings
         if isinstance(obeyed, str) or not all(isinstance(each, str) for each in obeyed):
             raise ExecutionProviderError(
-                f"{provider.name}: obeyed_settings is a collection of names of session options and config entries",
+                f"{provider.name}: obeyed_settings is a collection of names of session options and"
+                " config entries",
                 ep_name=provider.name,
             )
         return frozenset(obeyed)

@@ -19,7 +19,9 @@ from ortpkg.session.session_state import SessionState
 
 
 class SessionAnswers(ABC):
-    """Base of :class:`~ortpkg.session.inference_session.InferenceSession`, which sets the attributes."""
+    """Base of :class:`~ortpkg.session.inference_session.InferenceSession`, which sets the
+    attributes.
+    """
 
     _options: SessionOptions
     _providers: list[ExecutionProvider]
@@ -69,7 +71,8 @@ class SessionAnswers(ABC):
         return self._state.partitions
 
     def get_plan(self, sizes: Mapping[str, int] | None = None) -> SessionPlan:
-        """What was fixed before the first run: partitions, the steps in order, where each value lies and how long.
+        """What was fixed before the first run: partitions, the steps in order, where each value
+        lies and how long.
 
         ``sizes``: of symbolic dimensions, by name: figures are then what runs of these sizes take.
         """
@@ -88,7 +91,7 @@ class SessionAnswers(ABC):
         durations_s = None if self._profiler is None else self._profiler.node_durations_s()
         return create_placement(self._providers, self._state.partitions, durations_s)
 
-    # --- profile -----------------------------------------------------------------------------------------------------
+    # --- profile ----------------------------------------------------------------------------------
 
     def get_profiling_start_time_ns(self) -> int:
         """When profiling began, on ``time.perf_counter_ns``'s clock; 0 where it is off."""
@@ -97,7 +100,8 @@ class SessionAnswers(ABC):
         return 0 if self._profiler is None else self._profiler.origin_ns
 
     def end_profiling(self) -> str:
-        """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off, or was ended before.
+        """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off, or
+        was ended before.
 
         Raises SessionError where the file cannot be written.
         """

@@ -1,4 +1,6 @@
-"""What a session is made of: from its caller's arguments to the model, its providers and the plan."""
+"""What a session is made of: from its caller's arguments to the model, its providers and the
+plan.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,12 @@ from pathlib import Path
 
 from ortpkg.engine.direct_run import DirectRun, direct_run_of
 from ortpkg.engine.profiler import Profiler
+from ortpkg.ep_context.context_node import (
+    EpContextAttributes,
+    ep_context_attributes,
+    ep_context_nodes,
+)
+from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import (
     CancelledError,
     ExecutionProviderError,
@@ -21,14 +29,12 @@ from ortpkg.errors import (
     OrtpkgError,
     UsageError,
 )
-from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import COPIES_OF_A_MODEL, LoadLimits
-from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.providers.plugins import Plugin, registered_values
 from ortpkg.session.added_transformers import OwnTransformers, added_transformers
 from ortpkg.session.cached_session import (
@@ -46,13 +52,23 @@ from ortpkg.session.model_loading import load_for_session
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
 from ortpkg.session.options import SessionOptions, check_limits, check_session_options
 from ortpkg.session.provider_list import register_execution_providers, requested_ep_names
-from ortpkg.session.session_providers import ProviderRequest, create_session_providers, requested_plugins
+from ortpkg.session.session_providers import (
+    ProviderRequest,
+    create_session_providers,
+    requested_plugins,
+)
 from ortpkg.session.session_request import SessionRequest
-from ortpkg.session.session_state import OnPartitioned, SessionState, abandon_generating_groups, create_session_state
+from ortpkg.session.session_state import (
+    OnPartitioned,
+    SessionState,
+    abandon_generating_groups,
+    create_session_state,
+)
 from ortpkg.session.sparse_outputs import sparse_outputs_of
 from ortpkg.session.sparse_tensor import SparseTensor
 
-#: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened them.
+#: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened
+#: them.
 ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
 
@@ -81,9 +97,10 @@ class SessionParts:
         declared: both, as the model declares them.
         sparse_outputs: see :func:`~ortpkg.session.sparse_outputs.sparse_outputs_of`.
         state: what is planned here, or the child process that has it all.
-        is_native: native libraries, or another process, run all of it, so that numpy's settings and threads are no
-            matter.
-        direct: the short way through a plan of fused nodes; None where there is none, or steps are to be recorded.
+        is_native: native libraries, or another process, run all of it, so that numpy's settings and
+            threads are no matter.
+        direct: the short way through a plan of fused nodes; None where there is none, or steps are
+            to be recorded.
     """
 
     providers: list[ExecutionProvider]
@@ -113,8 +130,14 @@ def _load_control(options: SessionOptions) -> LoadControl:
     try:
         check_limits(memory_limit_nbytes, timeout_s)
     except InvalidSessionOptionError:
-        memory_limit_nbytes = timeout_s = None  # refused with all else that is wrong with the options
-    return LoadControl(memory_limit_nbytes=memory_limit_nbytes, timeout_s=timeout_s, check=options.check_not_cancelled)
+        memory_limit_nbytes = timeout_s = (
+            None  # refused with all else that is wrong with the options
+        )
+    return LoadControl(
+        memory_limit_nbytes=memory_limit_nbytes,
+        timeout_s=timeout_s,
+        check=options.check_not_cancelled,
+    )
 
 
 def _make_session_parts(wishes: SessionWishes) -> SessionParts:
@@ -133,17 +156,27 @@ def _make_session_parts(wishes: SessionWishes) -> SessionParts:
             _note_start(profiler, start_ns)
             return place.parts
         model = load_for_session(wishes.source, options, with_own_links=not wishes.is_confined)
-        judged = None if wishes.check_contexts is None else _judged_contexts(model.graph, wishes.check_contexts)
+        judged = (
+            None
+            if wishes.check_contexts is None
+            else _judged_contexts(model.graph, wishes.check_contexts)
+        )
         if place is not None and place.providers is not None:
             created, is_default = place.providers
         else:
             created, is_default = create_session_providers(request, options, model)
-    except BaseException as error:  # whatever it is, the session group that this session is of fails with it
+    except (
+        BaseException
+    ) as error:  # whatever it is, the session group that this session is of fails with it
         names = requested_ep_names(request.providers, request.ep_devices, request.backend)
         abandon_generating_groups(options, names, error)
         raise
     create_state = partial(
-        create_session_state, options=options, profiler=profiler, judged_contexts=judged, transformers=added
+        create_session_state,
+        options=options,
+        profiler=profiler,
+        judged_contexts=judged,
+        transformers=added,
     )
     declared = _declared_by(model.graph)
     providers = register_execution_providers(created)
@@ -188,7 +221,7 @@ def _note_start(profiler: Profiler | None, start_ns: int) -> None:
         profiler.record("session_initialization", "Session", start_ns)
 
 
-# --- whole sessions in the cache of contexts -------------------------------------------------------------------------
+# --- whole sessions in the cache of contexts ------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +246,9 @@ class _CachePlace:
 
 
 def _ask_cache(wishes: SessionWishes, profiler: Profiler | None) -> _CachePlace | None:
-    """The session from the cache, or where it goes; None where such a session is not kept as a whole."""
+    """The session from the cache, or where it goes; None where such a session is not kept as a
+    whole.
+    """
     options = wishes.options
     if wishes.transformers is not None or not may_be_cached(wishes.source, options):
         return None
@@ -239,17 +274,24 @@ def _ask_cache(wishes: SessionWishes, profiler: Profiler | None) -> _CachePlace 
     return _CachePlace(caching=caching, parts=parts)
 
 
-def _isolated_parts(wishes: SessionWishes, plugins: Sequence[Plugin], limits: LoadLimits) -> SessionParts:
+def _isolated_parts(
+    wishes: SessionWishes, plugins: Sequence[Plugin], limits: LoadLimits
+) -> SessionParts:
     """A session whose providers are plug-ins, in a child process as a whole."""
     if wishes.transformers:
         raise InvalidSessionOptionError(
-            "transformers of your own cannot cross into the child process of a session; make it with isolate=False",
+            "transformers of your own cannot cross into the child process of a session; make it"
+            " with isolate=False",
             key="transformers",
         )
     digests, allowance_nbytes = None, 0
     if wishes.check_contexts is not None or limits.memory_limit_nbytes is not None:
-        model = load_for_session(wishes.source, wishes.options, with_own_links=not wishes.is_confined)
-        allowance_nbytes = COPIES_OF_A_MODEL * sum(each.nbytes for each in model.graph.initializers.values())
+        model = load_for_session(
+            wishes.source, wishes.options, with_own_links=not wishes.is_confined
+        )
+        allowance_nbytes = COPIES_OF_A_MODEL * sum(
+            each.nbytes for each in model.graph.initializers.values()
+        )
         if wishes.check_contexts is not None:
             digests = _judged_digests(model.graph, wishes.check_contexts)
     session = IsolatedSession(
@@ -292,12 +334,15 @@ def _judged_digests(graph: Graph, check_contexts: ContextCheck) -> tuple[str, ..
 
 
 def effective_options(stated: SessionOptions | None) -> SessionOptions:
-    """A copy of a caller's options, with the process's numbers of threads where the session is to share these.
+    """A copy of a caller's options, with the process's numbers of threads where the session is to
+    share these.
 
     Raises TypeError for what are no options.
     """
     if not isinstance(stated, SessionOptions | None):
-        raise TypeError(f"sess_options are SessionOptions, not {type(stated).__name__}; name other arguments")
+        raise TypeError(
+            f"sess_options are SessionOptions, not {type(stated).__name__}; name other arguments"
+        )
     options = copy.deepcopy(stated) if stated is not None else SessionOptions()
     options.intra_op_num_threads = max(options.intra_op_num_threads, 0)
     options.inter_op_num_threads = max(options.inter_op_num_threads, 0)
@@ -307,7 +352,9 @@ def effective_options(stated: SessionOptions | None) -> SessionOptions:
     return options
 
 
-def _judged_contexts(graph: Graph, check_contexts: ContextCheck) -> Mapping[Path, MappedContext] | None:
+def _judged_contexts(
+    graph: Graph, check_contexts: ContextCheck
+) -> Mapping[Path, MappedContext] | None:
     """What the check returns for the model's contexts; None where it has none."""
     contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
     return check_contexts(contexts) if contexts else None
@@ -315,7 +362,9 @@ def _judged_contexts(graph: Graph, check_contexts: ContextCheck) -> Mapping[Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """What a model says before anything is made of it: see :class:`SessionParts`; inputs by their names."""
+    """What a model says before anything is made of it: see :class:`SessionParts`; inputs by their
+    names.
+    """
 
     required: list[str]
     overridable: list[str]

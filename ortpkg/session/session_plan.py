@@ -1,7 +1,8 @@
-"""What a session planned, as values to print: partitions, the steps in order, where each value lies and how long.
+"""What a session planned, as values to print: partitions, the steps in order, where each value lies
+and how long.
 
-Read from the three planning layers; nothing is planned here, except that a graph whose memory pattern is switched off,
-or waits for the first run, is laid out as its static shapes allow.
+Read from the three planning layers; nothing is planned here, except that a graph whose memory
+pattern is switched off, or waits for the first run, is laid out as its static shapes allow.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class PlannedNode:
         step: when it runs.
         name, op_type, domain: the node; ``domain`` is "" for ONNX's own.
         provider: the execution provider that runs it.
-        kernel: what computes it: the family of our kernel, "onnx.reference", "compiled" for a fused partition, "copy"
-            for what crosses between memories.
+        kernel: what computes it: the family of our kernel, "onnx.reference", "compiled" for a fused
+            partition, "copy" for what crosses between memories.
         inputs, outputs: value names; "" for one left out.
     """
 
@@ -63,8 +64,8 @@ class PlannedValue:
         nbytes: its size; None where only a run can tell, or where the kernel brings its own memory.
         size: the size as a formula of the symbolic dimensions: ``"3072*batch"``; "" where unknown.
         offset: of its buffer in the device's block, in bytes; None where it does not lie in one.
-        first_step, last_step: its life, both ends included; ``last_step`` is None where it has no end (inputs, weights)
-            and the number of steps for a graph output.
+        first_step, last_step: its life, both ends included; ``last_step`` is None where it has no
+            end (inputs, weights) and the number of steps for a graph output.
     """
 
     name: str
@@ -80,7 +81,8 @@ class PlannedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCopy:
-    """A value that crosses between the CPU's memory and one that the CPU cannot read, once per run of its graph.
+    """A value that crosses between the CPU's memory and one that the CPU cannot read, once per run
+    of its graph.
 
     Attributes:
         step: when.
@@ -107,12 +109,14 @@ class GraphPlan:
         nodes: the steps in order.
         values: inputs and weights first, then in order of their making.
         peak_nbytes: of the blocks that its memory pattern lays out, all devices together.
-        least_possible_nbytes: the largest sum of bytes in use at one step: no layout of this order needs less.
+        least_possible_nbytes: the largest sum of bytes in use at one step: no layout of this order
+            needs less.
         unshared_nbytes: what the same values would take without any sharing.
         weight_nbytes: of its initializers.
         unknown_count: planned values whose size only a run can tell; they are in no figure here.
-        peak_formulas: the largest of these is the least possible peak in bytes, whatever the symbolic dimensions are;
-            empty where they are too many. Values whose size follows from no dimension of the inputs are left out.
+        peak_formulas: the largest of these is the least possible peak in bytes, whatever the
+            symbolic dimensions are; empty where they are too many. Values whose size follows from
+            no dimension of the inputs are left out.
         peaks: memory → its part of ``peak_nbytes``, for each that holds a value.
         copies: values that cross between memories, in order.
         subgraphs: those of its nodes.
@@ -133,18 +137,29 @@ class GraphPlan:
 
     @property
     def overhead_percent(self) -> float:
-        """By how much the pattern's peak is above the least possible one; 0 where nothing is laid out."""
-        return 100 * (self.peak_nbytes / self.least_possible_nbytes - 1) if self.least_possible_nbytes else 0.0
+        """By how much the pattern's peak is above the least possible one; 0 where nothing is laid
+        out.
+        """
+        return (
+            100 * (self.peak_nbytes / self.least_possible_nbytes - 1)
+            if self.least_possible_nbytes
+            else 0.0
+        )
 
     @property
     def has_intermediate_values(self) -> bool:
-        """Whether it plans memory for anything: feeds, outputs and weights are not in its pattern."""
+        """Whether it plans memory for anything: feeds, outputs and weights are not in its
+        pattern.
+        """
         return any(value.kind in _PLANNED_KINDS for value in self.values)
 
     @property
     def unknown_output_count(self) -> int:
         """Graph outputs whose size only a run can tell."""
-        return sum(value.kind is AllocKind.ALLOCATE_OUTPUT and value.nbytes is None for value in self.values)
+        return sum(
+            value.kind is AllocKind.ALLOCATE_OUTPUT and value.nbytes is None
+            for value in self.values
+        )
 
     @property
     def kernel_counts(self) -> Mapping[str, int]:
@@ -160,7 +175,8 @@ class SessionPlan:
         providers: in order of priority.
         partitions: which provider runs what, in order of assignment.
         graph: the main graph's plan.
-        symbolic_dimensions: names of dimensions that the model declares, those that the options fix included.
+        symbolic_dimensions: names of dimensions that the model declares, those that the options fix
+            included.
         choices: per graph, what both policies of partitioning give, where cost decides.
     """
 
@@ -174,7 +190,9 @@ class SessionPlan:
 def describe_plan(
     state: SessionState, providers: tuple[str, ...], sizes: Mapping[str, int] | None = None
 ) -> SessionPlan:
-    """The plan of a session that is ready to run; ``sizes``: of symbolic dimensions, for figures in bytes."""
+    """The plan of a session that is ready to run; ``sizes``: of symbolic dimensions, for figures in
+    bytes.
+    """
     return SessionPlan(
         providers=providers,
         partitions=state.partitions,
@@ -186,9 +204,13 @@ def describe_plan(
 
 def _graph_plan(executable: ExecutableGraph, path: str, sizes: Mapping[str, int]) -> GraphPlan:
     plan, allocation = executable.plan, executable.allocation
-    patterns = SizeClassPlanner(plan, allocation, dict.fromkeys(sizes, (0, 0))).patterns_at(tuple(sizes.values()))
+    patterns = SizeClassPlanner(plan, allocation, dict.fromkeys(sizes, (0, 0))).patterns_at(
+        tuple(sizes.values())
+    )
     names = {step.node_index: step.node_name for step in plan.steps}
-    values = tuple(_planned_value(executable, patterns, index, sizes) for index in _order(executable))
+    values = tuple(
+        _planned_value(executable, patterns, index, sizes) for index in _order(executable)
+    )
     buffers = [
         Buffer(owner, pattern.sizes[owner], _intervals(executable, owner))
         for pattern in patterns.patterns
@@ -197,12 +219,16 @@ def _graph_plan(executable: ExecutableGraph, path: str, sizes: Mapping[str, int]
     shared = [value for value in values if value.kind in _PLANNED_KINDS]
     return GraphPlan(
         path=path,
-        nodes=tuple(_planned_node(executable, number, step) for number, step in enumerate(plan.steps)),
+        nodes=tuple(
+            _planned_node(executable, number, step) for number, step in enumerate(plan.steps)
+        ),
         values=values,
         peak_nbytes=patterns.peak_size,
         least_possible_nbytes=least_possible_peak(buffers),
         unshared_nbytes=sum(value.nbytes or 0 for value in shared),
-        weight_nbytes=sum(value.nbytes or 0 for value in values if value.kind is AllocKind.ALLOCATE_STATICALLY),
+        weight_nbytes=sum(
+            value.nbytes or 0 for value in values if value.kind is AllocKind.ALLOCATE_STATICALLY
+        ),
         unknown_count=sum(value.nbytes is None for value in shared),
         peak_formulas=tuple(map(str, peak_formulas(allocation, _input_symbols(executable)))),
         peaks={
@@ -212,10 +238,13 @@ def _graph_plan(executable: ExecutableGraph, path: str, sizes: Mapping[str, int]
         copies=tuple(
             _planned_copy(executable, number, step, sizes)
             for number, step in enumerate(plan.steps)
-            if step.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST} and step.kernel.domain == ONNX_DOMAIN
+            if step.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST}
+            and step.kernel.domain == ONNX_DOMAIN
         ),
         subgraphs=tuple(
-            _graph_plan(subgraph.executable, f"{path}/{names[index]}.{attribute}".lstrip("/"), sizes)
+            _graph_plan(
+                subgraph.executable, f"{path}/{names[index]}.{attribute}".lstrip("/"), sizes
+            )
             for (index, attribute), subgraph in executable.subgraphs.items()
         ),
     )
@@ -226,7 +255,9 @@ def _input_symbols(executable: ExecutableGraph) -> frozenset[str] | None:
     return None if executable.size_classes is None else executable.size_classes.symbols
 
 
-def _planned_copy(executable: ExecutableGraph, number: int, step: NodeStep, sizes: Mapping[str, int]) -> PlannedCopy:
+def _planned_copy(
+    executable: ExecutableGraph, number: int, step: NodeStep, sizes: Mapping[str, int]
+) -> PlannedCopy:
     plan = executable.plan
     (source,), (target,) = step.inputs, step.outputs
     size = _planned_size(executable.allocation.values[target].size, sizes)
@@ -285,7 +316,9 @@ def _kernel_text(step: NodeStep) -> str:
 
 
 def _names(executable: ExecutableGraph, indices: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple("" if index == ABSENT else executable.plan.values.name_of(index) for index in indices)
+    return tuple(
+        "" if index == ABSENT else executable.plan.values.name_of(index) for index in indices
+    )
 
 
 def _planned_value(
@@ -301,7 +334,9 @@ def _planned_value(
         buffer=plan.values.name_of(planned.reused_buffer),
         nbytes=_planned_size(planned.size, sizes),
         size=_size_text(planned.size),
-        offset=None if pattern is None or not _is_laid_out(planned) else pattern.offset_of(planned.reused_buffer),
+        offset=None
+        if pattern is None or not _is_laid_out(planned)
+        else pattern.offset_of(planned.reused_buffer),
         first_step=counter.starts[0] if counter.starts else 0,
         last_step=counter.ends[-1] if counter.ends else None,
     )

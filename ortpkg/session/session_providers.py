@@ -1,8 +1,10 @@
-"""Which providers a session gets for what its caller names: what is a warning, what falls back, what is an error.
+"""Which providers a session gets for what its caller names: what is a warning, what falls back,
+what is an error.
 
-As onnxruntime's Python API has it: a provider that some release of it knows but that is not here is left out with a
-warning; any other mistake in the list makes the session fall back to the CPU, with a warning, unless the caller forbids
-that. A backend or EP devices named beside are ortpkg's own: there every mistake is an error.
+As onnxruntime's Python API has it: a provider that some release of it knows but that is not here is
+left out with a warning; any other mistake in the list makes the session fall back to the CPU, with
+a warning, unless the caller forbids that. A backend or EP devices named beside are ortpkg's own:
+there every mistake is an error.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ _NOT_TOGETHER = frozenset({"TensorrtExecutionProvider", "NvTensorRTRTXExecutionP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRequest:
-    """What a session's caller asks for; see :class:`~ortpkg.session.inference_session.InferenceSession`.
+    """What a session's caller asks for; see
+    :class:`~ortpkg.session.inference_session.InferenceSession`.
 
     Attributes:
         falls_back: whether a list of names that cannot be had means the CPU instead.
@@ -63,28 +66,43 @@ class ProviderRequest:
 def create_session_providers(
     request: ProviderRequest, options: SessionOptions, model: Model | None
 ) -> tuple[list[ExecutionProvider], bool]:
-    """The providers of a session, in order, and whether they are those that a session has where nobody names any.
+    """The providers of a session, in order, and whether they are those that a session has where
+    nobody names any.
 
-    Raises as :func:`create_requested_providers`, and UsageError for an ``ORTPKG_PROVIDERS`` that names nothing.
+    Raises as :func:`create_requested_providers`, and UsageError for an ``ORTPKG_PROVIDERS`` that
+    names nothing.
     """
-    is_named = bool(request.providers) or request.ep_devices is not None or request.backend is not None
+    is_named = (
+        bool(request.providers) or request.ep_devices is not None or request.backend is not None
+    )
     if is_named or options.has_providers():
         return create_requested_providers(request, options, model), False
     stated = stated_ep_names()
     if stated:
-        return create_execution_providers(stated, None, None, None, isolation=request.isolation), False
+        return (
+            create_execution_providers(stated, None, None, None, isolation=request.isolation),
+            False,
+        )
     return create_default_providers(default_ep_names(options), isolation=request.isolation), True
 
 
 def requested_plugins(request: ProviderRequest, options: SessionOptions) -> list[Plugin]:
-    """The plug-ins among what a session asks for, each once; what is not here, or makes no sense, is told elsewhere."""
+    """The plug-ins among what a session asks for, each once; what is not here, or makes no sense,
+    is told elsewhere.
+    """
     names: list[tuple[str, str | None]]
     if request.ep_devices is not None:
         names = [(device.ep_name, device.backend) for device, _ in request.ep_devices]
     elif request.providers or request.backend is not None:
-        names = [(name, request.backend) for name in requested_ep_names(request.providers, None, request.backend)]
+        names = [
+            (name, request.backend)
+            for name in requested_ep_names(request.providers, None, request.backend)
+        ]
     elif options.has_providers():
-        names = [(name, devices[0].backend if devices else None) for name, devices, _ in options.requested_providers]
+        names = [
+            (name, devices[0].backend if devices else None)
+            for name, devices, _ in options.requested_providers
+        ]
     else:
         names = [(name, None) for name in stated_ep_names()]
     found: dict[Plugin, None] = {}
@@ -102,22 +120,31 @@ def create_requested_providers(
     """The providers of a session, in order.
 
     Raises:
-        UnknownExecutionProviderError, ExecutionProviderError: one cannot be had, and nothing is to stand for it.
+        UnknownExecutionProviderError, ExecutionProviderError: one cannot be had, and nothing is to
+            stand for it.
         InvalidSessionOptionError: a list of providers or options that is none.
     """
     if options.has_providers():
         if request.ep_devices is None and not request.providers:
             return _from_options(options, request, model)
-        warn_caller("the session options have providers of their own; the session has those that it was made with only")
+        warn_caller(
+            "the session options have providers of their own; the session has those that it was"
+            " made with only"
+        )
     if not request.is_by_name:
         return _created(request)
     try:
         return _created(_without_absent(request))
     except (ExecutionProviderError, InvalidSessionOptionError) as error:
-        is_about_providers = not isinstance(error, InvalidSessionOptionError) or error.key in _ARGUMENTS
+        is_about_providers = (
+            not isinstance(error, InvalidSessionOptionError) or error.key in _ARGUMENTS
+        )
         if not (request.falls_back and is_about_providers):
             raise
-        warn_caller(f"{error}; the session falls back to {CPU_EP} (enable_fallback=False makes this an error)")
+        warn_caller(
+            f"{error}; the session falls back to {CPU_EP} (enable_fallback=False makes this an"
+            " error)"
+        )
         return _created(replace(request, providers=[CPU_EP], provider_options=None))
 
 
@@ -131,28 +158,36 @@ def _created(request: ProviderRequest) -> list[ExecutionProvider]:
     )
 
 
-def _from_options(options: SessionOptions, request: ProviderRequest, model: Model | None) -> list[ExecutionProvider]:
+def _from_options(
+    options: SessionOptions, request: ProviderRequest, model: Model | None
+) -> list[ExecutionProvider]:
     policy = options.provider_selection_policy
     if policy is not None and not options.requested_providers:
         assert model is not None, "a policy chooses by the model"
         by_ep: dict[tuple[str, str], list[EpDevice]] = {}
         for device in devices_of_policy(policy, model):
             by_ep.setdefault((device.ep_name, device.backend), []).append(device)
-        return [provider_on_devices(tuple(devices), {}, request.isolation) for devices in by_ep.values()]
+        return [
+            provider_on_devices(tuple(devices), {}, request.isolation) for devices in by_ep.values()
+        ]
     made: list[ExecutionProvider] = []
     for name, devices, own in options.requested_providers:
         if devices:
             made.append(provider_on_devices(devices, own, request.isolation))
         else:
-            made += create_execution_providers([(name, own)], None, None, request.backend, isolation=request.isolation)
+            made += create_execution_providers(
+                [(name, own)], None, None, request.backend, isolation=request.isolation
+            )
     return made
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------
 
 
 def _without_absent(request: ProviderRequest) -> ProviderRequest:
-    """The request with each provider once, its options beside it, and without those that are not here."""
+    """The request with each provider once, its options beside it, and without those that are not
+    here.
+    """
     kept: dict[str, Mapping[str, str]] = {}
     stated_providers = normalized_providers(request.providers or (), request.provider_options)
     _check_go_together({resolve_ep_name(stated) for stated, _ in stated_providers})
@@ -161,9 +196,12 @@ def _without_absent(request: ProviderRequest) -> ProviderRequest:
         if name in kept:
             warn_caller(f"execution provider {quoted(stated)} is named twice")
         elif is_known_ep(name) and not is_here(name):
-            here = ", ".join(dict.fromkeys(factory.ep_name for factory in available_factories(()).factories))
+            here = ", ".join(
+                dict.fromkeys(factory.ep_name for factory in available_factories(()).factories)
+            )
             warn_caller(
-                f"execution provider {quoted(stated)} is not available here and is left out; available are {here}"
+                f"execution provider {quoted(stated)} is not available here and is left out;"
+                f" available are {here}"
             )
         else:
             kept[name] = options
@@ -172,7 +210,10 @@ def _without_absent(request: ProviderRequest) -> ProviderRequest:
 
 def _check_go_together(names: Set[str]) -> None:
     if names >= _NOT_TOGETHER:
-        raise _wrong("providers", f"{' and '.join(sorted(_NOT_TOGETHER))} cannot be in one session; name one of them")
+        raise _wrong(
+            "providers",
+            f"{' and '.join(sorted(_NOT_TOGETHER))} cannot be in one session; name one of them",
+        )
 
 
 def normalized_providers(
@@ -187,15 +228,24 @@ def normalized_providers(
     if provider_options is None:
         return [_pair(entry) for entry in providers]
     if not isinstance(provider_options, Sequence):
-        raise _wrong("provider_options", f"provider_options is a list, not a {type(provider_options).__name__}")
+        raise _wrong(
+            "provider_options",
+            f"provider_options is a list, not a {type(provider_options).__name__}",
+        )
     if len(provider_options) != len(providers):
         raise _wrong(
             "provider_options",
-            f"provider_options has {len(provider_options)} entries for {len(providers)} providers; give one for each",
+            f"provider_options has {len(provider_options)} entries for {len(providers)} providers;"
+            " give one for each",
         )
     if not all(isinstance(name, str) for name in providers):
-        raise _wrong("provider_options", "give options either in provider_options or beside each name, not both")
-    return [_pair((name, options)) for name, options in zip(providers, provider_options, strict=True)]
+        raise _wrong(
+            "provider_options",
+            "give options either in provider_options or beside each name, not both",
+        )
+    return [
+        _pair((name, options)) for name, options in zip(providers, provider_options, strict=True)
+    ]
 
 
 def _pair(entry: Any) -> tuple[str, dict[str, str]]:
@@ -203,7 +253,10 @@ def _pair(entry: Any) -> tuple[str, dict[str, str]]:
         return entry, {}
     is_pair = isinstance(entry, tuple) and len(entry) == 2
     if not (is_pair and isinstance(entry[0], str) and isinstance(entry[1], Mapping)):
-        raise _wrong("providers", f"each of providers is a name or a pair of name and options, not {quoted(entry)}")
+        raise _wrong(
+            "providers",
+            f"each of providers is a name or a pair of name and options, not {quoted(entry)}",
+        )
     return entry[0], {str(key): str(value) for key, value in entry[1].items()}
 
 

@@ -1,4 +1,6 @@
-"""What a session is made from, as it crosses into a child process: model, options, providers, judged contexts."""
+"""What a session is made from, as it crosses into a child process: model, options, providers,
+judged contexts.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ import numpy as np
 import onnx
 
 from ortpkg.devices.json_form import ep_device_from_json, ep_device_to_json
+from ortpkg.ep_context.ep_context_options import CONTEXT_ENABLE, SHARE_EP_CONTEXTS
 from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.isolation.worker import Buffer, Message
-from ortpkg.providers.ep_context_options import CONTEXT_ENABLE, SHARE_EP_CONTEXTS
 from ortpkg.session.crossing_values import pack_values, unpack_values
 from ortpkg.session.onnxruntime_enums import ExecutionOrder
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
@@ -101,20 +103,24 @@ def _model_header(source: ModelSource, buffers: list[Buffer]) -> str | None:
     return None
 
 
-# --- options ---------------------------------------------------------------------------------------------------------
+# --- options --------------------------------------------------------------------------------------
 
 
-def _options_header(options: SessionOptions, buffers: list[Buffer], *, is_again: bool) -> dict[str, Any]:
+def _options_header(
+    options: SessionOptions, buffers: list[Buffer], *, is_again: bool
+) -> dict[str, Any]:
     entries = dict(options.config_entries)
     if entries.get(SHARE_EP_CONTEXTS) == "1":
         raise InvalidSessionOptionError(
-            f"sessions that share contexts ({SHARE_EP_CONTEXTS}) are of one process; make them with isolate=False",
+            f"sessions that share contexts ({SHARE_EP_CONTEXTS}) are of one process; make them with"
+            " isolate=False",
             key=SHARE_EP_CONTEXTS,
         )
     functions = options.context_data_functions
     if functions.reader is not None or functions.writer is not None:
         raise InvalidSessionOptionError(
-            "functions that give or take contexts are of this process; make the session with isolate=False",
+            "functions that give or take contexts are of this process; make the session with"
+            " isolate=False",
             key="ep_context_data",
         )
     if is_again:
@@ -169,15 +175,27 @@ def _read_options(header: Mapping[str, Any], buffers: Sequence[Buffer]) -> Sessi
     return options
 
 
-# --- providers -------------------------------------------------------------------------------------------------------
+# --- providers ------------------------------------------------------------------------------------
 
 
 def _providers_header(request: ProviderRequest) -> dict[str, Any]:
     devices = request.ep_devices
     return {
-        "providers": None if request.providers is None else [_name_header(each) for each in request.providers],
-        "provider_options": None if request.provider_options is None else [dict(o) for o in request.provider_options],
-        "ep_devices": None if devices is None else [[ep_device_to_json(each), dict(own)] for each, own in devices],
+        "providers": (
+            None
+            if request.providers is None
+            else [_name_header(each) for each in request.providers]
+        ),
+        "provider_options": (
+            None
+            if request.provider_options is None
+            else [dict(o) for o in request.provider_options]
+        ),
+        "ep_devices": (
+            None
+            if devices is None
+            else [[ep_device_to_json(each), dict(own)] for each, own in devices]
+        ),
         "backend": request.backend,
         "falls_back": request.falls_back,
     }
@@ -195,7 +213,9 @@ def _read_providers(header: Mapping[str, Any]) -> ProviderRequest:
         falls_back=header["falls_back"],
     )
     if header["providers"] is not None:
-        named = [(each[0], each[1]) if isinstance(each, list) else each for each in header["providers"]]
+        named = [
+            (each[0], each[1]) if isinstance(each, list) else each for each in header["providers"]
+        ]
         request = replace(request, providers=named)
     if header["ep_devices"] is not None:
         devices = [(ep_device_from_json(each), own) for each, own in header["ep_devices"]]

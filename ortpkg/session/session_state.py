@@ -1,8 +1,9 @@
 """The stages of start-up, in order: from a model file to planned graphs that are ready to run.
 
-load → infer → transform (level 1) → partition among providers → dump the context model, if asked → transform (higher
-levels, correctness) → copies between memories → execution plan → allocation plan → memory pattern → verify. Sub-graphs
-(If, Loop, Scan) are planned before the graph around them is put together.
+load → infer → transform (level 1) → partition among providers → dump the context model, if asked →
+transform (higher levels, correctness) → copies between memories → execution plan → allocation plan
+→ memory pattern → verify. Sub-graphs (If, Loop, Scan) are planned before the graph around them is
+put together.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from ortpkg.engine.partition import Partition, PartitionResult
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.transformers import TransformLevel
-from ortpkg.errors import InvalidSessionOptionError, ModelFileError, SessionError, printable, quoted
-from ortpkg.graph.model import Model
-from ortpkg.graph.onnx_writer import save_model
-from ortpkg.graph.type_checks import verify_types
-from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
-from ortpkg.providers.ep_context_options import (
+from ortpkg.ep_context.ep_context_options import (
     CONTEXT_ENABLE,
     SHARE_EP_CONTEXTS,
     EpContextOptions,
     ep_context_options,
 )
-from ortpkg.providers.ep_context_workspace import abandon_groups
+from ortpkg.ep_context.ep_context_workspace import abandon_groups
+from ortpkg.ep_context.mapped_context import MappedContext
+from ortpkg.errors import InvalidSessionOptionError, ModelFileError, SessionError, printable, quoted
+from ortpkg.graph.model import Model
+from ortpkg.graph.onnx_writer import save_model
+from ortpkg.graph.type_checks import verify_types
+from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
 from ortpkg.session.free_dimensions import override_free_dimensions
 from ortpkg.session.graph_planner import GraphPlanner, parallel_threads
@@ -48,10 +49,12 @@ from ortpkg.session.provider_settings import tell_settings
 from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context
 from ortpkg.shapes.inference import dimension_names, infer_types
 
-#: Takes the partitioned model, how it was partitioned, and the names of dimensions that the source declares.
+#: Takes the partitioned model, how it was partitioned, and the names of dimensions that the source
+#: declares.
 OnPartitioned = Callable[[Model, PartitionResult, tuple[str, ...]], None]
 
-#: Config entries of ONNX Runtime: the file, beside the optimized model, for initializers of at least so many bytes.
+#: Config entries of ONNX Runtime: the file, beside the optimized model, for initializers of at
+#: least so many bytes.
 _OPTIMIZED_DATA_ENTRY = "session.optimized_model_external_initializers_file_name"
 _OPTIMIZED_DATA_SIZE_ENTRY = "session.optimized_model_external_initializers_min_size_in_bytes"
 
@@ -64,7 +67,8 @@ class SessionState:
         model: as transformed.
         partitions: which provider runs what.
         executable: the planned main graph.
-        symbolic_dimensions: names of dimensions that the model declares, those that the options fix included.
+        symbolic_dimensions: names of dimensions that the model declares, those that the options fix
+            included.
         choices: per graph, what both policies of partitioning give, where cost decides.
         threads: of parallel execution; None where it is sequential.
         releases: what to call when the session closes, in order.
@@ -79,7 +83,9 @@ class SessionState:
     releases: tuple[Callable[[], None], ...] = ()
 
     def close(self) -> None:
-        """Waits for runs under way, then releases what compiled partitions hold, and ends the threads."""
+        """Waits for runs under way, then releases what compiled partitions hold, and ends the
+        threads.
+        """
         if self.executable.gate is not None:
             self.executable.gate.close()
         for release in self.releases:
@@ -104,16 +110,20 @@ def create_session_state(
 ) -> SessionState:
     """Takes ``model`` (which it changes) through all stages.
 
-    ``explains_cache``: compiles nothing; providers note what the cache of contexts has, and the state cannot run.
-    ``judged_contexts``: the only files of contexts to load, as they were opened when somebody judged them; None for
-    whatever the model names.
+    ``explains_cache``: compiles nothing; providers note what the cache of contexts has, and the
+        state cannot run.
+    ``judged_contexts``: the only files of contexts to load, as they were opened when somebody
+    judged them; None for whatever the model names.
     ``transformers``: of the caller's own, by level, after the built-in ones of that level.
     ``only_contexts``: the model was partitioned before: what is not in a context is the CPU's.
-    ``on_partitioned``: called with the partitioned model, and how it was, before it is made ready for our own kernels.
+    ``on_partitioned``: called with the partitioned model, and how it was, before it is made ready
+        for our own kernels.
 
     Raises:
-        InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow a session.
-        PlanVerificationError: a plan is unsafe (only checked where the config entry ``ortpkg.verify_plan`` asks).
+        InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow
+            a session.
+        PlanVerificationError: a plan is unsafe (only checked where the config entry
+            ``ortpkg.verify_plan`` asks).
     """
     try:
         ep_context = ep_context_options(options.config_entries, model.path)
@@ -139,7 +149,9 @@ def create_session_state(
         provider.graph_engine = engine
         tell_settings(provider, settings)
     if not ep_context.enable:
-        return _create(model, options, providers, profiler, ep_context, transformers, on_partitioned)
+        return _create(
+            model, options, providers, profiler, ep_context, transformers, on_partitioned
+        )
     try:
         for provider in providers:
             provider.check_ep_contexts()
@@ -150,9 +162,17 @@ def create_session_state(
         raise
 
 
-def abandon_generating_groups(options: SessionOptions, ep_names: Iterable[str], reason: BaseException) -> None:
-    """A session with ``options`` failed: gives up the groups that it belongs to, if it was to make a context model."""
-    if options.config_entries.get(CONTEXT_ENABLE) == options.config_entries.get(SHARE_EP_CONTEXTS) == "1":
+def abandon_generating_groups(
+    options: SessionOptions, ep_names: Iterable[str], reason: BaseException
+) -> None:
+    """A session with ``options`` failed: gives up the groups that it belongs to, if it was to make
+    a context model.
+    """
+    if (
+        options.config_entries.get(CONTEXT_ENABLE)
+        == options.config_entries.get(SHARE_EP_CONTEXTS)
+        == "1"
+    ):
         abandon_groups(ep_names, reason)
 
 
@@ -166,10 +186,18 @@ def _create(
     on_partitioned: OnPartitioned | None = None,
 ) -> SessionState:
     symbolic_dimensions = tuple(dimension_names(model.graph))
-    override_free_dimensions(model.graph, options.free_dimension_overrides, options.free_denotation_overrides)
+    override_free_dimensions(
+        model.graph, options.free_dimension_overrides, options.free_denotation_overrides
+    )
     infer_types(model)
     verify_types(model.graph)
-    transform(model, (TransformLevel.BASIC,), options.graph_optimization_level, transform_context(providers), added)
+    transform(
+        model,
+        (TransformLevel.BASIC,),
+        options.graph_optimization_level,
+        transform_context(providers),
+        added,
+    )
     options.check_not_cancelled()
     costs = partition_costs(options.config_entries)
     policy = None if costs is None else CostPolicy(model.graph, providers, costs)
@@ -199,15 +227,20 @@ def _create(
 
 
 def _check_cpu_fallback(result: PartitionResult, options: SessionOptions) -> None:
-    """Raises where the embedded CPU provider runs nodes although the options forbid it (ONNX Runtime's entry)."""
+    """Raises where the embedded CPU provider runs nodes although the options forbid it (ONNX
+    Runtime's entry).
+    """
     if options.config_entries.get(DISABLE_CPU_FALLBACK_ENTRY) != "1":
         return
-    left = [p for p in result.partitions if p.provider == CPU_EXECUTION_PROVIDER and not p.fused_node]
+    left = [
+        p for p in result.partitions if p.provider == CPU_EXECUTION_PROVIDER and not p.fused_node
+    ]
     if left:
         names = ", ".join(quoted(name) for name in left[0].node_names[:5])
         count = sum(len(partition.node_names) for partition in left)
         raise InvalidSessionOptionError(
-            f"{DISABLE_CPU_FALLBACK_ENTRY} is set, but {count} nodes would run on the CPU provider: {names}, ...",
+            f"{DISABLE_CPU_FALLBACK_ENTRY} is set, but {count} nodes would run on the CPU provider:"
+            f" {names}, ...",
             key=DISABLE_CPU_FALLBACK_ENTRY,
         )
 
@@ -225,7 +258,8 @@ def _write_optimized_model(model: Model, options: SessionOptions, result: Partit
     size = options.config_entries.get(_OPTIMIZED_DATA_SIZE_ENTRY) or "1024"
     if not (size.isascii() and size.isdigit()):
         raise InvalidSessionOptionError(
-            f"{_OPTIMIZED_DATA_SIZE_ENTRY} is a number of bytes, not {quoted(size)}", key=_OPTIMIZED_DATA_SIZE_ENTRY
+            f"{_OPTIMIZED_DATA_SIZE_ENTRY} is a number of bytes, not {quoted(size)}",
+            key=_OPTIMIZED_DATA_SIZE_ENTRY,
         )
     path = options.optimized_model_filepath
     try:

@@ -1,4 +1,6 @@
-"""Outputs that come out sparse, as in onnxruntime: a model's own sparse constants, whatever their declared type."""
+"""Outputs that come out sparse, as in onnxruntime: a model's own sparse constants, whatever their
+declared type.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,22 @@ def sparse_outputs_of(graph: Graph) -> dict[int, SparseTensor]:
     found: dict[int, SparseTensor] = {}
     for position, name in enumerate(graph.outputs):
         constant = graph.initializers.get(name)
-        if isinstance(constant, SparseInitializer) and name not in graph.inputs:  # an input may be fed
+        if (
+            isinstance(constant, SparseInitializer) and name not in graph.inputs
+        ):  # an input may be fed
             flat = constant.numpy().reshape(-1)
             places = np.flatnonzero(flat)
-            found[position] = SparseTensor(flat[places], constant.shape, SparseCooView(places.astype(np.int64)))
+            found[position] = SparseTensor(
+                flat[places], constant.shape, SparseCooView(places.astype(np.int64))
+            )
     return found
 
 
 def with_sparse_outputs(
     results: list[Value], sparse: Mapping[int, SparseTensor], positions: Sequence[int] | None
 ) -> list[Value]:
-    """``results`` with the sparse ones of the outputs at ``positions`` (None: all of them) in their places."""
+    """``results`` with the sparse ones of the outputs at ``positions`` (None: all of them) in their
+    places.
+    """
     chosen = range(len(results)) if positions is None else positions
     return [sparse.get(position, result) for position, result in zip(chosen, results, strict=True)]

@@ -1,4 +1,6 @@
-"""SparseTensor: a tensor by its non-zero values and their places, as onnxruntime's Python API has it."""
+"""SparseTensor: a tensor by its non-zero values and their places, as onnxruntime's Python API has
+it.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,14 @@ class SparseCsrView:
 class SparseTensor:
     """Non-zero values with their places. Arrays of numbers are not copied."""
 
-    def __init__(self, values: Tensor, dense_shape: Sequence[int], view: SparseCooView | SparseCsrView) -> None:
+    def __init__(
+        self, values: Tensor, dense_shape: Sequence[int], view: SparseCooView | SparseCsrView
+    ) -> None:
         """Use :meth:`sparse_coo_from_numpy` and :meth:`sparse_csr_from_numpy`."""
         if not isinstance(view, SparseCooView | SparseCsrView):
-            raise UsageError("a SparseTensor is made by sparse_coo_from_numpy or sparse_csr_from_numpy")
+            raise UsageError(
+                "a SparseTensor is made by sparse_coo_from_numpy or sparse_csr_from_numpy"
+            )
         self._values = _read_only(values.astype(object) if values.dtype.kind in "US" else values)
         self._dense_shape = [int(size) for size in dense_shape]
         self._view = view
@@ -71,7 +77,8 @@ class SparseTensor:
     ) -> SparseTensor:
         """A tensor whose values lie at flat positions [n], or at coordinates [n, 2].
 
-        Raises UsageError where the indices are of another number than the values, or outside the shape.
+        Raises UsageError where the indices are of another number than the values, or outside the
+        shape.
         """
         shape, indices = _checked_shape(dense_shape), _checked_indices(coo_indices)
         check_is_host(ort_device)
@@ -80,8 +87,8 @@ class SparseTensor:
         is_flat = indices.shape == (count,)
         if not is_flat and (indices.shape != (count, 2) or len(shape) != 2):
             raise UsageError(
-                f"{count} values of a tensor {shape} have indices [{count}], or [{count}, 2] in a matrix, not "
-                f"{list(indices.shape)}"
+                f"{count} values of a tensor {shape} have indices [{count}], or [{count}, 2] in a"
+                f" matrix, not {list(indices.shape)}"
             )
         bounds = np.array([math.prod(shape)] if is_flat else shape, np.int64)
         _check_bounds(indices, bounds)
@@ -98,7 +105,8 @@ class SparseTensor:
     ) -> SparseTensor:
         """A matrix whose values stand row by row.
 
-        Raises UsageError where there is not one column per value, or not one row more than the matrix has.
+        Raises UsageError where there is not one column per value, or not one row more than the
+        matrix has.
         """
         shape = _checked_shape(dense_shape)
         inner, outer = _checked_indices(inner_indices), _checked_indices(outer_indices)
@@ -106,8 +114,9 @@ class SparseTensor:
         _check_values(values)
         if len(shape) != 2 or inner.shape != (len(values),) or outer.shape != (shape[0] + 1,):
             raise UsageError(
-                f"{len(values)} values of a matrix have as many inner_indices, and outer_indices one more than it has "
-                f"rows; {inner.shape} and {outer.shape} do not fit the shape {shape}"
+                f"{len(values)} values of a matrix have as many inner_indices, and outer_indices"
+                f" one more than it has rows; {inner.shape} and {outer.shape} do not fit the shape"
+                f" {shape}"
             )
         _check_bounds(inner, np.array([shape[1]]))
         if outer[0] != 0 or outer[-1] != len(values) or (np.diff(outer) < 0).any():

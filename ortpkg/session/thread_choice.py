@@ -1,9 +1,11 @@
-"""All threads or one: what the next run gets where the caller leaves it to the session (``intra_op_num_threads=0``).
+"""All threads or one: what the next run gets where the caller leaves it to the session
+(``intra_op_num_threads=0``).
 
-OpenBLAS's threads wait for each other by yielding their cores. Where other processes want these cores too, they do not
-get them back in time: with two busy processes on two cores, BERT took ten times as long with two threads as with one.
-Nothing says beforehand whether a machine is busy, so runs are timed: the second run of a kind has one thread, and from
-then on a run with all of them that takes longer than that makes the session keep to one for a while.
+OpenBLAS's threads wait for each other by yielding their cores. Where other processes want these
+cores too, they do not get them back in time: with two busy processes on two cores, BERT took ten
+times as long with two threads as with one. Nothing says beforehand whether a machine is busy, so
+runs are timed: the second run of a kind has one thread, and from then on a run with all of them
+that takes longer than that makes the session keep to one for a while.
 """
 
 from __future__ import annotations
@@ -38,14 +40,19 @@ class _Kind:
 
 
 class ThreadChoice:
-    """One session's. Runs may overlap in time; then they are what makes the machine busy, and one thread is right."""
+    """One session's.
+
+    Runs may overlap in time; then they are what makes the machine busy, and one thread is right.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._kinds: dict[Hashable, _Kind] = {}
 
     def begin(self, signature: Hashable) -> tuple[_Kind, bool, float]:
-        """The run's kind, whether it should have one thread, and when it began: what :meth:`end` takes."""
+        """The run's kind, whether it should have one thread, and when it began: what :meth:`end`
+        takes.
+        """
         kind = self._kinds.get(signature)
         if kind is None:
             if len(self._kinds) >= _MOST_KINDS:
@@ -59,7 +66,9 @@ class ThreadChoice:
         """Learns from a run that succeeded."""
         now = self._clock()
         seconds = now - began
-        if kind.is_short is None:  # the first run of its kind, which has much to do that later ones have not
+        if (
+            kind.is_short is None
+        ):  # the first run of its kind, which has much to do that later ones have not
             kind.is_short = seconds < LEAST_S
         elif is_alone:
             kind.alone_s = seconds

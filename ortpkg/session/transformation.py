@@ -1,4 +1,6 @@
-"""Takes a model through the graph transformers of a session's levels, with what they may ask of its providers."""
+"""Takes a model through the graph transformers of a session's levels, with what they may ask of its
+providers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
 from ortpkg.shapes.inference import infer_types, types_are_known
 
-#: What comes after partitioning, in order; before it, the basic level alone. Casts come first: float32 nodes fuse.
+#: What comes after partitioning, in order; before it, the basic level alone. Casts come first:
+#: float32 nodes fuse.
 LATER_LEVELS = (TransformLevel.DEFAULT, TransformLevel.EXTENDED, TransformLevel.LAYOUT)
 _MOST_FOLDED_NBYTES = 256 << 20
 
@@ -30,20 +33,27 @@ def transform(
     ``added``: transformers of the caller's own, by level, after the built-in ones of that level.
     """
     wanted = [level for level in levels if level is TransformLevel.DEFAULT or level <= highest]
-    changes = sum(apply_transformers(model, level, context, added.get(level, ())) for level in wanted)
+    changes = sum(
+        apply_transformers(model, level, context, added.get(level, ())) for level in wanted
+    )
     # Folded constants are shapes that inference may follow; fusions say what they make.
     if changes and not types_are_known(model, with_sizes=TransformLevel.BASIC in wanted):
         infer_types(model)
 
 
-def transform_context(providers: Sequence[ExecutionProvider], only: frozenset[str] | None = None) -> TransformContext:
-    """What transformers may ask of ``providers``; with ``only``, they leave the nodes of other providers alone."""
+def transform_context(
+    providers: Sequence[ExecutionProvider], only: frozenset[str] | None = None
+) -> TransformContext:
+    """What transformers may ask of ``providers``; with ``only``, they leave the nodes of other
+    providers alone.
+    """
 
     def kernel_exists(node: Node, types: Mapping[str, ElementType]) -> bool:
         return any(
             provider.kernel_registry.try_find_kernel(node, types) is not None
             for provider in providers
-            if provider.kernel_registry is not None and node.execution_provider in {"", provider.name}
+            if provider.kernel_registry is not None
+            and node.execution_provider in {"", provider.name}
         )
 
     return TransformContext(

@@ -1,1 +1,3 @@
-"""Shape and type inference with symbols: what each operator makes, from what is known of what it takes."""
+"""Shape and type inference with symbols: what each operator makes, from what is known of what it
+takes.
+"""

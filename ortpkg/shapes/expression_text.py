@@ -1,4 +1,6 @@
-"""Reads sizes back from the text that types hold: ``"4*batch*(past + 1)"`` and what else expressions print."""
+"""Reads sizes back from the text that types hold: ``"4*batch*(past + 1)"`` and what else
+expressions print.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def size_of_text(text: str, names: Collection[str] = ()) -> Size:
 class _Reader:
     def __init__(self, text: str, names: Collection[str]) -> None:
         self._text = text
-        self._names = sorted((name for name in names if not name.replace(".", "_").isidentifier()), key=len)[::-1]
+        self._names = sorted(
+            (name for name in names if not name.replace(".", "_").isidentifier()), key=len
+        )[::-1]
         self._place = 0
         self._depth = 0
 

@@ -1,9 +1,11 @@
-"""Sizes as expressions: integers, named symbols, sums and products of them, quotients, the larger or smaller of two.
+"""Sizes as expressions: integers, named symbols, sums and products of them, quotients, the larger
+or smaller of two.
 
-A size is an ``int`` where it is known, else an :class:`Expression`: a polynomial with integer coefficients over
-*atoms*. An atom is a symbol, or an operation over sizes that is no polynomial: a floor quotient, a remainder, a
-maximum, a minimum, what two sizes broadcast to. Equal sizes have equal polynomials, so ``==`` and ``hash`` decide; what
-is too large to be worth keeping becomes a new symbol where it is used.
+A size is an ``int`` where it is known, else an :class:`Expression`: a polynomial with integer
+coefficients over *atoms*. An atom is a symbol, or an operation over sizes that is no polynomial: a
+floor quotient, a remainder, a maximum, a minimum, what two sizes broadcast to. Equal sizes have
+equal polynomials, so ``==`` and ``hash`` decide; what is too large to be worth keeping becomes a
+new symbol where it is used.
 
 All symbols are sizes of dimensions: 0 or more.
 """
@@ -28,7 +30,10 @@ class TooLargeError(ArithmeticError):
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A size that the model leaves open. ``is_anonymous``: the model gives it no name, and this one is made up."""
+    """A size that the model leaves open.
+
+    ``is_anonymous``: the model gives it no name, and this one is made up.
+    """
 
     name: str
     is_anonymous: bool = False
@@ -44,7 +49,9 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation over two sizes that is no polynomial; ``kind`` is a key of :data:`_OPERATIONS`."""
+    """An operation over two sizes that is no polynomial; ``kind`` is a key of
+    :data:`_OPERATIONS`.
+    """
 
     kind: str
     left: Size
@@ -89,7 +96,9 @@ _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A polynomial over atoms, with no term of coefficient 0; never a mere number, which is an ``int``."""
+    """A polynomial over atoms, with no term of coefficient 0; never a mere number, which is an
+    ``int``.
+    """
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -213,7 +222,10 @@ def _operation(kind: str, left: Size, right: Size) -> Size:
 
 
 def floor_divide(left: Size, right: Size) -> Size:
-    """``left // right``, exactly divided where every coefficient allows it. ZeroDivisionError for a divisor of 0."""
+    """``left // right``, exactly divided where every coefficient allows it.
+
+    ZeroDivisionError for a divisor of 0.
+    """
     if right == 0:
         raise ZeroDivisionError("a size is divided by 0")
     if right == 1:
@@ -226,10 +238,14 @@ def floor_divide(left: Size, right: Size) -> Size:
     if isinstance(right, int) and right > 0 and isinstance(left, Expression):
         # What the divisor divides stands outside: (4*N + 3) // 2 is 2*N + 1.
         outside = tuple(
-            (monomial, count // right) for monomial, count in left.terms if not count % right or not monomial
+            (monomial, count // right)
+            for monomial, count in left.terms
+            if not count % right or not monomial
         )
         inside = tuple(
-            (monomial, count % right if not monomial else count) for monomial, count in left.terms if count % right
+            (monomial, count % right if not monomial else count)
+            for monomial, count in left.terms
+            if count % right
         )
         rest = _made(inside)
         quotient = 0 if rest == 0 else _operation("floor", rest, right)
@@ -238,9 +254,11 @@ def floor_divide(left: Size, right: Size) -> Size:
 
 
 def divide_exactly(left: Size, right: Size) -> Size | None:
-    """The quotient where ``right``, a number or one term, divides every term of ``left``; None where it does not.
+    """The quotient where ``right``, a number or one term, divides every term of ``left``; None
+    where it does not.
 
-    A symbol of the divisor may be 0, and then there is no quotient; whoever divides has ruled that out.
+    A symbol of the divisor may be 0, and then there is no quotient; whoever divides has ruled that
+    out.
     """
     if right == 0:
         return None
@@ -324,14 +342,20 @@ def total(*sizes: Size) -> Size:
 
 
 def least(size: Size) -> float:
-    """A number that the size is never below, with every symbol 0 or more; minus infinity where there is none."""
+    """A number that the size is never below, with every symbol 0 or more; minus infinity where
+    there is none.
+    """
     return size if isinstance(size, int) else sum(_least_term(*term) for term in size.terms)
 
 
 def _least_term(monomial: Monomial, coefficient: int) -> float:
     if not monomial:
         return coefficient
-    low = math.prod(_least_atom(atom) for atom in monomial) if all(_least_atom(a) >= 0 for a in monomial) else -math.inf
+    low = (
+        math.prod(_least_atom(atom) for atom in monomial)
+        if all(_least_atom(a) >= 0 for a in monomial)
+        else -math.inf
+    )
     return coefficient * low if coefficient > 0 and low > -math.inf else -math.inf
 
 
@@ -364,7 +388,8 @@ def is_positive(size: Size) -> bool:
 def evaluate(size: Size, values: Mapping[str, int]) -> int:
     """The number that the expression is for these values of its symbols.
 
-    KeyError names a symbol without a value; ZeroDivisionError and ValueError where the values make no size.
+    KeyError names a symbol without a value; ZeroDivisionError and ValueError where the values make
+    no size.
     """
     if isinstance(size, int):
         return size
@@ -386,6 +411,8 @@ def symbols_of(size: Size) -> frozenset[Symbol]:
         return frozenset()
     found: frozenset[Symbol] = frozenset()
     for atom in size.atoms():
-        inner = {atom} if isinstance(atom, Symbol) else symbols_of(atom.left) | symbols_of(atom.right)
+        inner = (
+            {atom} if isinstance(atom, Symbol) else symbols_of(atom.left) | symbols_of(atom.right)
+        )
         found |= inner
     return found

@@ -1,8 +1,9 @@
-"""Fills in the types of a graph's values, by this package's functions, from inputs and constants to outputs.
+"""Fills in the types of a graph's values, by this package's functions, from inputs and constants to
+outputs.
 
-Sizes are expressions over the symbols of the model's inputs while inference runs; a graph's types then hold their text,
-so that equal sizes have equal names. Sub-graphs are inferred where their node is. One node whose inputs do not fit each
-other leaves its own outputs open, and no more.
+Sizes are expressions over the symbols of the model's inputs while inference runs; a graph's types
+then hold their text, so that equal sizes have equal names. Sub-graphs are inferred where their node
+is. One node whose inputs do not fit each other leaves its own outputs open, and no more.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ortpkg.graph.types import (
     TensorType,
     ValueType,
 )
-from ortpkg.shapes.custom_operators import find_custom_inference
+from ortpkg.shapes.custom_operator_shapes import find_custom_inference
 from ortpkg.shapes.expressions import Expression, Size, TooLargeError, symbol
 from ortpkg.shapes.knowledge import (
     MOST_ELEMENTS,
@@ -47,13 +48,16 @@ from ortpkg.shapes.shape_context import ShapeContext, ShapeError, constant_knowl
 
 _log = logging.getLogger(__name__)
 
-#: How often inference may go through nodes of sub-graphs: loops in loops are gone through again until nothing changes.
+#: How often inference may go through nodes of sub-graphs: loops in loops are gone through again
+#: until nothing changes.
 _VISITS_PER_NODE = 16
 _FEWEST_VISITS = 1000
 
 
 def types_are_known(model: Model, *, with_sizes: bool) -> bool:
-    """Whether inference has nothing to add: every node's output has a type, ``with_sizes`` one without unknown ones."""
+    """Whether inference has nothing to add: every node's output has a type, ``with_sizes`` one
+    without unknown ones.
+    """
     for graph in all_graphs(model.graph):
         for node in graph.nodes:
             for output in node.outputs:
@@ -72,15 +76,17 @@ def dimension_names(graph: Graph) -> list[str]:
     found: dict[str, None] = {}
     for current in all_graphs(graph):
         for value_type in current.types.values():
-            found |= dict.fromkeys(name for name in _shape_of(value_type) or () if isinstance(name, str))
+            found |= dict.fromkeys(
+                name for name in _shape_of(value_type) or () if isinstance(name, str)
+            )
     return list(found)
 
 
 def infer_types(model: Model) -> None:
     """Fills ``graph.types`` of the main graph and of all sub-graphs.
 
-    What a model declares is kept where inference says nothing, and for the names of its outputs' dimensions. Where a
-    declared dimension and an inferred one differ, neither is believed.
+    What a model declares is kept where inference says nothing, and for the names of its outputs'
+    dimensions. Where a declared dimension and an inferred one differ, neither is believed.
 
     Raises InvalidGraphError where a declared element type or kind contradicts what the node makes.
     """
@@ -88,7 +94,8 @@ def infer_types(model: Model) -> None:
 
 
 def infer_sizes(model: Model) -> Mapping[str, Knowledge]:
-    """What is known of the main graph's values, sizes as expressions over the symbols of its inputs.
+    """What is known of the main graph's values, sizes as expressions over the symbols of its
+    inputs.
 
     Fills ``graph.types`` and raises as :func:`infer_types` does.
     """
@@ -122,7 +129,10 @@ class _Inference:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._declared = {
-            name for value in graph.inputs for name in _shape_of(graph.types.get(value)) or () if isinstance(name, str)
+            name
+            for value in graph.inputs
+            for name in _shape_of(graph.types.get(value)) or ()
+            if isinstance(name, str)
         }
         self._taken = frozenset(dimension_names(graph))
         self._count = 0
@@ -138,7 +148,7 @@ class _Inference:
             self._write_types(each)
         return scope.values
 
-    # --- graphs ------------------------------------------------------------------------------------------------------
+    # --- graphs -----------------------------------------------------------------------------------
 
     def _infer_graph(self, scope: _Scope) -> list[Knowledge | None]:
         graph = scope.graph
@@ -169,7 +179,7 @@ class _Inference:
             self._scopes.pop(id(graph), None)
         return [None] * len(scope.graph.outputs)
 
-    # --- nodes -------------------------------------------------------------------------------------------------------
+    # --- nodes ------------------------------------------------------------------------------------
 
     def _infer_node(self, scope: _Scope, node: Node) -> None:
         poll_load()
@@ -181,7 +191,9 @@ class _Inference:
                 declared = scope.graph.types.get(name)
                 self._set(scope, name, self._reconciled(name, node, known, declared))
 
-    def _made(self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]) -> dict[int, Knowledge]:
+    def _made(
+        self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]
+    ) -> dict[int, Knowledge]:
         function = find_inference(node.domain, node.op_type) or find_custom_inference(node)
         if function is None:
             return {}
@@ -198,15 +210,24 @@ class _Inference:
             _log.info("shapes of %s: %s", node, quoted(error))
             return {}
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # Wrong ranks, counts and attributes that a function did not expect: a run says what is wrong with them.
-            _log.warning("shapes of %s are left open: %s: %s", node, type(error).__name__, quoted(error))
+            # Wrong ranks, counts and attributes that a function did not expect: a run says what is
+            # wrong with them.
+            _log.warning(
+                "shapes of %s are left open: %s: %s", node, type(error).__name__, quoted(error)
+            )
             return {}
         return context.made
 
-    def _context(self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]) -> ShapeContext:
+    def _context(
+        self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]
+    ) -> ShapeContext:
         def constants(name: str) -> npt.NDArray[Any] | None:
             found = scope.graph.constant(name) or _constant_node_value(scope, name)
-            return found.numpy() if found is not None and math.prod(found.shape) <= MOST_ELEMENTS else None
+            return (
+                found.numpy()
+                if found is not None and math.prod(found.shape) <= MOST_ELEMENTS
+                else None
+            )
 
         return ShapeContext(
             node,
@@ -226,7 +247,10 @@ class _Inference:
         """The same with new symbols for large expressions."""
         if not isinstance(known, KnownTensor) or known.shape is None:
             return known
-        shape = tuple(size if isinstance(size, int) or size.symbol else self._new_size() for size in known.shape)
+        shape = tuple(
+            size if isinstance(size, int) or size.symbol else self._new_size()
+            for size in known.shape
+        )
         return KnownTensor(known.element_type, shape)
 
     @staticmethod
@@ -234,12 +258,16 @@ class _Inference:
         if known is not None:
             scope.values[name] = known
 
-    # --- what the model declares -------------------------------------------------------------------------------------
+    # --- what the model declares ------------------------------------------------------------------
 
     def _declared_knowledge(self, declared: ValueType | None) -> Knowledge | None:
         if isinstance(declared, TensorType | SparseTensorType):
-            shape = None if declared.shape is None else tuple(map(self._declared_size, declared.shape))
-            return KnownTensor(declared.element_type, shape, is_sparse=isinstance(declared, SparseTensorType))
+            shape = (
+                None if declared.shape is None else tuple(map(self._declared_size, declared.shape))
+            )
+            return KnownTensor(
+                declared.element_type, shape, is_sparse=isinstance(declared, SparseTensorType)
+            )
         if isinstance(declared, SequenceType):
             return KnownSequence(self._declared_knowledge(declared.element))
         if isinstance(declared, OptionalType):
@@ -260,7 +288,8 @@ class _Inference:
         made = type_of(inferred, self._dimension)
         if made is not None and str(declared) != str(made):
             raise InvalidGraphError(
-                f"{quoted(name)} is declared as {declared}, but {node} makes a {made}", node_name=node.name
+                f"{quoted(name)} is declared as {declared}, but {node} makes a {made}",
+                node_name=node.name,
             )
         if isinstance(inferred, KnownTensor) and isinstance(declared, TensorType):
             return KnownTensor(
@@ -278,11 +307,13 @@ class _Inference:
         if len(inferred) != len(declared):
             return None
         return tuple(
-            size if not isinstance(said, int) or size == said else (self._new_size() if isinstance(size, int) else said)
+            size
+            if not isinstance(said, int) or size == said
+            else (self._new_size() if isinstance(size, int) else said)
             for size, said in zip(inferred, declared, strict=True)
         )
 
-    # --- results -----------------------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     def _write_types(self, scope: _Scope) -> None:
         graph = scope.graph
@@ -291,7 +322,10 @@ class _Inference:
                 continue
             made = type_of(known, self._dimension)
             if made is not None:
-                graph.set_type(name, _with_names(made, graph.types.get(name)) if graph.is_output(name) else made)
+                graph.set_type(
+                    name,
+                    _with_names(made, graph.types.get(name)) if graph.is_output(name) else made,
+                )
 
     def _dimension(self, size: Size) -> Dimension:
         if isinstance(size, int):
@@ -303,7 +337,11 @@ class _Inference:
 def _constant_node_value(scope: _Scope, name: str) -> Initializer | None:
     """The tensor of the Constant node that makes a value of this graph."""
     producer = scope.graph.producer_of(name)
-    return producer.attribute("value") if producer is not None and producer.op_type == "Constant" else None
+    return (
+        producer.attribute("value")
+        if producer is not None and producer.op_type == "Constant"
+        else None
+    )
 
 
 def _shape_of(value_type: ValueType | None) -> Shape | None:
@@ -311,7 +349,9 @@ def _shape_of(value_type: ValueType | None) -> Shape | None:
 
 
 def _with_type(known: Knowledge | None, by_definition: Knowledge | None) -> Knowledge | None:
-    """``known`` with the element type of the operator's definition, where its function said none."""
+    """``known`` with the element type of the operator's definition, where its function said
+    none.
+    """
     if known is None:
         return by_definition
     if isinstance(known, KnownTensor) and known.element_type is ElementType.UNDEFINED:

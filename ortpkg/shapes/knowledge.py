@@ -1,4 +1,6 @@
-"""What inference knows of a value: its type, its sizes, and the elements of small whole-number tensors."""
+"""What inference knows of a value: its type, its sizes, and the elements of small whole-number
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -79,19 +81,26 @@ class KnownTensor:
         return self if self.elements is None else replace(self, elements=None)
 
     def with_elements_in_range(self) -> KnownTensor:
-        """The same; not known are numbers that the element type does not hold, which a run wraps around."""
+        """The same; not known are numbers that the element type does not hold, which a run wraps
+        around.
+        """
         if self.elements is None or self.element_type not in WHOLE_NUMBERS:
             return self.without_elements()
         low, high = WHOLE_NUMBERS[self.element_type]
         if all(low <= value <= high for value in self.elements if isinstance(value, int)):
             return self
-        kept = (None if isinstance(value, int) and not low <= value <= high else value for value in self.elements)
+        kept = (
+            None if isinstance(value, int) and not low <= value <= high else value
+            for value in self.elements
+        )
         return replace(self, elements=Elements(self.elements.shape, tuple(kept)))
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSequence:
-    """Values of one type; ``element`` says what all of them have in common, None where nothing is known of them."""
+    """Values of one type; ``element`` says what all of them have in common, None where nothing is
+    known of them.
+    """
 
     element: Knowledge | None
 
@@ -114,7 +123,9 @@ Knowledge = KnownTensor | KnownSequence | KnownOptional | KnownOther
 
 
 def type_of(known: Knowledge | None, dimension: Callable[[Size], Dimension]) -> ValueType | None:
-    """The type as a graph holds it, each size as ``dimension`` writes it; None where the element type is not known."""
+    """The type as a graph holds it, each size as ``dimension`` writes it; None where the element
+    type is not known.
+    """
     if isinstance(known, KnownTensor):
         if known.element_type is ElementType.UNDEFINED:
             return None

@@ -1,14 +1,25 @@
-"""What two pieces of knowledge have in common: branches of an If, states of a loop, elements of a sequence."""
+"""What two pieces of knowledge have in common: branches of an If, states of a loop, elements of a
+sequence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ortpkg.shapes.expressions import Expression, Size
-from ortpkg.shapes.knowledge import Elements, Knowledge, KnownOptional, KnownOther, KnownSequence, KnownTensor
+from ortpkg.shapes.knowledge import (
+    Elements,
+    Knowledge,
+    KnownOptional,
+    KnownOther,
+    KnownSequence,
+    KnownTensor,
+)
 
 
-def common(left: Knowledge | None, right: Knowledge | None, new_size: Callable[[], Expression]) -> Knowledge | None:
+def common(
+    left: Knowledge | None, right: Knowledge | None, new_size: Callable[[], Expression]
+) -> Knowledge | None:
     """What holds for a value that is either of both; None where nothing is known of it."""
     if left is None or right is None:
         return None
@@ -23,7 +34,9 @@ def common(left: Knowledge | None, right: Knowledge | None, new_size: Callable[[
     return None
 
 
-def _common_tensor(left: KnownTensor, right: KnownTensor, new_size: Callable[[], Expression]) -> KnownTensor | None:
+def _common_tensor(
+    left: KnownTensor, right: KnownTensor, new_size: Callable[[], Expression]
+) -> KnownTensor | None:
     if left.element_type != right.element_type:
         return None
     if left.shape is None or right.shape is None or len(left.shape) != len(right.shape):

@@ -1,17 +1,24 @@
-"""Element types of outputs by the operator's definition: those that a type constraint ties to an input, or fixes."""
+"""Element types of outputs by the operator's definition: those that a type constraint ties to an
+input, or fixes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ortpkg.graph.graph import Node
-from ortpkg.graph.schemas import output_formals
+from ortpkg.graph.operator_schemas import output_formals
 from ortpkg.graph.types import ElementType
 from ortpkg.shapes.knowledge import Knowledge, KnownOptional, KnownSequence, KnownTensor, type_of
 
 
-def output_by_definition(node: Node, slot: int, inputs: Sequence[Knowledge | None]) -> Knowledge | None:
-    """What the definition alone says of an output: its kind and element type, no sizes. None where that is nothing."""
+def output_by_definition(
+    node: Node, slot: int, inputs: Sequence[Knowledge | None]
+) -> Knowledge | None:
+    """What the definition alone says of an output: its kind and element type, no sizes.
+
+    None where that is nothing.
+    """
     outputs = output_formals(node.domain, node.op_type, node.since_version)
     if not outputs:
         return None
@@ -26,14 +33,20 @@ def output_by_definition(node: Node, slot: int, inputs: Sequence[Knowledge | Non
 
 
 def _typed(known: Knowledge, allowed: frozenset[str]) -> Knowledge | None:
-    """The kind and element type of an input, without sizes; None for one that its operator does not take."""
+    """The kind and element type of an input, without sizes; None for one that its operator does not
+    take.
+    """
     made = _without_sizes(known)
     return made if made is None or str(type_of(made, str)) in allowed else None
 
 
 def _without_sizes(known: Knowledge) -> Knowledge | None:
     if isinstance(known, KnownTensor):
-        return KnownTensor(known.element_type, None) if known.element_type is not ElementType.UNDEFINED else None
+        return (
+            KnownTensor(known.element_type, None)
+            if known.element_type is not ElementType.UNDEFINED
+            else None
+        )
     if isinstance(known, KnownSequence | KnownOptional):
         element = None if known.element is None else _without_sizes(known.element)
         return type(known)(element)

@@ -1,4 +1,6 @@
-"""One node as its operator's inference sees it: what is known of its inputs, and where to say what it makes."""
+"""One node as its operator's inference sees it: what is known of its inputs, and where to say what
+it makes.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,18 @@ class ShapeError(ValueError):
 
 
 class SubgraphInference(Protocol):
-    """Infers a sub-graph of the node at hand, given what is known of its inputs; what is known of its outputs."""
+    """Infers a sub-graph of the node at hand, given what is known of its inputs; what is known of
+    its outputs.
+    """
 
-    def __call__(self, graph: Graph, inputs: Sequence[Knowledge | None]) -> list[Knowledge | None]: ...
+    def __call__(
+        self, graph: Graph, inputs: Sequence[Knowledge | None]
+    ) -> list[Knowledge | None]: ...
 
 
 class ShapeContext:
-    """What is known of a node's inputs; inference functions call :meth:`make` for what they can say of its outputs.
+    """What is known of a node's inputs; inference functions call :meth:`make` for what they can say
+    of its outputs.
 
     Attributes:
         node: the node.
@@ -60,12 +67,13 @@ class ShapeContext:
         self.made: dict[int, Knowledge] = {}
         self._constants = constants
 
-    # --- what is given -----------------------------------------------------------------------------------------------
+    # --- what is given ----------------------------------------------------------------------------
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The attribute's value, or ``default`` where it is absent.
 
-        ShapeError where its type is another than that of ``default``: not every operator has a definition that tells.
+        ShapeError where its type is another than that of ``default``: not every operator has a
+            definition that tells.
         """
         value = self.node.attribute(name, default)
         if default is not None and not isinstance(value, type(default)):
@@ -73,7 +81,10 @@ class ShapeContext:
         return value
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """An attribute of whole numbers; () where it is absent. ShapeError where it is of another type."""
+        """An attribute of whole numbers; () where it is absent.
+
+        ShapeError where it is of another type.
+        """
         found = self.node.attributes.get(name)
         if found is not None and found.kind != "INTS" and found.value != ():
             raise ShapeError(f"{self.node}: the attribute {name} is of type {found.kind}, not INTS")
@@ -130,14 +141,20 @@ class ShapeContext:
         return found.values[0] if found is not None and len(found.values) == 1 else None
 
     def values(self, slot: int) -> tuple[Size | None, ...] | None:
-        """The whole numbers in the input in C order, None for each that is not followed; None where none is."""
+        """The whole numbers in the input in C order, None for each that is not followed; None where
+        none is.
+        """
         found = self.elements(slot)
         return None if found is None else found.values
 
     def vector_length(self, slot: int) -> int | None:
         """How many elements the input, a vector, has, where that is a known number."""
         shape = self.shape(slot)
-        return shape[0] if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else None
+        return (
+            shape[0]
+            if shape is not None and len(shape) == 1 and isinstance(shape[0], int)
+            else None
+        )
 
     def vector_elements(self, slot: int) -> tuple[Size | None, ...]:
         """The elements of a vector of known length, None for each that is not followed."""
@@ -149,18 +166,23 @@ class ShapeContext:
         return self._constants(self.node.inputs[slot]) if self.has(slot) else None
 
     def new_sizes(self, count: int) -> Sizes:
-        """That many sizes of which nothing is known. ShapeError for more than tensors have dimensions."""
+        """That many sizes of which nothing is known.
+
+        ShapeError for more than tensors have dimensions.
+        """
         self.check_rank(count)
         return tuple(self.new_size() for _ in range(count))
 
     def chosen_type(self, name: str, default: ElementType) -> ElementType:
-        """The element type that an attribute names by its number; ``default`` where it is absent or 0 (UNDEFINED)."""
+        """The element type that an attribute names by its number; ``default`` where it is absent or
+        0 (UNDEFINED).
+        """
         number = self.attribute(name, 0)
         if number not in ElementType.__members__.values():
             raise ShapeError(f"{self.node}: there is no element type of number {number}")
         return ElementType(number or default)
 
-    # --- what is made ------------------------------------------------------------------------------------------------
+    # --- what is made -----------------------------------------------------------------------------
 
     def make(
         self,
@@ -171,8 +193,8 @@ class ShapeContext:
     ) -> None:
         """States the shape of an output.
 
-        ``element_type``: where the operator's definition does not say it. ``elements``: in C order, of an output of
-        whole numbers; kept where they are few.
+        ``element_type``: where the operator's definition does not say it. ``elements``: in C order,
+        of an output of whole numbers; kept where they are few.
         """
         sizes = None if shape is None else tuple(shape)
         if sizes is not None:
@@ -195,7 +217,7 @@ class ShapeContext:
         """States that an output is a sequence of such values."""
         self.made[slot] = KnownSequence(element)
 
-    # --- checks ------------------------------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------
 
     def axis(self, axis: int, rank: int) -> int:
         """``axis`` counted from the front. ShapeError where there is no such axis."""
@@ -206,7 +228,9 @@ class ShapeContext:
     def check_rank(self, rank: int) -> None:
         """ShapeError for more dimensions than tensors have."""
         if rank > MOST_DIMENSIONS:
-            raise ShapeError(f"{self.node}: {rank} dimensions; no tensor has over {MOST_DIMENSIONS}")
+            raise ShapeError(
+                f"{self.node}: {rank} dimensions; no tensor has over {MOST_DIMENSIONS}"
+            )
 
     def compute(self, operation: Callable[..., Size], *sizes: Size) -> Size:
         """``operation(*sizes)``, or a new size where the expression would grow too large."""
@@ -223,7 +247,9 @@ _TAG = "__ortpkg_infers__"
 
 
 def infers(*op_types: str, domain: str = "") -> Callable[[InferenceFunction], InferenceFunction]:
-    """Tags an inference function with the operators of ``domain`` that it serves, in all versions."""
+    """Tags an inference function with the operators of ``domain`` that it serves, in all
+    versions.
+    """
 
     def tag(function: InferenceFunction) -> InferenceFunction:
         own = tuple((domain, op_type) for op_type in op_types)

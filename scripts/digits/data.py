@@ -1,4 +1,6 @@
-"""The scans: scikit-learn's 1,797 handwritten digits, split into a training part and a fixed held-out fifth."""
+"""The scans: scikit-learn's 1,797 handwritten digits, split into a training part and a fixed
+held-out fifth.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ GREATEST_GREY_LEVEL = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scans:
-    """``images``: float32 [n, 1, 8, 8] with grey levels 0 to 16; ``labels``: int64 [n] with the digits 0 to 9."""
+    """``images``: float32 [n, 1, 8, 8] with grey levels 0 to 16; ``labels``: int64 [n] with the
+    digits 0 to 9.
+    """
 
     images: FloatArray
     labels: IntArray
@@ -39,10 +43,12 @@ def load_scans() -> Scans:
 
 
 def split_scans(scans: Scans) -> tuple[Scans, Scans]:
-    """Splits into (training, held out); the held-out part is every fifth scan of the scans sorted by digit.
+    """Splits into (training, held out); the held-out part is every fifth scan of the scans sorted
+    by digit.
 
-    Stratified by construction and free of random numbers, so that no library's generator can change it. Both parts
-    keep the original order. A writer contributed several digits, so writers occur in both parts.
+    Stratified by construction and free of random numbers, so that no library's generator can change
+    it. Both parts keep the original order. A writer contributed several digits, so writers occur in
+    both parts.
     """
     by_digit = np.argsort(scans.labels, kind="stable")
     is_held_out = np.zeros(len(scans), dtype=bool)

@@ -29,7 +29,10 @@ def run(model: onnx.ModelProto, images: FloatArray) -> FloatArray:
     session = _session(model)
     batch = session.get_inputs()[0].shape[0]
     step = batch if isinstance(batch, int) else len(images)
-    parts = [session.run([OUTPUT], {INPUT: images[start : start + step]})[0] for start in range(0, len(images), step)]
+    parts = [
+        session.run([OUTPUT], {INPUT: images[start : start + step]})[0]
+        for start in range(0, len(images), step)
+    ]
     return np.concatenate(parts)
 
 
@@ -45,4 +48,6 @@ def greatest_error(logits: FloatArray, expected: Array) -> float:
 def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )

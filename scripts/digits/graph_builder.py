@@ -1,4 +1,6 @@
-"""A small builder of ONNX models: named nodes and initializers in the order in which they are added."""
+"""A small builder of ONNX models: named nodes and initializers in the order in which they are
+added.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ OUTPUT = "logits"
 
 
 class GraphBuilder:
-    """Collects the nodes and initializers of one graph with the input ``image`` and the output ``logits``."""
+    """Collects the nodes and initializers of one graph with the input ``image`` and the output
+    ``logits``.
+    """
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []
@@ -26,16 +30,22 @@ class GraphBuilder:
 
     def add_initializer(self, name: str, array: npt.NDArray[Any]) -> str:
         """Adds a constant, once per name; gives its name."""
-        self._initializers.setdefault(name, onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self._initializers.setdefault(
+            name, onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
+        )
         return name
 
     def add_node(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
         """Adds a node with one output and names it after that; gives the output's name."""
-        node = onnx.helper.make_node(op_type, list(inputs), [output], name=f"{op_type}:{output}", **attributes)
+        node = onnx.helper.make_node(
+            op_type, list(inputs), [output], name=f"{op_type}:{output}", **attributes
+        )
         self._nodes.append(node)
         return output
 
-    def build(self, *, batch: int | str, doc_string: str, metadata: Mapping[str, str]) -> onnx.ModelProto:
+    def build(
+        self, *, batch: int | str, doc_string: str, metadata: Mapping[str, str]
+    ) -> onnx.ModelProto:
         """The finished model, checked in full.
 
         Args:
@@ -44,13 +54,24 @@ class GraphBuilder:
             metadata: becomes the model's ``metadata_props``, in this order.
         """
         image = onnx.helper.make_tensor_value_info(
-            INPUT, onnx.TensorProto.FLOAT, [batch, 1, 8, 8], doc_string="Grey levels from 0 (paper) to 16 (ink)."
+            INPUT,
+            onnx.TensorProto.FLOAT,
+            [batch, 1, 8, 8],
+            doc_string="Grey levels from 0 (paper) to 16 (ink).",
         )
         logits = onnx.helper.make_tensor_value_info(
-            OUTPUT, onnx.TensorProto.FLOAT, [batch, 10], doc_string="One score per digit 0 to 9; the greatest wins."
+            OUTPUT,
+            onnx.TensorProto.FLOAT,
+            [batch, 10],
+            doc_string="One score per digit 0 to 9; the greatest wins.",
         )
         graph = onnx.helper.make_graph(
-            self._nodes, "digits", [image], [logits], list(self._initializers.values()), doc_string=doc_string
+            self._nodes,
+            "digits",
+            [image],
+            [logits],
+            list(self._initializers.values()),
+            doc_string=doc_string,
         )
         model = onnx.helper.make_model(
             graph,

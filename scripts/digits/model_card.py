@@ -54,7 +54,9 @@ picture a digit, too.
 
 
 def model_card(measured: Sequence[tuple[Variant, float, float]], *, held_out: int) -> str:
-    """The card, from (variant, accuracy, greatest error) of each variant and the number of held-out scans."""
+    """The card, from (variant, accuracy, greatest error) of each variant and the number of held-out
+    scans.
+    """
     rows = "\n".join(_row(variant, accuracy, error) for variant, accuracy, error in measured)
     summaries = "\n".join(f"- `{variant.name}`: {variant.summary}" for variant, _, _ in measured)
     return _CARD.format(rows=rows, summaries=summaries, held_out=held_out)
@@ -65,5 +67,13 @@ def _row(variant: Variant, accuracy: float, error: float) -> str:
     if variant.relative_tolerance:
         tolerance += f" + {variant.relative_tolerance:g} x"
     batch = "any" if isinstance(variant.batch, str) else str(variant.batch)
-    cells = (f"`{variant.name}`", variant.ep, variant.device, batch, f"{accuracy:.2%}", f"{error:.1g}", tolerance)
+    cells = (
+        f"`{variant.name}`",
+        variant.ep,
+        variant.device,
+        batch,
+        f"{accuracy:.2%}",
+        f"{error:.1g}",
+        tolerance,
+    )
     return f"| {' | '.join(cells)} |"

@@ -23,7 +23,9 @@ class BatchNormalization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvolutionLayer:
-    """Conv 3x3 with padding 1 and no bias, BatchNormalization, Relu and, where ``is_pooled``, MaxPool 2x2."""
+    """Conv 3x3 with padding 1 and no bias, BatchNormalization, Relu and, where ``is_pooled``,
+    MaxPool 2x2.
+    """
 
     name: str
     weight: Array
@@ -34,12 +36,15 @@ class ConvolutionLayer:
         """Weight and bias of the one convolution that equals Conv and BatchNormalization."""
         normalization = self.normalization
         factor = normalization.scale / np.sqrt(normalization.variance + normalization.epsilon)
-        return self.weight * factor[:, None, None, None], normalization.bias - normalization.mean * factor
+        return self.weight * factor[
+            :, None, None, None
+        ], normalization.bias - normalization.mean * factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Convolution layers, then one linear layer: ``logits = features @ linear_weight.T + linear_bias``.
+    """Convolution layers, then one linear layer: ``logits = features @ linear_weight.T +
+    linear_bias``.
 
     The first convolution takes grey levels from 0 to 16 as they are.
     """

@@ -1,6 +1,8 @@
-"""One trained network written as different devices want it: float32, float16 weights, float16, quantized.
+"""One trained network written as different devices want it: float32, float16 weights, float16,
+quantized.
 
-Every graph has the float32 input ``image`` and the float32 output ``logits``; only what lies between them differs.
+Every graph has the float32 input ``image`` and the float32 output ``logits``; only what lies
+between them differs.
 """
 
 from __future__ import annotations
@@ -22,20 +24,33 @@ class Numerics(ABC):
     """How a graph stores its parameters, and what it puts between its layers."""
 
     @abstractmethod
-    def parameters(self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str) -> list[str]:
-        """Adds weight and bias of ``layer``, which reads the activation ``source``; gives the names of both."""
+    def parameters(
+        self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str
+    ) -> list[str]:
+        """Adds weight and bias of ``layer``, which reads the activation ``source``; gives the names
+        of both.
+        """
 
-    def convolution(self, graph: GraphBuilder, layer: ConvolutionLayer, inputs: str, source: str) -> str:
-        """Adds Conv with the BatchNormalization folded into it. ``inputs`` carries the activation ``source``."""
+    def convolution(
+        self, graph: GraphBuilder, layer: ConvolutionLayer, inputs: str, source: str
+    ) -> str:
+        """Adds Conv with the BatchNormalization folded into it.
+
+        ``inputs`` carries the activation ``source``.
+        """
         parameters = self.parameters(graph, layer.name, *layer.folded(), source)
-        return graph.add_node("Conv", [inputs, *parameters], f"{layer.name}_normalized", **_CONVOLUTION)
+        return graph.add_node(
+            "Conv", [inputs, *parameters], f"{layer.name}_normalized", **_CONVOLUTION
+        )
 
     def enter(self, graph: GraphBuilder) -> str:
         """What the first layer reads; by default the graph's input."""
         return self.carry(graph, INPUT, INPUT)
 
     def carry(self, graph: GraphBuilder, value: str, source: str) -> str:  # noqa: ARG002
-        """What the next node reads instead of ``value``, whose range is that of the activation ``source``."""
+        """What the next node reads instead of ``value``, whose range is that of the activation
+        ``source``.
+        """
         return value
 
     def linear(self, graph: GraphBuilder, inputs: str, parameters: list[str]) -> None:
@@ -44,9 +59,14 @@ class Numerics(ABC):
 
 
 class SinglePrecision(Numerics):
-    """float32 throughout. BatchNormalization stays a node of its own, as a trainer exports it: engines fold it."""
+    """float32 throughout.
 
-    def convolution(self, graph: GraphBuilder, layer: ConvolutionLayer, inputs: str, source: str) -> str:
+    BatchNormalization stays a node of its own, as a trainer exports it: engines fold it.
+    """
+
+    def convolution(
+        self, graph: GraphBuilder, layer: ConvolutionLayer, inputs: str, source: str
+    ) -> str:
         del source
         normalization = layer.normalization
         weight = graph.add_initializer(f"{layer.name}.weight", layer.weight.astype(np.float32))
@@ -61,10 +81,15 @@ class SinglePrecision(Numerics):
         ]
         output = graph.add_node("Conv", [inputs, weight], f"{layer.name}_output", **_CONVOLUTION)
         return graph.add_node(
-            "BatchNormalization", [output, *parameters], f"{layer.name}_normalized", epsilon=normalization.epsilon
+            "BatchNormalization",
+            [output, *parameters],
+            f"{layer.name}_normalized",
+            epsilon=normalization.epsilon,
         )
 
-    def parameters(self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str) -> list[str]:
+    def parameters(
+        self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str
+    ) -> list[str]:
         del source
         return [
             graph.add_initializer(f"{layer}.weight", weight.astype(np.float32)),
@@ -73,7 +98,9 @@ class SinglePrecision(Numerics):
 
 
 class FoldedSinglePrecision(SinglePrecision):
-    """float32 with BatchNormalization folded: not packaged, but what the quantized variants are calibrated on."""
+    """float32 with BatchNormalization folded: not packaged, but what the quantized variants are
+    calibrated on.
+    """
 
     convolution = Numerics.convolution
 
@@ -81,11 +108,14 @@ class FoldedSinglePrecision(SinglePrecision):
 class HalfPrecisionWeights(Numerics):
     """float16 parameters that Cast nodes turn back into float32: half the bytes on disk.
 
-    This is what OpenVINO calls a model compressed to FP16: its reader takes Cast over a constant for decompression,
-    and the GPU plug-in, which computes in float16 by default, uses the stored values as they are.
+    This is what OpenVINO calls a model compressed to FP16: its reader takes Cast over a constant
+    for decompression, and the GPU plug-in, which computes in float16 by default, uses the stored
+    values as they are.
     """
 
-    def parameters(self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str) -> list[str]:
+    def parameters(
+        self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str
+    ) -> list[str]:
         del source
         names = []
         for name, array in ((f"{layer}.weight", weight), (f"{layer}.bias", bias)):
@@ -100,7 +130,9 @@ class HalfPrecision(Numerics):
     def enter(self, graph: GraphBuilder) -> str:
         return graph.add_node("Cast", [INPUT], f"{INPUT}_float16", to=onnx.TensorProto.FLOAT16)
 
-    def parameters(self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str) -> list[str]:
+    def parameters(
+        self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str
+    ) -> list[str]:
         del source
         return [
             graph.add_initializer(f"{layer}.weight", weight.astype(np.float16)),
@@ -113,31 +145,41 @@ class HalfPrecision(Numerics):
 
 
 class Quantized(Numerics):
-    """QuantizeLinear/DequantizeLinear pairs around every operator: uint8 activations, int8 weights, int32 biases.
+    """QuantizeLinear/DequantizeLinear pairs around every operator: uint8 activations, int8 weights,
+    int32 biases.
 
-    Activations: one scale per tensor, from the greatest value seen in calibration. All are at least 0 (grey levels,
-    or behind Relu), so the zero point is 0 and the scheme is symmetric and affine at once. Weights: symmetric, one
-    scale per output channel. Biases: scale = activation's scale x weight's scale, as ONNX's QLinearConv has it.
+    Activations: one scale per tensor, from the greatest value seen in calibration. All are at least
+    0 (grey levels, or behind Relu), so the zero point is 0 and the scheme is symmetric and affine
+    at once. Weights: symmetric, one
+    scale per output channel. Biases: scale = activation's scale x weight's scale, as ONNX's
+        QLinearConv has it.
 
     Args:
         greatest: activation → its greatest value in calibration.
-        weight_limit: the weights use -limit to +limit. 127 is int8's full symmetric range; 63 leaves one bit free,
-            without which the 16-bit intermediate sums of x86 CPUs that lack VNNI instructions saturate.
+        weight_limit: the weights use -limit to +limit. 127 is int8's full symmetric range; 63
+            leaves one bit free, without which the 16-bit intermediate sums of x86 CPUs that lack
+            VNNI instructions saturate.
     """
 
     def __init__(self, greatest: Mapping[str, float], *, weight_limit: int) -> None:
         self._scales = {name: np.float32(value / 255) for name, value in greatest.items()}
         self._weight_limit = weight_limit
 
-    def parameters(self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str) -> list[str]:
+    def parameters(
+        self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str
+    ) -> list[str]:
         per_channel = np.abs(weight.reshape(len(weight), -1)).max(axis=1)
         scale = (per_channel / self._weight_limit).astype(np.float32)
         column = scale.astype(np.float64).reshape(-1, *[1] * (weight.ndim - 1))
-        quantized = np.clip(np.rint(weight / column), -self._weight_limit, self._weight_limit).astype(np.int8)
+        quantized = np.clip(
+            np.rint(weight / column), -self._weight_limit, self._weight_limit
+        ).astype(np.int8)
         bias_scale = scale * self._scales[source]
         quantized_bias = np.rint(bias / bias_scale.astype(np.float64)).astype(np.int32)
         zero = graph.add_initializer(f"{layer}.weight_zero_point", np.zeros(len(weight), np.int8))
-        zero_bias = graph.add_initializer(f"{layer}.bias_zero_point", np.zeros(len(weight), np.int32))
+        zero_bias = graph.add_initializer(
+            f"{layer}.bias_zero_point", np.zeros(len(weight), np.int32)
+        )
         stored = [
             (f"{layer}.weight", quantized, scale, zero),
             (f"{layer}.bias", quantized_bias, bias_scale, zero_bias),
@@ -164,9 +206,16 @@ class Quantized(Numerics):
 
 
 def write_model(
-    network: Network, numerics: Numerics, *, batch: int | str, doc_string: str, metadata: Mapping[str, str]
+    network: Network,
+    numerics: Numerics,
+    *,
+    batch: int | str,
+    doc_string: str,
+    metadata: Mapping[str, str],
 ) -> onnx.ModelProto:
-    """The whole classifier in one of the numerics; see :meth:`GraphBuilder.build` for the other arguments."""
+    """The whole classifier in one of the numerics; see :meth:`GraphBuilder.build` for the other
+    arguments.
+    """
     graph = GraphBuilder()
     inputs, source = numerics.enter(graph), INPUT
     for layer in network.convolutions:
@@ -178,7 +227,9 @@ def write_model(
             inputs = numerics.carry(graph, pooled, source)
     features = graph.add_node("Flatten", [inputs], "features", axis=1)
     inputs = numerics.carry(graph, features, source)
-    parameters = numerics.parameters(graph, "linear", network.linear_weight, network.linear_bias, source)
+    parameters = numerics.parameters(
+        graph, "linear", network.linear_weight, network.linear_bias, source
+    )
     numerics.linear(graph, inputs, parameters)
     return graph.build(batch=batch, doc_string=doc_string, metadata=metadata)
 

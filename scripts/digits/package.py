@@ -1,4 +1,7 @@
-"""Writes the whole package: models, documents, samples, model card, digests. The same content, the same bytes."""
+"""Writes the whole package: models, documents, samples, model card, digests.
+
+The same content, the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ import onnx
 
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.package.digests import compute_digests, dump_digests
-from ortpkg.package.documents import dump_document
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.documents.json_documents import dump_document
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
+from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from scripts.arrays import write_arrays
 from scripts.digits.data import Scans
 from scripts.digits.graph_builder import INPUT, OUTPUT
@@ -30,7 +33,9 @@ MODEL_VERSION = "1.0.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenVariant:
-    """A variant with its model and what was measured on the held-out scans (onnxruntime's CPU provider)."""
+    """A variant with its model and what was measured on the held-out scans (onnxruntime's CPU
+    provider).
+    """
 
     variant: Variant
     model: onnx.ModelProto
@@ -38,7 +43,9 @@ class WrittenVariant:
     greatest_error: float
 
 
-def write_package(root: Path, variants: tuple[WrittenVariant, ...], held_out: Scans, expected: Array) -> None:
+def write_package(
+    root: Path, variants: tuple[WrittenVariant, ...], held_out: Scans, expected: Array
+) -> None:
     """Writes the package at ``root``, in place of what is there."""
     if root.exists():
         shutil.rmtree(root)
@@ -49,11 +56,15 @@ def write_package(root: Path, variants: tuple[WrittenVariant, ...], held_out: Sc
             name="digits",
             component=COMPONENT,
             version=MODEL_VERSION,
-            description="Recognizes handwritten digits in 8x8 scans: a small convolutional classifier.",
+            description=(
+                "Recognizes handwritten digits in 8x8 scans: a small convolutional classifier."
+            ),
         )
     _add_value_range(root / "manifest.json")
     _add_measurements(root / "models" / COMPONENT / "metadata.json", variants)
-    _write_samples(root / "samples", tuple(written.variant for written in variants), held_out, expected)
+    _write_samples(
+        root / "samples", tuple(written.variant for written in variants), held_out, expected
+    )
     measured = [(written.variant, written.accuracy, written.greatest_error) for written in variants]
     (root / "README.md").write_bytes(model_card(measured, held_out=len(held_out)).encode())
     (root / DIGESTS_FILE).write_bytes(dump_digests(compute_digests(root)))
@@ -75,7 +86,9 @@ def _new_variant(written: WrittenVariant, folder: Path) -> NewVariant:
 
 
 def _add_value_range(path: Path) -> None:
-    """Says what black and white are in a scan, so that pictures can be fed (the strokes of the scans are bright)."""
+    """Says what black and white are in a scan, so that pictures can be fed (the strokes of the
+    scans are bright).
+    """
     manifest = json.loads(path.read_bytes())
     manifest["inputs"][0]["value_range"] = [0, 16]
     path.write_bytes(dump_document(manifest))
@@ -92,7 +105,9 @@ def _add_measurements(path: Path, variants: tuple[WrittenVariant, ...]) -> None:
     path.write_bytes(dump_document(metadata))
 
 
-def _write_samples(folder: Path, variants: tuple[Variant, ...], held_out: Scans, expected: Array) -> None:
+def _write_samples(
+    folder: Path, variants: tuple[Variant, ...], held_out: Scans, expected: Array
+) -> None:
     folder.mkdir()
     write_arrays(folder / "held_out_inputs.npz", {INPUT: held_out.images})
     write_arrays(folder / "held_out_outputs.npz", {OUTPUT: expected.astype(np.float32)})
@@ -108,11 +123,17 @@ def _write_samples(folder: Path, variants: tuple[Variant, ...], held_out: Scans,
         "tolerances": _tolerances(reference),
         "variants": {variant.name: {"tolerances": _tolerances(variant)} for variant in others},
         "labels": {"file": "held_out_labels.npz", "name": "labels"},
-        "display": {"output": OUTPUT, "as": "class", "classes": [str(digit) for digit in range(10)]},
+        "display": {
+            "output": OUTPUT,
+            "as": "class",
+            "classes": [str(digit) for digit in range(10)],
+        },
     }
     document = dump_document({"schema_version": "1.0", "samples": [sample]})
     (folder / "samples.json").write_bytes(document)
 
 
 def _tolerances(variant: Variant) -> dict[str, dict[str, float]]:
-    return {OUTPUT: {"absolute": variant.absolute_tolerance, "relative": variant.relative_tolerance}}
+    return {
+        OUTPUT: {"absolute": variant.absolute_tolerance, "relative": variant.relative_tolerance}
+    }

@@ -29,7 +29,9 @@ _CLASSES = 10
 
 
 def train(scans: Scans) -> tuple[Network, torch.nn.Sequential]:
-    """Trains on ``scans``; gives the trained network as arrays, and the PyTorch model in evaluation mode."""
+    """Trains on ``scans``; gives the trained network as arrays, and the PyTorch model in evaluation
+    mode.
+    """
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -37,13 +39,19 @@ def train(scans: Scans) -> tuple[Network, torch.nn.Sequential]:
     images = torch.from_numpy(scans.images) / GREATEST_GREY_LEVEL
     labels = torch.from_numpy(scans.labels)
     steps = EPOCHS * math.ceil(len(scans) / BATCH_SIZE)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LEARNING_RATE, weight_decay=WEIGHT_DECAY)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=PEAK_LEARNING_RATE, total_steps=steps)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=PEAK_LEARNING_RATE, weight_decay=WEIGHT_DECAY
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=PEAK_LEARNING_RATE, total_steps=steps
+    )
     model.train()
     for _ in range(EPOCHS):
         for batch in torch.randperm(len(scans)).split(BATCH_SIZE):
             logits = model(_augmented(images[batch]))
-            loss = torch.nn.functional.cross_entropy(logits, labels[batch], label_smoothing=LABEL_SMOOTHING)
+            loss = torch.nn.functional.cross_entropy(
+                logits, labels[batch], label_smoothing=LABEL_SMOOTHING
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -53,7 +61,9 @@ def train(scans: Scans) -> tuple[Network, torch.nn.Sequential]:
 
 
 def evaluate_in_double_precision(model: torch.nn.Sequential, images: FloatArray) -> Array:
-    """The logits that the trained weights give without float32's rounding; what every variant is measured against."""
+    """The logits that the trained weights give without float32's rounding; what every variant is
+    measured against.
+    """
     with torch.no_grad():
         scaled = torch.from_numpy(images).double() / GREATEST_GREY_LEVEL
         return np.asarray(model.double()(scaled).numpy(), dtype=np.float64)
@@ -71,7 +81,10 @@ def _new_model() -> torch.nn.Sequential:
         layers += [torch.nn.MaxPool2d(2)] if is_pooled else []
         inputs = outputs
     return torch.nn.Sequential(
-        *layers, torch.nn.Flatten(), torch.nn.Dropout(DROPOUT), torch.nn.Linear(inputs * 2 * 2, _CLASSES)
+        *layers,
+        torch.nn.Flatten(),
+        torch.nn.Dropout(DROPOUT),
+        torch.nn.Linear(inputs * 2 * 2, _CLASSES),
     )
 
 
@@ -83,7 +96,11 @@ def _augmented(images: torch.Tensor) -> torch.Tensor:
     shift = (torch.rand(count, 2) * 2 - 1) * MOST_SHIFT
     cosine, sine = torch.cos(angle) * scaling, torch.sin(angle) * scaling
     transform = torch.stack(
-        [torch.stack([cosine, -sine, shift[:, 0]], dim=1), torch.stack([sine, cosine, shift[:, 1]], dim=1)], dim=1
+        [
+            torch.stack([cosine, -sine, shift[:, 0]], dim=1),
+            torch.stack([sine, cosine, shift[:, 1]], dim=1),
+        ],
+        dim=1,
     )
     grid = torch.nn.functional.affine_grid(transform, list(images.shape), align_corners=False)
     return torch.nn.functional.grid_sample(images, grid, align_corners=False)
@@ -95,7 +112,8 @@ def _as_network(model: torch.nn.Sequential) -> Network:
     layers = [
         ConvolutionLayer(
             name=f"conv{number}",
-            # The model takes raw grey levels. Their scaling goes into the first weights, exactly: a power of two.
+            # The model takes raw grey levels. Their scaling goes into the first weights, exactly: a
+            # power of two.
             weight=_array(convolution.weight) / (GREATEST_GREY_LEVEL if number == 1 else 1),
             normalization=BatchNormalization(
                 scale=_array(normalization.weight),
@@ -111,7 +129,11 @@ def _as_network(model: torch.nn.Sequential) -> Network:
         )
     ]
     linear = model[-1]
-    return Network(convolutions=tuple(layers), linear_weight=_array(linear.weight), linear_bias=_array(linear.bias))
+    return Network(
+        convolutions=tuple(layers),
+        linear_weight=_array(linear.weight),
+        linear_bias=_array(linear.bias),
+    )
 
 
 def _array(tensor: torch.Tensor) -> Array:

@@ -1,4 +1,6 @@
-"""The five variants of the package: which numerics, for which execution provider, and how exact they must be."""
+"""The five variants of the package: which numerics, for which execution provider, and how exact
+they must be.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,9 @@ class Variant:
         quantization_algorithm: for metadata.json; None where nothing is quantized.
         numerics: calibrated ranges → how the graph is written.
         batch: a size, or a symbol.
-        absolute_tolerance: how far a logit may be from the float64 result on the device that the variant is for:
-            the error measured here, with a margin for other rounding (see the model card).
+        absolute_tolerance: how far a logit may be from the float64 result on the device that the
+            variant is for: the error measured here, with a margin for other rounding (see the model
+            card).
         relative_tolerance: the same relative to the logit; a logit may be off by the sum of both.
     """
 
@@ -57,7 +60,11 @@ class Variant:
 
     def write_model(self, network: Network, calibration: Mapping[str, float]) -> onnx.ModelProto:
         """The ONNX model of this variant; ``calibration``: activation → greatest value seen."""
-        algorithm = {"quantization_algorithm": self.quantization_algorithm} if self.quantization_algorithm else {}
+        algorithm = (
+            {"quantization_algorithm": self.quantization_algorithm}
+            if self.quantization_algorithm
+            else {}
+        )
         return write_model(
             network,
             self.numerics(calibration),
@@ -85,8 +92,12 @@ VARIANTS = (
         ep="CPUExecutionProvider",
         device="cpu",
         provider_options={},
-        summary="Static QDQ quantization with 7-bit weights, which no x86 CPU saturates on, any batch.",
-        quantization_algorithm="static, min-max; uint8 activations per tensor; 7-bit symmetric weights per channel",
+        summary=(
+            "Static QDQ quantization with 7-bit weights, which no x86 CPU saturates on, any batch."
+        ),
+        quantization_algorithm=(
+            "static, min-max; uint8 activations per tensor; 7-bit symmetric weights per channel"
+        ),
         numerics=lambda greatest: Quantized(greatest, weight_limit=63),
         batch=DYNAMIC_BATCH,
         absolute_tolerance=0.25,
@@ -97,8 +108,13 @@ VARIANTS = (
         ep="OpenVINOExecutionProvider",
         device="npu",
         provider_options={"device_type": "NPU"},
-        summary="Static QDQ quantization with 8-bit symmetric weights, batch 1: NPUs take static shapes only.",
-        quantization_algorithm="static, min-max; uint8 activations per tensor; 8-bit symmetric weights per channel",
+        summary=(
+            "Static QDQ quantization with 8-bit symmetric weights, batch 1: NPUs take static shapes"
+            " only."
+        ),
+        quantization_algorithm=(
+            "static, min-max; uint8 activations per tensor; 8-bit symmetric weights per channel"
+        ),
         numerics=lambda greatest: Quantized(greatest, weight_limit=127),
         batch=1,
         absolute_tolerance=0.2,
@@ -109,7 +125,9 @@ VARIANTS = (
         ep="OpenVINOExecutionProvider",
         device="gpu",
         provider_options={"device_type": "GPU"},
-        summary="float16 weights behind Cast, which OpenVINO's GPU plug-in uses as they are, any batch.",
+        summary=(
+            "float16 weights behind Cast, which OpenVINO's GPU plug-in uses as they are, any batch."
+        ),
         quantization_algorithm=None,
         numerics=lambda _: HalfPrecisionWeights(),
         batch=DYNAMIC_BATCH,
@@ -121,7 +139,9 @@ VARIANTS = (
         ep="CUDAExecutionProvider",
         device="gpu",
         provider_options={},
-        summary="float16 throughout, between Cast nodes that keep the float32 interface, any batch.",
+        summary=(
+            "float16 throughout, between Cast nodes that keep the float32 interface, any batch."
+        ),
         quantization_algorithm=None,
         numerics=lambda _: HalfPrecision(),
         batch=DYNAMIC_BATCH,

@@ -1,7 +1,7 @@
 """The text that the character model learns from, and its characters as numbers.
 
-``text.txt`` is the beginning of Shakespeare's plays as a widely used plain-text edition has them; it is in the public
-domain.
+``text.txt`` is the beginning of Shakespeare's plays as a widely used plain-text edition has them;
+it is in the public domain.
 """
 
 from __future__ import annotations

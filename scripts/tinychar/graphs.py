@@ -1,9 +1,10 @@
 """The two ONNX models, prefill and decode, over one set of weights.
 
-prefill reads a prompt and makes the first new character and the cache of keys and values; decode reads one character
-and the cache, and makes the next character and the longer cache. Sampling is part of the models: to the logits of each
-position a fixed row of noise is added (Gumbel noise times a temperature), so the same prompt always gives the same
-text, and not the most likely character over and over.
+prefill reads a prompt and makes the first new character and the cache of keys and values; decode
+reads one character and the cache, and makes the next character and the longer cache. Sampling is
+part of the models: to the logits of each position a fixed row of noise is added (Gumbel noise times
+a temperature), so the same prompt always gives the same text, and not the most likely character
+over and over.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ def shared_weights(weights: Weights, shape: Shape) -> dict[str, npt.NDArray[np.f
     """The tensors of both models by name; matrices as they are multiplied from the right."""
     found: dict[str, npt.NDArray[np.float32]] = {}
     for name, array in weights.items():
-        is_matrix = name.endswith(".weight") and array.ndim == 2 and not name.startswith(("tokens", "positions"))
+        is_matrix = (
+            name.endswith(".weight")
+            and array.ndim == 2
+            and not name.startswith(("tokens", "positions"))
+        )
         found[name] = np.ascontiguousarray(array.T if is_matrix else array)
     found["head.weight"] = np.ascontiguousarray(weights["tokens.weight"].T)
     vocabulary = len(weights["tokens.weight"])
@@ -78,7 +83,9 @@ class _Builder:
         return self.node("Transpose", split, name=name, perm=[1, 0, 2])
 
     def gelu(self, x: str, *, name: str) -> str:
-        scaled = self.node("Div", x, self.constant(float(np.sqrt(2)), name="sqrt_2"), name=f"{name}_scaled")
+        scaled = self.node(
+            "Div", x, self.constant(float(np.sqrt(2)), name="sqrt_2"), name=f"{name}_scaled"
+        )
         erf = self.node("Erf", scaled, name=f"{name}_erf")
         more = self.node("Add", erf, self.constant(1.0, name="one"), name=f"{name}_more")
         product = self.node("Mul", x, more, name=f"{name}_twice")
@@ -86,13 +93,22 @@ class _Builder:
 
 
 def prefill_model(weights: Weights, shape: Shape) -> onnx.ModelProto:
-    """tokens int64 (1, prompt) → token int64 (1, 1), cache float (2 · layers, heads, prompt, head width)."""
+    """tokens int64 (1, prompt) → token int64 (1, 1), cache float (2 · layers, heads, prompt, head
+    width).
+    """
     b = _Builder(shape)
     sizes = b.node("Shape", "tokens", name="token_sizes")
     length = b.node("Gather", sizes, b.constant([1], name="axis_1"), name="length", axis=0)
     zero = b.constant([0], name="zero")
-    positions = b.node("Slice", b.weight("positions.weight"), zero, length, zero, name="prompt_positions")
-    x = b.node("Add", b.node("Gather", b.weight("tokens.weight"), "tokens", name="embedded"), positions, name="x")
+    positions = b.node(
+        "Slice", b.weight("positions.weight"), zero, length, zero, name="prompt_positions"
+    )
+    x = b.node(
+        "Add",
+        b.node("Gather", b.weight("tokens.weight"), "tokens", name="embedded"),
+        positions,
+        name="x",
+    )
     mask = _causal_mask(b, length)
     x, cache = _blocks(b, x, past_of=None, mask=mask)
     last = b.node("Gather", x, b.constant(-1, name="last"), name="last_x", axis=1)
@@ -101,15 +117,23 @@ def prefill_model(weights: Weights, shape: Shape) -> onnx.ModelProto:
 
 
 def decode_model(weights: Weights, shape: Shape) -> onnx.ModelProto:
-    """token int64 (1, 1), cache float (2 · layers, heads, past, head width) → next token, longer cache, the token."""
+    """token int64 (1, 1), cache float (2 · layers, heads, past, head width) → next token, longer
+    cache, the token.
+    """
     b = _Builder(shape)
     sizes = b.node("Shape", "cache", name="cache_sizes")
     past = b.node("Gather", sizes, b.constant([2], name="axis_2"), name="past", axis=0)
     position = b.node("Gather", b.weight("positions.weight"), past, name="position", axis=0)
-    x = b.node("Add", b.node("Gather", b.weight("tokens.weight"), "token", name="embedded"), position, name="x")
+    x = b.node(
+        "Add",
+        b.node("Gather", b.weight("tokens.weight"), "token", name="embedded"),
+        position,
+        name="x",
+    )
     x, cache = _blocks(b, x, past_of="cache", mask=None)
     last = b.node("Squeeze", x, b.constant([1], name="axis_1"), name="last_x")
-    # The character that it read: collected, round by round, these are the text from its first character on.
+    # The character that it read: collected, round by round, these are the text from its first
+    # character on.
     b.node("Identity", "token", name=WRITTEN)
     return _finish(b, "decode", last, past, cache, weights)
 
@@ -129,7 +153,13 @@ def _blocks(b: _Builder, x: str, *, past_of: str | None, mask: str | None) -> tu
         normalized = b.normalized(x, f"{block}.norm1", name=f"n1_{layer}")
         qkv = b.dense(normalized, f"{block}.qkv", name=f"qkv_{layer}")
         b.nodes.append(
-            helper.make_node("Split", [qkv], [f"{part}_{layer}" for part in "qkv"], name=f"split_{layer}", axis=-1)
+            helper.make_node(
+                "Split",
+                [qkv],
+                [f"{part}_{layer}" for part in "qkv"],
+                name=f"split_{layer}",
+                axis=-1,
+            )
         )
         q, k, v = (b.heads(f"{part}_{layer}", name=f"{part}h_{layer}") for part in "qkv")
         if past_of is not None:
@@ -142,17 +172,30 @@ def _blocks(b: _Builder, x: str, *, past_of: str | None, mask: str | None) -> tu
         scores = b.node("Mul", scores, scale, name=f"scaled_{layer}")
         if mask is not None:
             scores = b.node("Add", scores, mask, name=f"masked_{layer}")
-        attended = b.node("MatMul", b.node("Softmax", scores, name=f"p_{layer}", axis=-1), v, name=f"attended_{layer}")
+        attended = b.node(
+            "MatMul",
+            b.node("Softmax", scores, name=f"p_{layer}", axis=-1),
+            v,
+            name=f"attended_{layer}",
+        )
         turned = b.node("Transpose", attended, name=f"joined_{layer}", perm=[1, 0, 2])
         wide = b.constant([1, -1, b.shape.width], name="wide_shape")
         joined = b.node("Reshape", turned, wide, name=f"wide_{layer}")
-        x = b.node("Add", x, b.dense(joined, f"{block}.project", name=f"o_{layer}"), name=f"x1_{layer}")
-        up = b.dense(b.normalized(x, f"{block}.norm2", name=f"n2_{layer}"), f"{block}.up", name=f"up_{layer}")
+        x = b.node(
+            "Add", x, b.dense(joined, f"{block}.project", name=f"o_{layer}"), name=f"x1_{layer}"
+        )
+        up = b.dense(
+            b.normalized(x, f"{block}.norm2", name=f"n2_{layer}"), f"{block}.up", name=f"up_{layer}"
+        )
         down = b.dense(b.gelu(up, name=f"gelu_{layer}"), f"{block}.down", name=f"down_{layer}")
         x = b.node("Add", x, down, name=f"x2_{layer}")
     axis = b.constant([0], name="zero")
-    stacked = [b.node("Unsqueeze", part, axis, name=f"part_{number}") for number, part in enumerate(parts)]
-    return b.normalized(x, "norm", name="normalized"), b.node("Concat", *stacked, name="new_cache", axis=0)
+    stacked = [
+        b.node("Unsqueeze", part, axis, name=f"part_{number}") for number, part in enumerate(parts)
+    ]
+    return b.normalized(x, "norm", name="normalized"), b.node(
+        "Concat", *stacked, name="new_cache", axis=0
+    )
 
 
 def _with_past(b: _Builder, new: str, past_of: str, number: int, *, name: str) -> str:
@@ -161,7 +204,9 @@ def _with_past(b: _Builder, new: str, past_of: str, number: int, *, name: str) -
     return b.node("Concat", old, new, name=name, axis=1)
 
 
-def _finish(b: _Builder, name: str, last: str, row: str, cache: str, weights: Weights) -> onnx.ModelProto:
+def _finish(
+    b: _Builder, name: str, last: str, row: str, cache: str, weights: Weights
+) -> onnx.ModelProto:
     logits = b.node("MatMul", last, b.weight("head.weight"), name="logits")
     noise = b.node("Gather", b.weight(NOISE), row, name="noise_of_position", axis=0)
     noisy = b.node("Add", logits, noise, name="noisy")
@@ -179,15 +224,24 @@ def _finish(b: _Builder, name: str, last: str, row: str, cache: str, weights: We
     inputs = (
         [helper.make_tensor_value_info("tokens", TensorProto.INT64, [1, "prompt"])]
         if past is None
-        else [helper.make_tensor_value_info("token", TensorProto.INT64, [1, 1]), cache_info("cache", past)]
+        else [
+            helper.make_tensor_value_info("token", TensorProto.INT64, [1, 1]),
+            cache_info("cache", past),
+        ]
     )
-    outputs = [helper.make_tensor_value_info(next_name, TensorProto.INT64, [1, 1]), cache_info(cache, length)]
+    outputs = [
+        helper.make_tensor_value_info(next_name, TensorProto.INT64, [1, 1]),
+        cache_info(cache, length),
+    ]
     if past is not None:
         outputs.append(helper.make_tensor_value_info(WRITTEN, TensorProto.INT64, [1, 1]))
     tensors = [numpy_helper.from_array(weights[each], each) for each in b.used]
     graph = helper.make_graph(b.nodes, name, inputs, outputs, [*tensors, *b.constants.values()])
     model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="ortpkg"
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="ortpkg",
     )
     onnx.checker.check_model(model, full_check=True)
     return model

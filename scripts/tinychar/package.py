@@ -1,4 +1,6 @@
-"""Writes sample_packages/tinychar.ortpackage: two component models in one directory, over one file of weights."""
+"""Writes sample_packages/tinychar.ortpackage: two component models in one directory, over one file
+of weights.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ import numpy as np
 import onnx
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.package.digests import compute_digests, dump_digests
-from ortpkg.package.documents import dump_document
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.documents.json_documents import dump_document
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
+from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from scripts.arrays import write_arrays
 from scripts.tinychar.corpus import Corpus
 from scripts.tinychar.training import Shape
@@ -25,15 +27,22 @@ FOLDER = f"models/tinychar/{VARIANT}"
 WEIGHTS_FILE = "tinychar.onnx.data"
 #: Characters that the sample writes after its prompt.
 COUNT = 120
-PROMPTS: Mapping[str, str] = {"a-speaker-begins": "GLOUCESTER:\n", "a-line-begins": "The king ", "a-prayer": "O God, "}
+PROMPTS: Mapping[str, str] = {
+    "a-speaker-begins": "GLOUCESTER:\n",
+    "a-line-begins": "The king ",
+    "a-prayer": "O God, ",
+}
 
 
-def write_package(root: Path, models: Mapping[str, onnx.ModelProto], corpus: Corpus, shape: Shape, loss: float) -> None:
+def write_package(
+    root: Path, models: Mapping[str, onnx.ModelProto], corpus: Corpus, shape: Shape, loss: float
+) -> None:
     """Writes the package at ``root``, in place of what is there.
 
     Args:
         root: the package.
-        models: "prefill" and "decode"; their large initializers are the same tensors under the same names.
+        models: "prefill" and "decode"; their large initializers are the same tensors under the same
+            names.
         corpus: whose vocabulary the output is shown with.
         shape: of the network.
         loss: on the held-out text, in nats per character.
@@ -75,12 +84,19 @@ def _write_models(folder: Path, models: Mapping[str, onnx.ModelProto]) -> None:
 
 
 def _manifest(models: Mapping[str, onnx.ModelProto], shape: Shape, loss: float) -> dict[str, Any]:
-    facts = {"data_types": ["float", "int64"], "quantization": None, "opset": models["decode"].opset_import[0].version}
+    facts = {
+        "data_types": ["float", "int64"],
+        "quantization": None,
+        "opset": models["decode"].opset_import[0].version,
+    }
     return {
         "schema_version": "1.0",
         "package_name": "tinychar",
         "package_version": VERSION,
-        "description": "Writes a line in the manner of Shakespeare, character by character: a small transformer.",
+        "description": (
+            "Writes a line in the manner of Shakespeare, character by character: a small"
+            " transformer."
+        ),
         "components": {
             name: {
                 "component_name": name,
@@ -110,7 +126,10 @@ def _manifest(models: Mapping[str, onnx.ModelProto], shape: Shape, loss: float) 
 def _pipeline() -> dict[str, Any]:
     return {
         "schema_version": "1.0",
-        "description": "prefill reads the prompt; decode then writes one character a round, its cache growing with it.",
+        "description": (
+            "prefill reads the prompt; decode then writes one character a round, its cache growing"
+            " with it."
+        ),
         "inputs": [{"name": "tokens", "type": "tensor(int64)", "shape": [1, "prompt"]}],
         "outputs": [{"name": "text", "type": "tensor(int64)", "shape": [COUNT, 1, 1]}],
         "steps": [
@@ -126,7 +145,11 @@ def _pipeline() -> dict[str, Any]:
                         {
                             "component": "decode",
                             "inputs": {"token": "first", "cache": "cache"},
-                            "outputs": {"next_token": "next", "new_cache": "longer", "written": "text"},
+                            "outputs": {
+                                "next_token": "next",
+                                "new_cache": "longer",
+                                "written": "text",
+                            },
                         }
                     ],
                     "carry": {"first": "next", "cache": "longer"},
@@ -154,12 +177,16 @@ def _write_samples(root: Path, corpus: Corpus) -> None:
             }
         )
     (folder / "vocabulary.json").write_bytes(dump_document({"words": list(corpus.vocabulary)}))
-    (folder / "samples.json").write_bytes(dump_document({"schema_version": "1.0", "samples": samples}))
+    (folder / "samples.json").write_bytes(
+        dump_document({"schema_version": "1.0", "samples": samples})
+    )
     for sample, prompt in zip(samples, PROMPTS.values(), strict=True):
         expected = _written_text(root, corpus, prompt)
         write_arrays(folder / f"{sample['name']}.outputs.npz", {"text": expected})
         sample["expected_outputs"] = f"{sample['name']}.outputs.npz"
-    (folder / "samples.json").write_bytes(dump_document({"schema_version": "1.0", "samples": samples}))
+    (folder / "samples.json").write_bytes(
+        dump_document({"schema_version": "1.0", "samples": samples})
+    )
 
 
 def _written_text(root: Path, corpus: Corpus, prompt: str) -> np.ndarray[Any, Any]:

@@ -39,7 +39,9 @@ _RATE = 2e-3
 
 
 class Block(nn.Module):  # type: ignore[misc]
-    """Attention and a feed-forward part, each behind a layer normalization and around a residual."""
+    """Attention and a feed-forward part, each behind a layer normalization and around a
+    residual.
+    """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -128,9 +130,14 @@ def _held_out_loss(model: Any, corpus: Corpus, shape: Shape) -> float:
     data = torch.from_numpy(corpus.held_out)
     count = (len(data) - 1) // length
     with torch.no_grad():
-        losses = [_loss(model, data[None, i * length : (i + 1) * length + 1]).item() for i in range(count)]
+        losses = [
+            _loss(model, data[None, i * length : (i + 1) * length + 1]).item() for i in range(count)
+        ]
     return float(np.mean(losses))
 
 
 def _weights(model: Any) -> Weights:
-    return {name: value.detach().numpy().astype(np.float32).copy() for name, value in model.state_dict().items()}
+    return {
+        name: value.detach().numpy().astype(np.float32).copy()
+        for name, value in model.state_dict().items()
+    }

@@ -1,4 +1,6 @@
-"""Arrays in files: what is read and refused, that nothing is unpickled, and how outputs are written."""
+"""Arrays in files: what is read and refused, that nothing is unpickled, and how outputs are
+written.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.api.array_files import read_npy, read_npz, write_npz
+from ortpkg.arrays.array_files import read_npy, read_npz, write_npz
 from ortpkg.errors import UsageError
 from tests.api.mutations import mutated
 from tests.npz import arrays_in
@@ -44,11 +46,17 @@ def test_pickled_objects_are_refused_and_never_loaded(tmp_path: Path, suffix: st
     assert not mark.exists()
 
 
-def test_a_header_that_asks_for_too_much_is_refused_before_anything_is_allocated(tmp_path: Path) -> None:
+def test_a_header_that_asks_for_too_much_is_refused_before_anything_is_allocated(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "huge.npy"
     with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)})
-    with pytest.raises(UsageError, match=r"says it has 4000000000000 bytes; at most 4294967296 are read"):
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)}
+        )
+    with pytest.raises(
+        UsageError, match=r"says it has 4000000000000 bytes; at most 4294967296 are read"
+    ):
         read_npy(path)
 
 
@@ -67,7 +75,9 @@ def test_a_zip_bomb_is_refused_by_its_header(tmp_path: Path) -> None:
     path = tmp_path / "bomb.npz"
     inner = tmp_path / "inner.npy"
     with inner.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**9,)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (10**9,)}
+        )
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(inner, "image.npy")
     with pytest.raises(UsageError, match="says it has 8000000000 bytes"):
@@ -116,20 +126,26 @@ HEADER = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"
 )
 def test_a_header_that_makes_no_sense_is_refused(tmp_path: Path, header: str, message: str) -> None:
     text = header.encode("latin1") + b"\n"
-    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text + bytes(8))
+    (tmp_path / "a.npy").write_bytes(
+        b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text + bytes(8)
+    )
     with pytest.raises(UsageError, match=message) as caught:
         read_npy(tmp_path / "a.npy")
     assert "\x1b" not in str(caught.value)
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz"])
-def test_thousands_of_damaged_files_are_read_or_refused_and_nothing_else(tmp_path: Path, suffix: str) -> None:
+def test_thousands_of_damaged_files_are_read_or_refused_and_nothing_else(
+    tmp_path: Path, suffix: str
+) -> None:
     random = np.random.default_rng(1)
     stream = io.BytesIO()
     if suffix == "npy":
         np.save(stream, np.arange(20.0).reshape(4, 5))
     else:
-        np.savez_compressed(stream, x=np.arange(20.0), y=np.array(["a", "bc"]), z=np.zeros((2, 0), np.int8))
+        np.savez_compressed(
+            stream, x=np.arange(20.0), y=np.array(["a", "bc"]), z=np.zeros((2, 0), np.int8)
+        )
     path = tmp_path / f"a.{suffix}"
     refused = 0
     for _ in range(3000):
@@ -159,10 +175,12 @@ def test_an_npz_with_a_name_twice_is_refused(tmp_path: Path) -> None:
         read_npz(tmp_path / "a.npz")
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
-def test_outputs_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_npz(tmp_path / "o.npz", {"y": np.arange(2)})
     assert read_npz(tmp_path / "o.npz")["y"].tolist() == [0, 1]
     with pytest.raises(UsageError, match=r"cannot write .*No such file or directory"):
@@ -250,7 +268,9 @@ posix = pytest.mark.skipif(os.name != "posix", reason="permissions and special f
 
 @posix
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
-def test_a_new_file_gets_the_permissions_that_new_files_get(tmp_path: Path, umask: int, mode: int) -> None:
+def test_a_new_file_gets_the_permissions_that_new_files_get(
+    tmp_path: Path, umask: int, mode: int
+) -> None:
     before = os.umask(umask)
     try:
         write_npz(tmp_path / "o.npz", {"y": np.zeros(1)})

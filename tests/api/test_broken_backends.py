@@ -1,4 +1,6 @@
-"""Backends that crash, hang, exit or raise when they are loaded: reported and left out, by every command."""
+"""Backends that crash, hang, exit or raise when they are loaded: reported and left out, by every
+command.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _FAILURES = {
     "import os; os.abort()": "it was ended by SIGABRT",
     "import time; time.sleep(600)": "no answer within 2 s",
     "import os; os._exit(0)": "it ended with status 0 without a result",
-    "raise OSError('libdriver.so: version too old')": "it raised 'OSError: libdriver.so: version too old'",
+    "raise OSError('libdriver.so: version too old')": (
+        "it raised 'OSError: libdriver.so: version too old'"
+    ),
 }
 
 Run = Callable[..., Any]
@@ -29,7 +33,8 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def broken(tmp_path: Path, answers: Path) -> Run:
-    """broken(module, code, words): the JSON of a command in a process whose ``module`` runs ``code`` when loaded.
+    """broken(module, code, words): the JSON of a command in a process whose ``module`` runs
+    ``code`` when loaded.
 
     What the other libraries of this machine answer is known to it.
     """
@@ -41,7 +46,9 @@ def broken(tmp_path: Path, answers: Path) -> Run:
             (tmp_path / module).mkdir()
             (tmp_path / module / "__init__.py").write_text(f"{code}\n", encoding="utf-8")
             information.mkdir()
-            (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 99.0\n")
+            (information / "METADATA").write_text(
+                f"Metadata-Version: 2.1\nName: {module}\nVersion: 99.0\n"
+            )
         environment = {
             **os.environ,
             "PYTHONPATH": str(tmp_path),
@@ -64,7 +71,9 @@ def broken(tmp_path: Path, answers: Path) -> Run:
 @pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
 @pytest.mark.parametrize("module", _LIBRARIES)
 @pytest.mark.parametrize(("code", "reason"), _FAILURES.items())
-def test_a_backend_that_does_harm_is_left_out_with_the_reason(broken: Run, module: str, code: str, reason: str) -> None:
+def test_a_backend_that_does_harm_is_left_out_with_the_reason(
+    broken: Run, module: str, code: str, reason: str
+) -> None:
     code_of_exit, listed = broken(module, code, "devices")
 
     (note,) = [note for note in listed["notes"] if f"behind {_LIBRARIES[module]} failed" in note]
@@ -81,7 +90,10 @@ def test_selection_goes_on_and_doctor_says_what_is_broken(broken: Run) -> None:
     examined = broken("openvino", code, "doctor")
 
     assert selected[0] == 0
-    assert any("libdriver.so: version too old" in warning for warning in selected[1]["selections"][0]["warnings"])
+    assert any(
+        "libdriver.so: version too old" in warning
+        for warning in selected[1]["selections"][0]["warnings"]
+    )
     assert examined[0] == 1
     assert "failed-backend" in {each["check"] for each in examined[1]["complaints"]}
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.api import digest_cache
-from ortpkg.api.digest_cache import DigestCache
-from ortpkg.package.hashing import HashedFile, hash_file_with_stamp
+from ortpkg.storage import digest_cache
+from ortpkg.storage.digest_cache import DigestCache
+from ortpkg.storage.hashing import HashedFile, hash_file_with_stamp
 
 HOUR_NS = 3_600_000_000_000
 
@@ -37,7 +37,9 @@ def remember(root: Path, hashed: HashedFile, *, file: str = "f", age_ns: int = H
     cache.write()
 
 
-def test_a_digest_is_known_to_the_next_process_while_the_stamp_is_the_same(tmp_path: Path, hashed: HashedFile) -> None:
+def test_a_digest_is_known_to_the_next_process_while_the_stamp_is_the_same(
+    tmp_path: Path, hashed: HashedFile
+) -> None:
     remember(tmp_path, hashed)
 
     assert hashed.stamp is not None
@@ -55,8 +57,12 @@ def test_any_change_of_the_stamp_is_a_miss(tmp_path: Path, hashed: HashedFile, p
     assert DigestCache(tmp_path / "other").digest("f", hashed.stamp) is None
 
 
-@pytest.mark.parametrize("age_ns", [0, 1_999_999_999, -HOUR_NS], ids=["just written", "under 2 s", "from the future"])
-def test_a_young_file_is_never_remembered(tmp_path: Path, hashed: HashedFile, age_ns: int, cache: Path) -> None:
+@pytest.mark.parametrize(
+    "age_ns", [0, 1_999_999_999, -HOUR_NS], ids=["just written", "under 2 s", "from the future"]
+)
+def test_a_young_file_is_never_remembered(
+    tmp_path: Path, hashed: HashedFile, age_ns: int, cache: Path
+) -> None:
     remember(tmp_path, hashed, age_ns=age_ns)
 
     assert not cache.exists()
@@ -78,8 +84,12 @@ def test_a_file_that_changed_while_it_was_read_is_not_remembered(
         lambda text: "",
         lambda text: text[: len(text) // 2],
         lambda text: text.replace('"files"', '"fires"'),
-        lambda text: json.dumps(json.loads(text) | {"value": {"files": [1, [2, 3], [[], 1]], "needs": 2}}),
-        lambda text: json.dumps(json.loads(text) | {"value": {"files": [["f", "abc"]], "needs": [["x", [1]]]}}),
+        lambda text: json.dumps(
+            json.loads(text) | {"value": {"files": [1, [2, 3], [[], 1]], "needs": 2}}
+        ),
+        lambda text: json.dumps(
+            json.loads(text) | {"value": {"files": [["f", "abc"]], "needs": [["x", [1]]]}}
+        ),
         lambda text: json.dumps(json.loads(text) | {"schema_version": 99}),
     ],
     ids=["empty", "cut", "key", "types", "entries", "version"],
@@ -120,7 +130,9 @@ def test_the_oldest_packages_go_when_there_are_too_many(
             os.utime(path, ns=(path.stat().st_mtime_ns - 10**9,) * 2)
 
     assert hashed.stamp is not None
-    known = [index for index in range(4) if DigestCache(tmp_path / str(index)).digest("f", hashed.stamp)]
+    known = [
+        index for index in range(4) if DigestCache(tmp_path / str(index)).digest("f", hashed.stamp)
+    ]
     assert known == [2, 3]
 
 
@@ -131,7 +143,11 @@ def test_what_a_model_names_is_remembered_by_its_digest(tmp_path: Path) -> None:
     entry.write()
 
     again = DigestCache(tmp_path)
-    assert (again.needs("a" * 64), again.needs("b" * 64), again.needs("c" * 64)) == (("w.bin",), (), None)
+    assert (again.needs("a" * 64), again.needs("b" * 64), again.needs("c" * 64)) == (
+        ("w.bin",),
+        (),
+        None,
+    )
 
 
 def test_a_cache_that_cannot_be_written_does_not_matter(

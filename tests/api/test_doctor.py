@@ -10,27 +10,35 @@ from typing import Any
 
 import pytest
 
-from ortpkg.api.doctor import clean, doctor, report_lines, report_to_json, report_to_markdown
-from ortpkg.api.doctor_checks import CHECKS, Complaint, Gravity, examine
-from ortpkg.api.situation import DeviceFile, Situation, device_files, gather
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
+from ortpkg.doctor.diagnosis import clean, doctor, report_lines, report_to_json, report_to_markdown
+from ortpkg.doctor.doctor_checks import CHECKS, Complaint, Gravity, examine
+from ortpkg.doctor.situation import DeviceFile, Situation, device_files, gather
 
 _CPU = HardwareDevice(
-    type=DeviceType.CPU, name="CPU", vendor="Intel", vendor_id=0x8086, metadata={"logical_cores": "8"}
+    type=DeviceType.CPU,
+    name="CPU",
+    vendor="Intel",
+    vendor_id=0x8086,
+    metadata={"logical_cores": "8"},
 )
 
 
 def _device(device_type: DeviceType, vendor: str, **metadata: str) -> HardwareDevice:
-    return HardwareDevice(type=device_type, name=f"{vendor} {device_type.upper()}", vendor=vendor, metadata=metadata)
+    return HardwareDevice(
+        type=device_type, name=f"{vendor} {device_type.upper()}", vendor=vendor, metadata=metadata
+    )
 
 
 def _offer(ep_name: str, device: HardwareDevice | None, backend: str = "onnxruntime") -> EpDevice:
     return EpDevice(ep_name=ep_name, device=device, backend=backend)
 
 
-def _situation(*devices: HardwareDevice, offers: tuple[EpDevice, ...] = (), **facts: Any) -> Situation:
+def _situation(
+    *devices: HardwareDevice, offers: tuple[EpDevice, ...] = (), **facts: Any
+) -> Situation:
     machine = Machine(os="linux", hardware=(_CPU, *devices), notes=facts.pop("notes", ()))
     cpu = _offer("CPUExecutionProvider", _CPU)
     return Situation(machine=machine, ep_devices=(*offers, cpu), **facts)
@@ -56,7 +64,8 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
     [
         (
             _situation(
-                software={"openvino": "2023.3.0", "onnx": "1.19.0rc1"}, requirements=("openvino>=2024.4", "onnx>=1.18")
+                software={"openvino": "2023.3.0", "onnx": "1.19.0rc1"},
+                requirements=("openvino>=2024.4", "onnx>=1.18"),
             ),
             "unsupported-version",
             Gravity.WARNING,
@@ -67,11 +76,18 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             _situation(overlapping=("onnxruntime", "ort-nightly")),
             "overlapping-onnxruntime",
             Gravity.ERROR,
-            "several distributions install the module onnxruntime and overwrite each other: onnxruntime, ort-nightly",
+            (
+                "several distributions install the module onnxruntime and overwrite each other:"
+                " onnxruntime, ort-nightly"
+            ),
             "pip uninstall -y onnxruntime ort-nightly, then install the one that you need",
         ),
         (
-            _situation(failures=("the library behind OpenVINOExecutionProvider failed: it was ended by SIGSEGV",)),
+            _situation(
+                failures=(
+                    "the library behind OpenVINOExecutionProvider failed: it was ended by SIGSEGV",
+                )
+            ),
             "failed-backend",
             Gravity.ERROR,
             "the library behind OpenVINOExecutionProvider failed: it was ended by SIGSEGV",
@@ -85,10 +101,15 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             "install it with the system's package manager",
         ),
         (
-            _situation(missing={"openvino/libs/libopenvino_intel_gpu_plugin.so": ("libOpenCL.so.1",)}),
+            _situation(
+                missing={"openvino/libs/libopenvino_intel_gpu_plugin.so": ("libOpenCL.so.1",)}
+            ),
             "missing-library",
             Gravity.INFO,
-            "openvino/libs/libopenvino_intel_gpu_plugin.so needs libOpenCL.so.1, which is not there",
+            (
+                "openvino/libs/libopenvino_intel_gpu_plugin.so needs libOpenCL.so.1, which is not"
+                " there"
+            ),
             "nothing, as long as there is no Intel GPU",
         ),
         (
@@ -100,7 +121,10 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             ),
             "missing-library",
             Gravity.ERROR,
-            "onnxruntime/capi/libonnxruntime_providers_cuda.so needs libcudnn.so.9, which is not there",
+            (
+                "onnxruntime/capi/libonnxruntime_providers_cuda.so needs libcudnn.so.9, which is"
+                " not there"
+            ),
             "pip install onnxruntime-gpu[cuda,cudnn] instead of onnxruntime",
         ),
         (
@@ -108,7 +132,10 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             "unclaimed-device",
             Gravity.WARNING,
             "no execution provider here runs on the NPU 'Intel NPU'",
-            "pip install openvino, and Intel's NPU driver: intel-driver-compiler-npu and intel-level-zero-npu (Linux)",
+            (
+                "pip install openvino, and Intel's NPU driver: intel-driver-compiler-npu and"
+                " intel-level-zero-npu (Linux)"
+            ),
         ),
         (
             _situation(_device(DeviceType.NPU, "Acme")),
@@ -125,7 +152,11 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             "install the vendor's driver",
         ),
         (
-            _situation(device_files=(DeviceFile(name="/dev/dri/renderD128", is_usable=False, group="render"),)),
+            _situation(
+                device_files=(
+                    DeviceFile(name="/dev/dri/renderD128", is_usable=False, group="render"),
+                )
+            ),
             "forbidden-device-file",
             Gravity.ERROR,
             "this user may not use /dev/dri/renderD128",
@@ -156,7 +187,10 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             _situation(variables={"OPENBLAS_CORETYPE": "Haswell"}),
             "pinned-openblas",
             Gravity.INFO,
-            "OPENBLAS_CORETYPE=Haswell makes OpenBLAS use the kernels of that CPU, whatever this one is",
+            (
+                "OPENBLAS_CORETYPE=Haswell makes OpenBLAS use the kernels of that CPU, whatever"
+                " this one is"
+            ),
             "unset OPENBLAS_CORETYPE unless that is meant",
         ),
         (
@@ -170,7 +204,10 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             replace(_situation(), ep_devices=(_offer("CPUExecutionProvider", _CPU, "embedded"),)),
             "embedded-engine-only",
             Gravity.INFO,
-            "neither onnxruntime nor openvino works here: models run on the embedded engine, which is slower",
+            (
+                "neither onnxruntime nor openvino works here: models run on the embedded engine,"
+                " which is slower"
+            ),
             "pip install onnxruntime openvino",
         ),
     ],
@@ -198,19 +235,27 @@ def test_every_check_is_shown_to_complain_above() -> None:
         (_device(DeviceType.NPU, "Apple"), _offer("CoreMLExecutionProvider", None)),
     ],
 )
-def test_a_device_that_an_ep_reports_or_is_made_for_is_claimed(device: HardwareDevice, offer: EpDevice) -> None:
-    assert "unclaimed-device" not in {each.check for each in examine(_situation(device, offers=(offer,)))}
+def test_a_device_that_an_ep_reports_or_is_made_for_is_claimed(
+    device: HardwareDevice, offer: EpDevice
+) -> None:
+    assert "unclaimed-device" not in {
+        each.check for each in examine(_situation(device, offers=(offer,)))
+    }
 
 
 def test_an_ep_without_devices_claims_no_other_vendors_device() -> None:
     other = _device(DeviceType.GPU, "AMD")
 
-    complaint = _one(_situation(other, offers=(_offer("CUDAExecutionProvider", None),)), "unclaimed-device")
+    complaint = _one(
+        _situation(other, offers=(_offer("CUDAExecutionProvider", None),)), "unclaimed-device"
+    )
 
     assert "onnxruntime-migraphx" in complaint.remedy
 
 
-@pytest.mark.parametrize("name", ["intel-core-ultra-laptop", "rtx-workstation", "snapdragon-x-laptop", "plain-server"])
+@pytest.mark.parametrize(
+    "name", ["intel-core-ultra-laptop", "rtx-workstation", "snapdragon-x-laptop", "plain-server"]
+)
 def test_on_the_machines_of_the_built_in_profiles_every_device_is_claimed(name: str) -> None:
     profile = read_profile(name)
     situation = Situation(machine=profile.machine, ep_devices=profile.ep_devices)
@@ -227,7 +272,7 @@ def test_errors_come_first() -> None:
     assert gravities[0] is Gravity.ERROR
 
 
-# --- what it never tells ---------------------------------------------------------------------------------------------
+# --- what it never tells --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -239,7 +284,11 @@ def test_errors_come_first() -> None:
         (r"'C:\\Users\\carol\\AppData'", r"'C:\\Users\\<user>\\AppData'"),
         (
             f"{sys.prefix}/lib/x",
-            "<environment>/lib/x" if sys.prefix not in {"/usr", "/usr/local"} else f"{sys.prefix}/lib/x",
+            (
+                "<environment>/lib/x"
+                if sys.prefix not in {"/usr", "/usr/local"}
+                else f"{sys.prefix}/lib/x"
+            ),
         ),
     ],
 )
@@ -247,19 +296,29 @@ def test_homes_are_not_told(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
-def test_the_user_is_not_told_wherever_the_home_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_user_is_not_told_wherever_the_home_lies(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "constructed-user"))
     monkeypatch.setenv("USER", "constructed-user")
-    situation = _situation(failures=(f"cannot open '{tmp_path}/constructed-user/x' and /data/constructed-user/y",))
+    situation = _situation(
+        failures=(f"cannot open '{tmp_path}/constructed-user/x' and /data/constructed-user/y",)
+    )
 
     report = doctor(situation)
 
-    for text in (report_to_markdown(report), json.dumps(report_to_json(report)), "\n".join(report_lines(report))):
+    for text in (
+        report_to_markdown(report),
+        json.dumps(report_to_json(report)),
+        "\n".join(report_lines(report)),
+    ):
         assert "constructed-user" not in text
         assert "~/x" in text
 
 
-def test_of_the_environment_only_plain_values_of_known_variables_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_the_environment_only_plain_values_of_known_variables_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setenv("KMP_AFFINITY", "a secret, with blanks")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/srv/secret")
@@ -268,7 +327,10 @@ def test_of_the_environment_only_plain_values_of_known_variables_are_told(monkey
     situation = gather()
 
     assert situation.variables["OMP_NUM_THREADS"] == "2"
-    assert (situation.variables["KMP_AFFINITY"], situation.variables["LD_LIBRARY_PATH"]) == (None, None)
+    assert (situation.variables["KMP_AFFINITY"], situation.variables["LD_LIBRARY_PATH"]) == (
+        None,
+        None,
+    )
     assert "secret" not in report_to_markdown(doctor(situation))
     assert "constructed-token" not in json.dumps(report_to_json(doctor(situation)))
 

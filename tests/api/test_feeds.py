@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ortpkg.api.feeds import random_feeds, read_feeds
+from ortpkg.arrays.given_feeds import random_feeds, read_feeds
 from ortpkg.errors import InvalidFeedError, UsageError
 from tests.api.mutations import mutated
 
@@ -29,7 +29,9 @@ IMAGE = Argument("image")
 def test_npy_and_npz_files_are_read_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(3))
     np.savez(tmp_path / "b.npz", b=np.ones(2), other=np.zeros(1))
-    feeds = read_feeds([f"a={tmp_path / 'a.npy'}", f"b={tmp_path / 'b.npz'}"], [Argument("a"), Argument("b")])
+    feeds = read_feeds(
+        [f"a={tmp_path / 'a.npy'}", f"b={tmp_path / 'b.npz'}"], [Argument("a"), Argument("b")]
+    )
     assert feeds["a"].tolist() == [0, 1, 2]
     assert feeds["b"].tolist() == [1, 1]
 
@@ -42,7 +44,13 @@ def test_a_model_with_one_input_needs_no_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [
-        (["a.npy"], "say which input, as name=file, or give an npz file with an array for each; inputs: 'x', 'y'"),
+        (
+            ["a.npy"],
+            (
+                "say which input, as name=file, or give an npz file with an array for each; inputs:"
+                " 'x', 'y'"
+            ),
+        ),
         (["z=a.npy"], "the model has no input 'z'"),
         (["x=a.npy", "x=a.npy"], "input 'x' is given twice"),
         (["x=a.csv"], "inputs come from .npy, .npz, .png, .jpg or .jpeg files"),
@@ -84,10 +92,14 @@ def test_a_picture_takes_the_form_of_the_input(
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 16, 8), (1, 1, 8, 16), ("batch", "h", 16, 3)])
-def test_a_picture_of_another_size_is_resampled_only_where_asked_for(tmp_path: Path, shape: tuple[Any, ...]) -> None:
+def test_a_picture_of_another_size_is_resampled_only_where_asked_for(
+    tmp_path: Path, shape: tuple[Any, ...]
+) -> None:
     Image.new("L", (8, 8)).save(tmp_path / "p.png")
     words, arguments = [f"image={tmp_path / 'p.png'}"], [Argument("image", shape=shape)]
-    with pytest.raises(InvalidFeedError, match=r"has 8 x 8 pixels, not .*16.*; --resize resamples it"):
+    with pytest.raises(
+        InvalidFeedError, match=r"has 8 x 8 pixels, not .*16.*; --resize resamples it"
+    ):
         read_feeds(words, arguments)
     assert 16 in read_feeds(words, arguments, resize=True)["image"].shape
 
@@ -95,7 +107,9 @@ def test_a_picture_of_another_size_is_resampled_only_where_asked_for(tmp_path: P
 @pytest.mark.parametrize("name", ["p.jpg", "p.JPEG"])
 def test_a_jpeg_is_a_picture_too(tmp_path: Path, name: str) -> None:
     Image.new("RGB", (8, 8), (255, 0, 0)).save(tmp_path / name, format="JPEG", quality=95)
-    image = read_feeds([f"image={tmp_path / name}"], [Argument("image", shape=(1, 3, 8, 8))])["image"]
+    image = read_feeds([f"image={tmp_path / name}"], [Argument("image", shape=(1, 3, 8, 8))])[
+        "image"
+    ]
     np.testing.assert_allclose(image.mean(axis=(0, 2, 3)), [1, 0, 0], atol=0.02)
 
 
@@ -136,14 +150,19 @@ def test_random_feeds_fill_what_is_not_given(tmp_path: Path) -> None:
 def test_a_picture_is_scaled_to_the_range_that_the_package_states(tmp_path: Path) -> None:
     Image.fromarray(np.array([[0, 255], [51, 204]], np.uint8)).save(tmp_path / "p.png")
     argument = Argument("image", "tensor(float)", (1, 1, 2, 2))
-    (image,) = read_feeds([f"image={tmp_path / 'p.png'}"], [argument], {"image": (-1.0, 1.0)}).values()
+    (image,) = read_feeds(
+        [f"image={tmp_path / 'p.png'}"], [argument], {"image": (-1.0, 1.0)}
+    ).values()
     np.testing.assert_allclose(image.ravel(), [-1.0, 1.0, -0.6, 0.6], atol=1e-6)
 
 
 def test_a_picture_is_no_input_for_something_else(tmp_path: Path) -> None:
     Image.new("L", (8, 8)).save(tmp_path / "p.png")
     with pytest.raises(InvalidFeedError, match="input 'tokens' is no image"):
-        read_feeds([f"tokens={tmp_path / 'p.png'}"], [Argument("tokens", "tensor(int64)", ("batch", "length", 7))])
+        read_feeds(
+            [f"tokens={tmp_path / 'p.png'}"],
+            [Argument("tokens", "tensor(int64)", ("batch", "length", 7))],
+        )
 
 
 def test_a_file_that_is_no_picture_is_refused(tmp_path: Path) -> None:
@@ -160,7 +179,9 @@ def test_a_file_that_is_no_picture_is_refused(tmp_path: Path) -> None:
         (Argument("image", "tensor(float)", (1, 3, 1, 4)), [0.0, 256 / 65535, 0.5, 1.0] * 3),
     ],
 )
-def test_a_picture_of_16_bits_is_scaled_not_clipped(tmp_path: Path, argument: Argument, expected: list[float]) -> None:
+def test_a_picture_of_16_bits_is_scaled_not_clipped(
+    tmp_path: Path, argument: Argument, expected: list[float]
+) -> None:
     Image.fromarray(np.array([[0, 256, 32768, 65535]], np.uint16)).save(tmp_path / "p.png")
     (image,) = read_feeds([f"image={tmp_path / 'p.png'}"], [argument]).values()
     np.testing.assert_allclose(image.ravel(), expected, atol=1e-4)
@@ -184,7 +205,9 @@ def test_damaged_pictures_are_refused_with_a_typed_error(tmp_path: Path) -> None
     for _ in range(1000):
         (tmp_path / "p.png").write_bytes(mutated(whole, random))
         try:
-            read_feeds([f"image={tmp_path / 'p.png'}"], [Argument("image", shape=(1, 3, None, None))])
+            read_feeds(
+                [f"image={tmp_path / 'p.png'}"], [Argument("image", shape=(1, 3, None, None))]
+            )
         except UsageError:
             refused += 1
     assert refused > 500

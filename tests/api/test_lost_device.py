@@ -1,4 +1,6 @@
-"""A device that vanishes between a selection and a session: an error that says so, never the CPU in silence."""
+"""A device that vanishes between a selection and a session: an error that says so, never the CPU in
+silence.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,18 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError
 from ortpkg.isolation.backend_probe import ProbeAnswer
+from ortpkg.providers import machine_offer as selection_machine
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.selection import machine as selection_machine
 
 _DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
 _NPU = HardwareDevice(type=DeviceType.NPU, name="Intel AI Boost", vendor="Intel", vendor_id=0x8086)
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")
 _OFFER = EpDevice(
-    ep_name="OpenVINOExecutionProvider", device=_NPU, backend="openvino", ep_options={"device_type": "NPU"}
+    ep_name="OpenVINOExecutionProvider",
+    device=_NPU,
+    backend="openvino",
+    ep_options={"device_type": "NPU"},
 )
 
 
@@ -32,22 +37,31 @@ def on_npu(monkeypatch: pytest.MonkeyPatch) -> ortpkg.ModelVariant:
     """What is selected while the NPU is there; afterwards it is not."""
     pytest.importorskip("openvino")
     with monkeypatch.context() as while_it_is_there:
-        while_it_is_there.setattr(selection_machine, "probe", lambda: Machine(os="linux", hardware=(_CPU, _NPU)))
-        while_it_is_there.setattr(OpenVinoEpFactory, "get_supported_devices", lambda _self, _hardware: [_OFFER])
+        while_it_is_there.setattr(
+            selection_machine, "probe", lambda: Machine(os="linux", hardware=(_CPU, _NPU))
+        )
+        while_it_is_there.setattr(
+            OpenVinoEpFactory, "get_supported_devices", lambda _self, _hardware: [_OFFER]
+        )
         variant = ortpkg.ModelPackage(_DIGITS).best_variant(ep="openvino", device="npu")
     assert variant.verdict().ep_device == _OFFER
     return variant
 
 
-def test_a_session_on_a_device_that_is_gone_is_an_error_that_names_it(on_npu: ortpkg.ModelVariant) -> None:
+def test_a_session_on_a_device_that_is_gone_is_an_error_that_names_it(
+    on_npu: ortpkg.ModelVariant,
+) -> None:
     with pytest.raises(
-        ExecutionProviderError, match=r"^device gone: NPU \(Intel AI Boost\), which selection chose for"
+        ExecutionProviderError,
+        match=r"^device gone: NPU \(Intel AI Boost\), which selection chose for",
     ):
         on_npu.create_session()
 
 
 @pytest.mark.parametrize("allowed", ["0", "1"])
-def test_the_cpu_stands_in_only_where_the_caller_says_so(on_npu: ortpkg.ModelVariant, allowed: str) -> None:
+def test_the_cpu_stands_in_only_where_the_caller_says_so(
+    on_npu: ortpkg.ModelVariant, allowed: str
+) -> None:
     options = ortpkg.SessionOptions()
     options.add_session_config_entry("session.disable_cpu_ep_fallback", allowed)
 
@@ -81,8 +95,12 @@ def _answering(value: Any) -> Any:
     return lambda *_: ProbeAnswer(value=value)
 
 
-@pytest.mark.parametrize(("ids", "is_there"), [(["CPU", "NPU"], True), (["CPU"], False), (["CPU", "GPU"], False)])
-def test_openvino_is_asked_whether_the_device_is_still_there(ids: Sequence[str], is_there: bool) -> None:
+@pytest.mark.parametrize(
+    ("ids", "is_there"), [(["CPU", "NPU"], True), (["CPU"], False), (["CPU", "GPU"], False)]
+)
+def test_openvino_is_asked_whether_the_device_is_still_there(
+    ids: Sequence[str], is_there: bool
+) -> None:
     factory = OpenVinoEpFactory(ask=_answering([{"id": each} for each in ids]))
 
     assert factory.has_device(_OFFER, (_CPU,)) is is_there
@@ -91,10 +109,18 @@ def test_openvino_is_asked_whether_the_device_is_still_there(ids: Sequence[str],
 @pytest.mark.parametrize(("kind", "is_there"), [("gpu", True), ("npu", False)])
 def test_onnxruntime_is_asked_whether_the_device_is_still_there(kind: str, is_there: bool) -> None:
     gpu = HardwareDevice(type=DeviceType.GPU, name="GPU")
-    offer = replace(_OFFER, ep_name="XExecutionProvider", device=gpu, backend="onnxruntime", ep_options={})
-    answer = {"providers": ["XExecutionProvider"], "ep_devices": [{"ep_name": "XExecutionProvider", "type": kind}]}
+    offer = replace(
+        _OFFER, ep_name="XExecutionProvider", device=gpu, backend="onnxruntime", ep_options={}
+    )
+    answer = {
+        "providers": ["XExecutionProvider"],
+        "ep_devices": [{"ep_name": "XExecutionProvider", "type": kind}],
+    }
 
-    assert OnnxRuntimeEpFactory("XExecutionProvider", ask=_answering(answer)).has_device(offer, ()) is is_there
+    assert (
+        OnnxRuntimeEpFactory("XExecutionProvider", ask=_answering(answer)).has_device(offer, ())
+        is is_there
+    )
 
 
 def test_a_library_that_fails_to_tell_raises() -> None:

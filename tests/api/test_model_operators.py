@@ -1,4 +1,6 @@
-"""Variants whose models need operators that nothing here has: found when a variant is chosen, not when it is run."""
+"""Variants whose models need operators that nothing here has: found when a variant is chosen, not
+when it is run.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,18 @@ def package(tmp_path: Path) -> Any:
         for name, body in bodies.items():
             write_model(component / name / "model.onnx", body)
         variants = {
-            name: {"model_file": "model.onnx", "constraints": {"ep": (eps or {})[name]} if name in (eps or {}) else {}}
+            name: {
+                "model_file": "model.onnx",
+                "constraints": {"ep": (eps or {})[name]} if name in (eps or {}) else {},
+            }
             for name in bodies
         }
-        (root / "manifest.json").write_text(json.dumps({"model_name": "p", "component_models": ["m"]}))
-        (component / "metadata.json").write_text(json.dumps({"component_model_name": "m", "model_variants": variants}))
+        (root / "manifest.json").write_text(
+            json.dumps({"model_name": "p", "component_models": ["m"]})
+        )
+        (component / "metadata.json").write_text(
+            json.dumps({"component_model_name": "m", "model_variants": variants})
+        )
         return ortpkg.ModelPackage(root)
 
     return call
@@ -64,25 +73,36 @@ def test_the_next_variant_wins_where_nothing_has_an_operator_of_the_first(packag
     assert selection.best is not None
     assert selection.best.variant.name == "plain"
     (warning,) = (each for each in selection.warnings if "passed over" in each)
-    assert warning.startswith("variant 'custom' is passed over on OpenVINOExecutionProvider (openvino) on CPU")
+    assert warning.startswith(
+        "variant 'custom' is passed over on OpenVINOExecutionProvider (openvino) on CPU"
+    )
     assert "OPERATOR_NOT_AVAILABLE: its model needs operator 'com.acme:Frobnicate'" in warning
     rejected = [verdict for verdict in selection.verdicts if verdict.variant.name == "custom"]
     assert {verdict.code for verdict in rejected} == {ReasonCode.OPERATOR_NOT_AVAILABLE}
-    (embedded,) = (each for each in rejected if each.ep_device is not None and each.ep_device.backend == "embedded")
-    assert embedded.reason == (
-        "its model needs operator 'com.acme:Frobnicate', which CPUExecutionProvider (embedded) does not have; "
-        "a kernel in Python (ortpkg.register_custom_ops), a plug-in EP that has it, or onnxruntime with the library of "
-        "custom operators that defines it would run it"
+    (embedded,) = (
+        each
+        for each in rejected
+        if each.ep_device is not None and each.ep_device.backend == "embedded"
+    )
+    assert (
+        embedded.reason
+        == "its model needs operator 'com.acme:Frobnicate', which CPUExecutionProvider (embedded)"
+        " does not have; a kernel in Python (ortpkg.register_custom_ops), a plug-in EP that has"
+        " it, or onnxruntime with the library of custom operators that defines it would run it"
     )
 
 
 def test_that_nothing_fits_says_which_operator_is_missing(package: Any) -> None:
-    with pytest.raises(NoSuitableVariantError, match=r"'custom': OPERATOR_NOT_AVAILABLE: .*'com.acme:Frobnicate'"):
+    with pytest.raises(
+        NoSuitableVariantError, match=r"'custom': OPERATOR_NOT_AVAILABLE: .*'com.acme:Frobnicate'"
+    ):
         package(custom=CUSTOM).best_variant()
 
 
 def test_an_operator_that_the_program_registered_is_there(package: Any) -> None:
-    operator = ortpkg.custom_op("com.acme", "Frobnicate", inputs={"x": "float"}, outputs={"y": "float"})(np.negative)
+    operator = ortpkg.custom_op(
+        "com.acme", "Frobnicate", inputs={"x": "float"}, outputs={"y": "float"}
+    )(np.negative)
     found = package(custom=CUSTOM, plain=PLAIN)
     ortpkg.register_custom_ops([operator])
     try:
@@ -98,11 +118,15 @@ def test_an_operator_that_the_program_registered_is_there(package: Any) -> None:
     assert found.select().best.variant.name == "plain"
 
 
-def test_operators_of_onnxruntime_run_where_the_embedded_engine_has_them_or_onnxruntime_is(package: Any) -> None:
+def test_operators_of_onnxruntime_run_where_the_embedded_engine_has_them_or_onnxruntime_is(
+    package: Any,
+) -> None:
     found = package(contrib=CONTRIB, only=ONNXRUNTIME_ONLY)
 
     assert {each.is_eligible for each in found.select(variant="contrib").verdicts} == {True}
-    eligible = {each.ep_device.backend: each.is_eligible for each in found.select(variant="only").verdicts}
+    eligible = {
+        each.ep_device.backend: each.is_eligible for each in found.select(variant="only").verdicts
+    }
     assert eligible == {"embedded": False, "openvino": False, "onnxruntime": True}
     assert found.select(variant="only", backend="embedded").best is None
 
@@ -123,15 +147,24 @@ def test_functions_of_the_model_are_no_missing_operators(package: Any, tmp_path:
         """<ir_version: 10, opset_import: ["" : 21, "local" : 1]> g (float[4] x) => (float[4] y) { y = local.twice(x) }
         <domain: "local", opset_import: ["" : 21]> twice (v) => (w) { w = Add(v, v) }"""
     )
-    (tmp_path / "p.ortpackage" / "models" / "m" / "plain" / "model.onnx").write_bytes(model.SerializeToString())
+    (tmp_path / "p.ortpackage" / "models" / "m" / "plain" / "model.onnx").write_bytes(
+        model.SerializeToString()
+    )
     x = np.ones(4, np.float32)
-    assert found.best_variant().create_session(verify=False).run(None, {"x": x})[0].tolist() == [2.0] * 4
+    assert (
+        found.best_variant().create_session(verify=False).run(None, {"x": x})[0].tolist()
+        == [2.0] * 4
+    )
 
 
-def raw_model(path: Path, op_type: str, opsets: dict[str, int], *, domain: str = "", scales: bool = False) -> None:
+def raw_model(
+    path: Path, op_type: str, opsets: dict[str, int], *, domain: str = "", scales: bool = False
+) -> None:
     """Of one node; the parser of texts would refuse some of these."""
     inputs = ["x", "scales"] if scales else ["x"]
-    weights = [numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")] if scales else []
+    weights = (
+        [numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")] if scales else []
+    )
     graph = helper.make_graph(
         [helper.make_node(op_type, inputs, ["y"], domain=domain)],
         "g",
@@ -140,12 +173,19 @@ def raw_model(path: Path, op_type: str, opsets: dict[str, int], *, domain: str =
         weights,
     )
     imports = [helper.make_opsetid(*each) for each in opsets.items()]
-    path.write_bytes(helper.make_model(graph, ir_version=8, opset_imports=imports).SerializeToString())
+    path.write_bytes(
+        helper.make_model(graph, ir_version=8, opset_imports=imports).SerializeToString()
+    )
 
 
 NEWEST = onnx.defs.onnx_opset_version()
-HOMELESS = "its model needs operator 'ai.onnx.ml:Scaler', and does not import the domain: no opset says which it means"
-LACKING = "its model needs operator 'ai.onnx:{}, which CPUExecutionProvider (embedded) does not have; {}"
+HOMELESS = (
+    "its model needs operator 'ai.onnx.ml:Scaler', and does not import the domain: no opset says"
+    " which it means"
+)
+LACKING = (
+    "its model needs operator 'ai.onnx:{}, which CPUExecutionProvider (embedded) does not have; {}"
+)
 
 
 @pytest.mark.requirement("K12")
@@ -153,14 +193,26 @@ LACKING = "its model needs operator 'ai.onnx:{}, which CPUExecutionProvider (emb
     ("op_type", "opset", "domain", "reason"),
     [
         ("Gelu", 17, "", LACKING.format("Gelu' of opset 17", "ONNX has Gelu from opset 20 on")),
-        ("NoSuch", 21, "", LACKING.format("NoSuch' of opset 21", "no opset of ONNX has an operator 'NoSuch'")),
+        (
+            "NoSuch",
+            21,
+            "",
+            LACKING.format("NoSuch' of opset 21", "no opset of ONNX has an operator 'NoSuch'"),
+        ),
         (
             "ThresholdedRelu",
             9,
             "",
-            LACKING.format("ThresholdedRelu' of opset 9", "ONNX has ThresholdedRelu from opset 10 on"),
+            LACKING.format(
+                "ThresholdedRelu' of opset 9", "ONNX has ThresholdedRelu from opset 10 on"
+            ),
         ),
-        ("Relu", 999, "", f"its model imports opset 999 of ai.onnx; opsets 1 to {NEWEST} are known here"),
+        (
+            "Relu",
+            999,
+            "",
+            f"its model imports opset 999 of ai.onnx; opsets 1 to {NEWEST} are known here",
+        ),
         (
             "Scaler",
             17,
@@ -173,14 +225,18 @@ def test_the_next_variant_wins_where_the_imported_opset_lacks_an_operator(
     op_type: str, opset: int, domain: str, reason: str, package: Any
 ) -> None:
     found = package(first=PLAIN, plain=PLAIN)
-    raw_model(found.root / "models" / "m" / "first" / "model.onnx", op_type, {"": opset}, domain=domain)
+    raw_model(
+        found.root / "models" / "m" / "first" / "model.onnx", op_type, {"": opset}, domain=domain
+    )
 
     selection = found.select(backend="embedded")
     assert selection.best.variant.name == "plain"
     (verdict,) = (
         each
         for each in selection.verdicts
-        if each.variant.name == "first" and each.ep_device is not None and each.ep_device.backend == "embedded"
+        if each.variant.name == "first"
+        and each.ep_device is not None
+        and each.ep_device.backend == "embedded"
     )
     assert verdict.code is ReasonCode.OPERATOR_NOT_AVAILABLE
     assert verdict.reason == reason
@@ -199,30 +255,44 @@ def test_the_next_variant_wins_where_the_imported_opset_lacks_an_operator(
         ("Relu", 999, set()),
     ],
 )
-def test_each_backend_is_offered_what_its_sessions_run(op_type: str, opset: int, who: set[str], package: Any) -> None:
-    """OpenVINO takes an operator by its name, whatever the opset; what others refuse may go to the embedded engine."""
+def test_each_backend_is_offered_what_its_sessions_run(
+    op_type: str, opset: int, who: set[str], package: Any
+) -> None:
+    """OpenVINO takes an operator by its name, whatever the opset; what others refuse may go to the
+    embedded engine.
+    """
     found = package(only=PLAIN)
-    raw_model(found.root / "models" / "m" / "only" / "model.onnx", op_type, {"": opset}, scales=op_type == "Upsample")
+    raw_model(
+        found.root / "models" / "m" / "only" / "model.onnx",
+        op_type,
+        {"": opset},
+        scales=op_type == "Upsample",
+    )
 
     eligible = {each.ep_device.backend for each in found.select().verdicts if each.is_eligible}
     assert eligible == who
     x = np.ones((1, 1, 2, 2), np.float32)
     for backend in who:
-        assert found.create_session(backend=backend, verify=False).run(None, {"x": x})[0].size in (4, 16)
+        assert found.create_session(backend=backend, verify=False).run(None, {"x": x})[0].size in (
+            4,
+            16,
+        )
 
 
 def test_what_other_runtimes_refuse_is_warned_of(package: Any) -> None:
     found = package(only=PLAIN)
     path = found.root / "models" / "m" / "only" / "model.onnx"
     raw_model(path, "Upsample", {"": 10}, scales=True)
-    assert found.select(backend="embedded").warnings[-1] == (
-        "variant 'only': its model needs operator 'ai.onnx:Upsample' of opset 10, out of use since opset 10: "
-        "onnxruntime itself refuses such a model"
+    assert (
+        found.select(backend="embedded").warnings[-1]
+        == "variant 'only': its model needs operator 'ai.onnx:Upsample' of opset 10, out of use"
+        " since opset 10: onnxruntime itself refuses such a model"
     )
     raw_model(path, "Gelu", {"": 17})
-    assert found.select(backend="openvino").warnings[-1] == (
-        "variant 'only': its model needs operator 'ai.onnx:Gelu' of opset 17, which OpenVINOExecutionProvider "
-        "(openvino) has all the same; ONNX has Gelu from opset 20 on"
+    assert (
+        found.select(backend="openvino").warnings[-1]
+        == "variant 'only': its model needs operator 'ai.onnx:Gelu' of opset 17, which"
+        " OpenVINOExecutionProvider (openvino) has all the same; ONNX has Gelu from opset 20 on"
     )
 
 
@@ -232,9 +302,10 @@ def test_another_machine_without_that_provider_here_cannot_tell(package: Any) ->
 
     assert selection.best is not None
     (warning,) = (each for each in selection.warnings if "com.acme" in each)
-    assert warning == (
-        "variant 'custom': it cannot be told here whether CUDAExecutionProvider (onnxruntime) has operator "
-        "'com.acme:Frobnicate'"
+    assert (
+        warning
+        == "variant 'custom': it cannot be told here whether CUDAExecutionProvider (onnxruntime)"
+        " has operator 'com.acme:Frobnicate'"
     )
 
 
@@ -244,7 +315,9 @@ def test_what_is_not_here_or_no_model_is_left_to_the_run(package: Any, tmp_path:
     assert found.select().best is not None
 
 
-def test_only_the_variants_that_are_looked_at_are_opened(package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_variants_that_are_looked_at_are_opened(
+    package: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[str] = []
 
     def read(path: Path) -> ModelOperators | None:

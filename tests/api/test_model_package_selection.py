@@ -16,14 +16,20 @@ import pytest
 import ortpkg
 from ortpkg.api import policy_pipeline
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.benchmarking import records as records_module
+from ortpkg.benchmarking import kept_records as records_module
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
-from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, PackageFormatError, ProfileError, UsageError
-from ortpkg.package.schemas import check_schema
+from ortpkg.errors import (
+    ExecutionProviderError,
+    NoSuitableVariantError,
+    PackageFormatError,
+    ProfileError,
+    UsageError,
+)
+from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.machine import MachineOffer
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import (
     Measurement,
     QuarantineCause,
@@ -73,9 +79,12 @@ def test_what_another_machine_would_select_is_told_by_its_profile(
 
 
 @pytest.mark.parametrize(
-    ("change", "pointer"), [({"model_name": 7}, "/model_name"), ({"component_models": 7}, "/component_models")]
+    ("change", "pointer"),
+    [({"model_name": 7}, "/model_name"), ({"component_models": 7}, "/component_models")],
 )
-def test_a_package_against_the_schema_is_not_opened(tmp_path: Path, change: dict[str, Any], pointer: str) -> None:
+def test_a_package_against_the_schema_is_not_opened(
+    tmp_path: Path, change: dict[str, Any], pointer: str
+) -> None:
     root = tmp_path / "p.ortpackage"
     shutil.copytree(DIGITS, root)
     manifest = root / "manifest.json"
@@ -86,12 +95,16 @@ def test_a_package_against_the_schema_is_not_opened(tmp_path: Path, change: dict
     assert pointer in {finding.pointer for finding in caught.value.findings}
 
 
-def test_a_profile_that_does_not_exist_is_an_error_with_the_nearest_name(digits: ortpkg.ModelPackage) -> None:
+def test_a_profile_that_does_not_exist_is_an_error_with_the_nearest_name(
+    digits: ortpkg.ModelPackage,
+) -> None:
     with pytest.raises(ProfileError, match="did you mean 'plain-server'"):
         digits.select(profile="plain-servr")
 
 
-def test_a_profile_changes_nothing_for_the_machine_that_it_is_not(digits: ortpkg.ModelPackage) -> None:
+def test_a_profile_changes_nothing_for_the_machine_that_it_is_not(
+    digits: ortpkg.ModelPackage,
+) -> None:
     assert digits.select().machine == ""
     assert digits.select(profile=policy_pipeline.THIS_MACHINE).machine == ""
 
@@ -114,8 +127,11 @@ def test_a_variant_that_only_the_other_machine_can_run_is_a_typed_error_with_eve
 
     with pytest.raises(
         NoSuitableVariantError,
-        match=r"variant 'cuda' was selected for machine 'rtx-workstation', and cannot run on this one:\n"
-        r"(.*\n)*  'cuda': EP_NOT_AVAILABLE",
+        match=(
+            r"variant 'cuda' was selected for machine 'rtx-workstation', and cannot run on this"
+            r" one:\n"
+            r"(.*\n)*  'cuda': EP_NOT_AVAILABLE"
+        ),
     ) as caught:
         variant.create_session()
 
@@ -124,12 +140,19 @@ def test_a_variant_that_only_the_other_machine_can_run_is_a_typed_error_with_eve
 
 
 def test_the_release_policies_answer_for_a_profile_too(digits: ortpkg.ModelPackage) -> None:
-    selection = digits.select(profile="intel-core-ultra-laptop", policy="onnxruntime-1.31", ep="openvino")
+    selection = digits.select(
+        profile="intel-core-ultra-laptop", policy="onnxruntime-1.31", ep="openvino"
+    )
     without_devices = digits.select(profile="rtx-workstation", policy="onnxruntime-1.31", ep="cuda")
 
     assert selection.best is not None
-    assert (selection.best.variant.name, selection.machine) == ("openvino-npu", "intel-core-ultra-laptop")
-    assert without_devices.best is None  # the CUDA EP of that profile reports no devices, and the variant asks for one
+    assert (selection.best.variant.name, selection.machine) == (
+        "openvino-npu",
+        "intel-core-ultra-laptop",
+    )
+    assert (
+        without_devices.best is None
+    )  # the CUDA EP of that profile reports no devices, and the variant asks for one
 
 
 def test_the_release_policies_take_no_limits(digits: ortpkg.ModelPackage) -> None:
@@ -138,7 +161,9 @@ def test_the_release_policies_take_no_limits(digits: ortpkg.ModelPackage) -> Non
 
 
 def test_limits_are_arguments_in_the_callers_words(digits: ortpkg.ModelPackage) -> None:
-    best = digits.best_variant(max_size="50kB", where={"quantization": "int8"}, min_precision="int8")
+    best = digits.best_variant(
+        max_size="50kB", where={"quantization": "int8"}, min_precision="int8"
+    )
 
     assert best.name == "cpu-int8"
 
@@ -147,8 +172,12 @@ def test_sizes_that_are_not_recorded_are_counted_where_a_limit_needs_them(tmp_pa
     folder = tmp_path / "p.ortpackage" / "models" / "m"
     (folder / "v").mkdir(parents=True)
     (folder / "v" / "model.onnx").write_bytes(bytes(2000))
-    (folder / "metadata.json").write_text(json.dumps({"model_variants": {"v": {}}}), encoding="utf-8")
-    (tmp_path / "p.ortpackage" / "manifest.json").write_text('{"model_name": "p"}', encoding="utf-8")
+    (folder / "metadata.json").write_text(
+        json.dumps({"model_variants": {"v": {}}}), encoding="utf-8"
+    )
+    (tmp_path / "p.ortpackage" / "manifest.json").write_text(
+        '{"model_name": "p"}', encoding="utf-8"
+    )
 
     selection = ortpkg.ModelPackage(tmp_path / "p.ortpackage").select(max_size="1kB")
 
@@ -172,7 +201,11 @@ def test_what_was_measured_here_is_used(digits: ortpkg.ModelPackage, record: Any
     assert best is not None
     assert best.ep_device is not None
     assert (best.variant.name, best.ep_device.backend) == ("cpu-int8", "embedded")
-    assert digits.select(policy="measured", profile="plain-server").warnings[-1].startswith("nothing was measured")
+    assert (
+        digits.select(policy="measured", profile="plain-server")
+        .warnings[-1]
+        .startswith("nothing was measured")
+    )
 
 
 def test_what_failed_here_is_passed_over_and_said(digits: ortpkg.ModelPackage, record: Any) -> None:
@@ -194,7 +227,10 @@ def test_what_failed_here_is_passed_over_and_said(digits: ortpkg.ModelPackage, r
 
     assert selection.best is not None
     assert selection.best.variant.name == "cpu-int8"
-    assert any("'cpu-fp32' is passed over" in warning and "it crashed" in warning for warning in selection.warnings)
+    assert any(
+        "'cpu-fp32' is passed over" in warning and "it crashed" in warning
+        for warning in selection.warnings
+    )
 
 
 def test_a_decision_is_logged_once_with_its_package(digits: ortpkg.ModelPackage) -> None:
@@ -205,7 +241,12 @@ def test_a_decision_is_logged_once_with_its_package(digits: ortpkg.ModelPackage)
     assert [record["package"]["name"] for record in records] == ["digits", "digits"]
     for record in records:
         assert record["duration_s"] > 0
-        assert check_schema(json.loads(json.dumps(record["selection"])), "selection", document="selection") == ()
+        assert (
+            check_schema(
+                json.loads(json.dumps(record["selection"])), "selection", document="selection"
+            )
+            == ()
+        )
 
 
 @pytest.mark.requirement("K22")
@@ -240,7 +281,9 @@ def test_the_policy_pipeline_orders_selects_logs_creates_and_registers(
     ]
 
 
-def test_selection_without_records_costs_no_look_at_a_file_of_them(digits: ortpkg.ModelPackage) -> None:
+def test_selection_without_records_costs_no_look_at_a_file_of_them(
+    digits: ortpkg.ModelPackage,
+) -> None:
     offer, machine = policy_pipeline.offer_for(digits.component(), (), None)
     policy_pipeline.records_of(digits.info, offer, machine)
     times = []
@@ -252,7 +295,9 @@ def test_selection_without_records_costs_no_look_at_a_file_of_them(digits: ortpk
     assert min(times) < 200e-6
 
 
-def test_a_compatibility_string_of_an_ep_of_another_machine_is_unknown_and_said_to_be(tmp_path: Path) -> None:
+def test_a_compatibility_string_of_an_ep_of_another_machine_is_unknown_and_said_to_be(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "p.ortpackage"
     folder = root / "models" / "m"
     (folder / "v").mkdir(parents=True)
@@ -268,7 +313,9 @@ def test_a_compatibility_string_of_an_ep_of_another_machine_is_unknown_and_said_
 
     assert there.best is not None
     assert there.best.compatibility is CompiledModelCompatibility.UNKNOWN
-    assert any("cannot be told here (COMPATIBILITY_UNKNOWN)" in warning for warning in there.warnings)
+    assert any(
+        "cannot be told here (COMPATIBILITY_UNKNOWN)" in warning for warning in there.warnings
+    )
     assert [(verdict.code, verdict.compatibility) for verdict in here.verdicts] == [
         (ReasonCode.EP_NOT_AVAILABLE, CompiledModelCompatibility.UNKNOWN)
     ]
@@ -278,11 +325,16 @@ def test_a_device_that_vanished_since_it_was_selected_is_told_and_not_silently_r
     digits: ortpkg.ModelPackage, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("openvino")
-    chosen = replace(digits.select(profile="intel-core-ultra-laptop"), machine="")  # as if it had been this machine
+    chosen = replace(
+        digits.select(profile="intel-core-ultra-laptop"), machine=""
+    )  # as if it had been this machine
     assert chosen.best is not None
     variant = ModelVariant(chosen.best.variant, chosen, package=digits.info)
 
-    with caplog.at_level(logging.WARNING), pytest.raises(ExecutionProviderError, match="device gone: NPU"):
+    with (
+        caplog.at_level(logging.WARNING),
+        pytest.raises(ExecutionProviderError, match="device gone: NPU"),
+    ):
         variant.create_session()
 
     assert "OpenVINOExecutionProvider (openvino) takes no node" in caplog.text
@@ -292,7 +344,9 @@ def test_a_device_that_vanished_since_it_was_selected_is_told_and_not_silently_r
 def test_what_is_free_on_a_gpu_is_asked_only_where_a_variant_needs_much_of_it(
     digits: ortpkg.ModelPackage, monkeypatch: pytest.MonkeyPatch, total_nbytes: int, is_asked: bool
 ) -> None:
-    gpu = HardwareDevice(type=DeviceType.GPU, name="GPU", is_discrete=True, memory_nbytes=total_nbytes)
+    gpu = HardwareDevice(
+        type=DeviceType.GPU, name="GPU", is_discrete=True, memory_nbytes=total_nbytes
+    )
     asked: list[Machine] = []
 
     def with_free_memory(machine: Machine) -> Machine:
@@ -300,11 +354,15 @@ def test_what_is_free_on_a_gpu_is_asked_only_where_a_variant_needs_much_of_it(
         return replace(machine, hardware=(replace(gpu, free_memory_nbytes=1000),))
 
     def discover(machine: Machine, *, named: set[str]) -> MachineOffer:
-        place = EpDevice(ep_name="CUDAExecutionProvider", device=machine.hardware[0], backend="onnxruntime")
+        place = EpDevice(
+            ep_name="CUDAExecutionProvider", device=machine.hardware[0], backend="onnxruntime"
+        )
         return MachineOffer(machine=machine, ep_devices=(place,))
 
     machine = Machine(os="linux", hardware=(gpu,))
-    monkeypatch.setattr(policy_pipeline, "this_machine", lambda *, named: discover(machine, named=named))
+    monkeypatch.setattr(
+        policy_pipeline, "this_machine", lambda *, named: discover(machine, named=named)
+    )
     monkeypatch.setattr(policy_pipeline, "discover_ep_devices", discover)
     monkeypatch.setattr(policy_pipeline, "with_free_memory", with_free_memory)
 
@@ -317,7 +375,9 @@ def test_what_is_free_on_a_gpu_is_asked_only_where_a_variant_needs_much_of_it(
 
 @pytest.mark.requirement("K12")
 def test_a_session_has_the_callers_provider_options(digits: ortpkg.ModelPackage) -> None:
-    found = digits.select(variant="cpu-fp32", backend="onnxruntime", provider_options={"cpu": {"use_arena": "1"}})
+    found = digits.select(
+        variant="cpu-fp32", backend="onnxruntime", provider_options={"cpu": {"use_arena": "1"}}
+    )
     assert found.provider_options == {"CPUExecutionProvider": {"use_arena": "1"}}
     chosen = digits.best_variant(
         variant="cpu-fp32", backend="onnxruntime", provider_options={"cpu": {"use_arena": "1"}}
@@ -328,7 +388,9 @@ def test_a_session_has_the_callers_provider_options(digits: ortpkg.ModelPackage)
 
 @pytest.mark.requirement("K09")
 def test_options_that_no_device_here_keeps_leave_nothing(digits: ortpkg.ModelPackage) -> None:
-    selection = digits.select(profile="intel-core-ultra-laptop", provider_options={"device_type": "GPU"})
+    selection = digits.select(
+        profile="intel-core-ultra-laptop", provider_options={"device_type": "GPU"}
+    )
     assert selection.best is not None
     assert selection.best.variant.name == "openvino-gpu"
     with pytest.raises(UsageError, match="goes by execution providers alone"):
@@ -339,11 +401,26 @@ def test_options_that_no_device_here_keeps_leave_nothing(digits: ortpkg.ModelPac
     ("call", "said"),
     [
         (lambda package: package.select(frobnicate=1), "ModelPackage.select() got {} 'frobnicate'"),
-        (lambda package: package.best_variant(trust=True), "ModelPackage.best_variant() got {} 'trust'"),
-        (lambda package: package.best_variants(polcy="x"), "ModelPackage.best_variants() got {} 'polcy' (did you mean"),
-        (lambda package: package.create_session(trust=True), "ModelPackage.create_session() got {} 'trust'"),
-        (lambda package: package.component_models[0].select(x=1), "ComponentModel.select() got {} 'x'"),
-        (lambda package: package.component_models[0].best_variant(x=1), "ComponentModel.best_variant() got {} 'x'"),
+        (
+            lambda package: package.best_variant(trust=True),
+            "ModelPackage.best_variant() got {} 'trust'",
+        ),
+        (
+            lambda package: package.best_variants(polcy="x"),
+            "ModelPackage.best_variants() got {} 'polcy' (did you mean",
+        ),
+        (
+            lambda package: package.create_session(trust=True),
+            "ModelPackage.create_session() got {} 'trust'",
+        ),
+        (
+            lambda package: package.component_models[0].select(x=1),
+            "ComponentModel.select() got {} 'x'",
+        ),
+        (
+            lambda package: package.component_models[0].best_variant(x=1),
+            "ComponentModel.best_variant() got {} 'x'",
+        ),
     ],
 )
 def test_an_argument_that_there_is_not_is_told_with_the_method_that_was_called(
@@ -387,7 +464,10 @@ def test_a_session_of_a_package_takes_graph_transformers_of_the_callers_own(
         ({"ep": 5}, "ep is a text, or several in a list, not '5'"),
         ({"ep": ["openvino", 5]}, "ep is a text, not '5'"),
         ({"profile": 3}, "a profile is a name, a file or a MachineProfile, not '3'"),
-        ({"provider_options": {"openvino": 3}}, "options of 'openvino' are {option: value}, not '3'"),
+        (
+            {"provider_options": {"openvino": 3}},
+            "options of 'openvino' are {option: value}, not '3'",
+        ),
     ],
 )
 def test_a_wish_of_another_type_is_told_by_its_name(wish: dict[str, Any], message: str) -> None:

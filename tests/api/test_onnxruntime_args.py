@@ -1,4 +1,6 @@
-"""Arguments for an application's own onnxruntime.InferenceSession; with the real onnxruntime where it can be."""
+"""Arguments for an application's own onnxruntime.InferenceSession; with the real onnxruntime where
+it can be.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def make(tmp_path: Path) -> Make:
 
     def build(*, trust: bool = False, **facts: Any) -> ortpkg.ModelPackage:
         model = tmp_path / "model.onnx"
-        text = '<ir_version: 8, opset_import: ["" : 17]> m (float[N] x) => (float[N] y) { y = Neg(x) }'
+        text = (
+            '<ir_version: 8, opset_import: ["" : 17]> m (float[N] x) => (float[N] y) { y = Neg(x) }'
+        )
         onnx.save(onnx.parser.parse_model(text), model)
         root = tmp_path / "p.ortpackage"
         ortpkg.create(root, [ortpkg.NewVariant(model=model, name="only", **facts)])
@@ -49,7 +53,9 @@ def _variant(package: ortpkg.ModelPackage) -> ortpkg.ModelVariant:
 
 def _runs(arguments: Mapping[str, Any]) -> list[str]:
     session = onnxruntime.InferenceSession(**arguments)
-    np.testing.assert_array_equal(session.run(None, {"x": np.array([1.0], dtype=np.float32)})[0], [-1.0])
+    np.testing.assert_array_equal(
+        session.run(None, {"x": np.array([1.0], dtype=np.float32)})[0], [-1.0]
+    )
     providers: list[str] = session.get_providers()
     return providers
 
@@ -59,7 +65,10 @@ def test_a_real_session_is_made_of_the_arguments(make: Make) -> None:
 
     assert _runs(arguments) == ["CPUExecutionProvider"]
     assert Path(arguments["path_or_bytes"]).is_file()
-    assert (arguments["providers"], arguments["provider_options"]) == (["CPUExecutionProvider"], [{}])
+    assert (arguments["providers"], arguments["provider_options"]) == (
+        ["CPUExecutionProvider"],
+        [{}],
+    )
 
 
 def test_the_options_of_the_package_reach_the_session(make: Make) -> None:
@@ -72,7 +81,9 @@ def test_the_options_of_the_package_reach_the_session(make: Make) -> None:
         "session.set_denormal_as_zero": "1",
     }
     package = make(
-        ep="cpu", session_options=session_options, provider_options={"arena_extend_strategy": "kSameAsRequested"}
+        ep="cpu",
+        session_options=session_options,
+        provider_options={"arena_extend_strategy": "kSameAsRequested"},
     )
 
     arguments = _variant(package).onnxruntime_args()
@@ -91,7 +102,9 @@ def test_the_applications_own_session_options_replace_the_packages(make: Make) -
     own = onnxruntime.SessionOptions()
     own.intra_op_num_threads = 1
 
-    arguments = _variant(make(ep="cpu", session_options={"session.intra_op_num_threads": "3"})).onnxruntime_args(own)
+    arguments = _variant(
+        make(ep="cpu", session_options={"session.intra_op_num_threads": "3"})
+    ).onnxruntime_args(own)
 
     assert arguments["sess_options"] is own
     assert own.intra_op_num_threads == 1
@@ -118,9 +131,9 @@ def test_a_variant_that_only_another_backend_runs_says_which(make: Make) -> None
         variant.onnxruntime_args()
 
     first = str(caught.value).splitlines()[0]
-    assert first == (
-        "the onnxruntime that is installed here cannot run variant 'only' (OpenVINOExecutionProvider); "
-        "create_session() runs it on openvino"
+    assert (
+        first == "the onnxruntime that is installed here cannot run variant 'only'"
+        " (OpenVINOExecutionProvider); create_session() runs it on openvino"
     )
 
 
@@ -134,8 +147,12 @@ def test_options_that_reach_beyond_the_package_need_trust(make: Make) -> None:
 
 
 def test_a_value_that_onnxruntime_does_not_take_names_its_key(make: Make) -> None:
-    with pytest.raises(InvalidSessionOptionError, match=r"'session.intra_op_num_threads' has the value 'many'"):
-        _variant(make(ep="cpu", session_options={"session.intra_op_num_threads": "many"})).onnxruntime_args()
+    with pytest.raises(
+        InvalidSessionOptionError, match=r"'session.intra_op_num_threads' has the value 'many'"
+    ):
+        _variant(
+            make(ep="cpu", session_options={"session.intra_op_num_threads": "many"})
+        ).onnxruntime_args()
 
 
 def test_what_it_loads_is_verified_first(make: Make) -> None:
@@ -148,7 +165,7 @@ def test_what_it_loads_is_verified_first(make: Make) -> None:
     assert variant.onnxruntime_args(verify=False)["path_or_bytes"] == str(variant.model_path)
 
 
-# --- EPs with devices, which no stock build has: onnxruntime's own words, constructed -----------------------------
+# --- EPs with devices, which no stock build has: onnxruntime's own words, constructed -------------
 
 
 class _Options:
@@ -163,38 +180,59 @@ class _Options:
 
 def _offered(kind: str, device_id: int, **metadata: str) -> Any:
     device = SimpleNamespace(
-        type=SimpleNamespace(name=kind), vendor_id=0x8086, device_id=device_id, metadata=metadata, vendor="Intel"
+        type=SimpleNamespace(name=kind),
+        vendor_id=0x8086,
+        device_id=device_id,
+        metadata=metadata,
+        vendor="Intel",
     )
     return SimpleNamespace(ep_name="OpenVINOExecutionProvider", device=device, ep_options={})
 
 
 def _chosen(device_type: DeviceType, device_id: int, **metadata: str) -> EpDevice:
     device = HardwareDevice(
-        type=device_type, name="Arc", vendor_id=0x8086, device_id=device_id, metadata=metadata, source="sysfs"
+        type=device_type,
+        name="Arc",
+        vendor_id=0x8086,
+        device_id=device_id,
+        metadata=metadata,
+        source="sysfs",
     )
     return EpDevice(ep_name="OpenVINOExecutionProvider", device=device, backend="onnxruntime")
 
 
-def _arguments(monkeypatch: pytest.MonkeyPatch, offered: list[Any], chosen: EpDevice) -> tuple[Any, _Options]:
+def _arguments(
+    monkeypatch: pytest.MonkeyPatch, offered: list[Any], chosen: EpDevice
+) -> tuple[Any, _Options]:
     monkeypatch.setattr(onnxruntime, "get_ep_devices", lambda: offered)
     options = _Options()
     arguments = make_onnxruntime_args(
-        "m.onnx", chosen, session_options={}, provider_options={"precision": "FP16"}, sess_options=options
+        "m.onnx",
+        chosen,
+        session_options={},
+        provider_options={"precision": "FP16"},
+        sess_options=options,
     )
     return arguments, options
 
 
-def test_the_device_that_was_selected_is_handed_over_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_that_was_selected_is_handed_over_with_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     npu, first, second = _offered("NPU", 0x7D1D), _offered("GPU", 0x56A0), _offered("GPU", 0x7D55)
 
-    arguments, options = _arguments(monkeypatch, [npu, first, second], _chosen(DeviceType.GPU, 0x7D55))
+    arguments, options = _arguments(
+        monkeypatch, [npu, first, second], _chosen(DeviceType.GPU, 0x7D55)
+    )
 
     assert options.added == [([second], {"precision": "FP16"})]
     assert (arguments["providers"], arguments["provider_options"]) == (None, None)
 
 
 def test_of_two_equal_cards_the_address_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    cards = [_offered("GPU", 0x56A0, pci_bus_id=address) for address in ("0000:03:00.0", "0000:83:00.0")]
+    cards = [
+        _offered("GPU", 0x56A0, pci_bus_id=address) for address in ("0000:03:00.0", "0000:83:00.0")
+    ]
     chosen = _chosen(DeviceType.GPU, 0x56A0, pci_address="0000:83:00.0")
 
     _, options = _arguments(monkeypatch, cards, chosen)
@@ -209,9 +247,10 @@ def test_a_device_that_vanished_since_selection_is_a_reason(
     with pytest.raises(ExecutionProviderError) as caught:
         _arguments(monkeypatch, offered, _chosen(DeviceType.NPU, 0x7D1D))
 
-    assert str(caught.value) == (
-        "the device 'Arc' that selection chose for OpenVINOExecutionProvider is not there any more: onnxruntime now "
-        f"reports {len(offered)} device(s) for it; select again"
+    assert (
+        str(caught.value)
+        == "the device 'Arc' that selection chose for OpenVINOExecutionProvider is not there any"
+        f" more: onnxruntime now reports {len(offered)} device(s) for it; select again"
     )
 
 
@@ -220,5 +259,7 @@ def test_a_provider_that_vanished_since_selection_is_a_reason() -> None:
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("this build of onnxruntime has the provider")
 
-    with pytest.raises(ExecutionProviderError, match="has no 'CUDAExecutionProvider' any more; it has: "):
+    with pytest.raises(
+        ExecutionProviderError, match="has no 'CUDAExecutionProvider' any more; it has: "
+    ):
         make_onnxruntime_args("m.onnx", chosen, session_options={}, provider_options={})

@@ -1,4 +1,6 @@
-"""Which options of a package take effect: strictly by the lists, and by the rules of onnxruntime 1.31."""
+"""Which options of a package take effect: strictly by the lists, and by the rules of onnxruntime
+1.31.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,25 @@ from typing import Any
 
 import pytest
 
-from ortpkg.api.option_policy import path_options_of, provider_options_of, session_options_of
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError
-from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Layout, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
-from ortpkg.session.safe_options import unsafe_provider_options
+from ortpkg.trust.option_policy import path_options_of, provider_options_of, session_options_of
+from ortpkg.trust.safe_options import unsafe_provider_options
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _CONTEXT = "ep.context_file_path"
 _CPU = HardwareDevice(type=DeviceType.CPU)
-_QNN = EpDevice(ep_name="QNNExecutionProvider", device=HardwareDevice(type=DeviceType.NPU), backend="onnxruntime")
+_QNN = EpDevice(
+    ep_name="QNNExecutionProvider",
+    device=HardwareDevice(type=DeviceType.NPU),
+    backend="onnxruntime",
+)
 
 MakePackage = Callable[..., PackageInfo]
 
@@ -38,7 +44,9 @@ def package(tmp_path: Path) -> MakePackage:
     root.mkdir()
 
     def make(**more: Any) -> PackageInfo:
-        return PackageInfo(root=root, name="p", version=None, format=PackageFormat.COMPONENT, components=(), **more)
+        return PackageInfo(
+            root=root, name="p", version=None, format=PackageFormat.COMPONENT, components=(), **more
+        )
 
     return make
 
@@ -57,7 +65,9 @@ def _variant(
 
 
 @pytest.mark.parametrize("key", PATH_SESSION_OPTIONS)
-def test_a_path_in_the_package_needs_no_trust_and_becomes_absolute(package: MakePackage, key: str) -> None:
+def test_a_path_in_the_package_needs_no_trust_and_becomes_absolute(
+    package: MakePackage, key: str
+) -> None:
     found = package()
 
     options = session_options_of(_variant(found, {key: "../shared/x"}), found, trust=False)
@@ -74,12 +84,18 @@ def test_a_path_out_of_the_package_needs_trust(package: MakePackage, path: str) 
         (found.root / "v" / "link").symlink_to(found.root.parent)
     variant = _variant(found, {_FOLDER: path})
 
-    with pytest.raises(TrustRequiredError, match=f"sets the session option '{_FOLDER}', which can reach beyond"):
+    with pytest.raises(
+        TrustRequiredError, match=f"sets the session option '{_FOLDER}', which can reach beyond"
+    ):
         session_options_of(variant, found, trust=False)
-    assert session_options_of(variant, found, trust=True) == {_FOLDER: os.path.realpath(found.root / "v" / path)}
+    assert session_options_of(variant, found, trust=True) == {
+        _FOLDER: os.path.realpath(found.root / "v" / path)
+    }
 
 
-def test_a_path_out_of_an_installed_package_was_allowed_when_it_was_opened(package: MakePackage) -> None:
+def test_a_path_out_of_an_installed_package_was_allowed_when_it_was_opened(
+    package: MakePackage,
+) -> None:
     found = package(layout=Layout.INSTALLED)
 
     assert path_options_of(_variant(found, {_FOLDER: "/nowhere"}), found, trust=False) == {
@@ -99,7 +115,9 @@ def test_strictly_an_option_on_no_list_is_refused(package: MakePackage) -> None:
 
     with pytest.raises(TrustRequiredError, match=r"sets the session option 'ep\.context_enable'"):
         session_options_of(variant, found, trust=False)
-    with pytest.raises(TrustRequiredError, match="sets the option of QNNExecutionProvider 'backend_path'"):
+    with pytest.raises(
+        TrustRequiredError, match="sets the option of QNNExecutionProvider 'backend_path'"
+    ):
         provider_options_of(variant, found, _QNN, trust=False)
 
 
@@ -108,7 +126,9 @@ def test_by_a_releases_rules_an_option_on_no_list_is_left_out_and_said_so(
 ) -> None:
     found = package(compat="onnxruntime-1.31")
     variant = _variant(
-        found, {"ep.context_enable": "1", "session.execution_mode": "parallel"}, {"backend_path": "x.so"}
+        found,
+        {"ep.context_enable": "1", "session.execution_mode": "parallel"},
+        {"backend_path": "x.so"},
     )
 
     with caplog.at_level(logging.WARNING):
@@ -117,13 +137,21 @@ def test_by_a_releases_rules_an_option_on_no_list_is_left_out_and_said_so(
 
     assert (session, provider) == ({"session.execution_mode": "ORT_PARALLEL"}, {})
     assert [record.getMessage() for record in caplog.records] == [
-        "variant 'v': the session option 'ep.context_enable' is left out: the package is not trusted",
-        "variant 'v': the option of QNNExecutionProvider 'backend_path' is left out: the package is not trusted",
+        (
+            "variant 'v': the session option 'ep.context_enable' is left out: the package is not"
+            " trusted"
+        ),
+        (
+            "variant 'v': the option of QNNExecutionProvider 'backend_path' is left out: the"
+            " package is not trusted"
+        ),
     ]
     assert provider_options_of(variant, found, _QNN, trust=True) == {"backend_path": "x.so"}
 
 
-def test_by_a_releases_rules_a_wrong_value_is_refused_even_of_an_option_on_no_list(package: MakePackage) -> None:
+def test_by_a_releases_rules_a_wrong_value_is_refused_even_of_an_option_on_no_list(
+    package: MakePackage,
+) -> None:
     found = package(compat="onnxruntime-1.31")
 
     with pytest.raises(InvalidSessionOptionError, match="a value has at most 8192 bytes"):
@@ -145,7 +173,10 @@ def test_by_a_releases_rules_provider_options_count_for_devices_and_not_beside_o
     found = package(compat="onnxruntime-1.31")
     variant = _variant(found, provider={"htp_arch": "73"})
 
-    assert provider_options_of(variant, found, ep_device, trust=False, has_own_options=has_own_options) == expected
+    assert (
+        provider_options_of(variant, found, ep_device, trust=False, has_own_options=has_own_options)
+        == expected
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
@@ -165,12 +196,17 @@ def test_a_folder_of_weights_in_an_asset_that_leads_out_needs_trust(tmp_path: Pa
 
     with pytest.raises(TrustRequiredError, match="sets the session option 'session"):
         path_options_of(variant, package, trust=False)
-    assert path_options_of(variant, package, trust=True) == {_FOLDER: str((tmp_path / "beside").resolve())}
+    assert path_options_of(variant, package, trust=True) == {
+        _FOLDER: str((tmp_path / "beside").resolve())
+    }
 
 
 @pytest.mark.parametrize("segment", [".", "nothing"])
 def test_the_cost_of_a_path_grows_with_its_length(package: MakePackage, segment: str) -> None:
-    """A million names: squared, that is minutes. Links are followed wherever something can be read."""
+    """A million names: squared, that is minutes.
+
+    Links are followed wherever something can be read.
+    """
     found = package()
     (found.root / "v").mkdir()
     (found.root / "v" / "out").symlink_to("..")
@@ -186,12 +222,28 @@ def test_the_cost_of_a_path_grows_with_its_length(package: MakePackage, segment:
 @pytest.mark.parametrize(
     ("ep", "options", "unsafe"),
     [
-        (OPENVINO_EP, {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}, "GPU": {"NUM_STREAMS": 2}}'}, []),
+        (
+            OPENVINO_EP,
+            {
+                "load_config": (
+                    '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}, "GPU": {"NUM_STREAMS": 2}}'
+                )
+            },
+            [],
+        ),
         (None, {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'}, []),
-        (OPENVINO_EP, {"load_config": '{"CPU": {"CACHE_DIR": "/home"}}', "precision": "FP32"}, ["load_config"]),
+        (
+            OPENVINO_EP,
+            {"load_config": '{"CPU": {"CACHE_DIR": "/home"}}', "precision": "FP32"},
+            ["load_config"],
+        ),
         (OPENVINO_EP, {"load_config": "/etc/passwd"}, ["load_config"]),
         (OPENVINO_EP, {"load_config": '{"CPU": 3}'}, ["load_config"]),
-        ("CPUExecutionProvider", {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'}, ["load_config"]),
+        (
+            "CPUExecutionProvider",
+            {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'},
+            ["load_config"],
+        ),
     ],
 )
 def test_a_configuration_of_openvino_needs_trust_unless_all_of_it_only_tunes(

@@ -32,7 +32,7 @@ LOADED = (
 @pytest.fixture(autouse=True)
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("ortpkg.package.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
 
 
 @pytest.fixture
@@ -43,7 +43,11 @@ def root(tmp_path: Path) -> Path:
     tensor = numpy_helper.from_array(weights, "w")
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", "data/weights.bin"), ("offset", "0"), ("length", str(weights.nbytes))):
+    for key, value in (
+        ("location", "data/weights.bin"),
+        ("offset", "0"),
+        ("length", str(weights.nbytes)),
+    ):
         tensor.external_data.add(key=key, value=value)
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in "xy")
     (folder / "data").mkdir(parents=True)
@@ -77,9 +81,13 @@ def test_a_session_says_what_was_compared(root: Path) -> None:
     assert variant.verification.files == LOADED
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
-def test_a_flipped_byte_of_whatever_a_session_loads_is_noticed_and_named(root: Path, data: st.DataObject) -> None:
+def test_a_flipped_byte_of_whatever_a_session_loads_is_noticed_and_named(
+    root: Path, data: st.DataObject
+) -> None:
     variant = best(root)
     name = data.draw(st.sampled_from(LOADED))
     content = (root / name).read_bytes()
@@ -115,7 +123,9 @@ def test_verification_can_be_turned_off(root: Path) -> None:
     data.write_bytes(bytes(data.stat().st_size))
 
     variant = best(root)
-    (y,) = variant.create_session(backend="embedded", verify=False).run(None, {"x": np.eye(4, dtype=np.float32)})
+    (y,) = variant.create_session(backend="embedded", verify=False).run(
+        None, {"x": np.eye(4, dtype=np.float32)}
+    )
 
     assert not y.any()
     assert variant.verification is None
@@ -125,7 +135,9 @@ def test_a_file_that_is_loaded_but_not_recorded_is_refused(root: Path) -> None:
     document = (root / "digests.json").read_text()
     (root / "digests.json").write_text(document.replace("data/weights.bin", "data/weights.old"))
 
-    with pytest.raises(DigestMismatchError, match=r"weights.bin' of .* is not recorded in digests.json"):
+    with pytest.raises(
+        DigestMismatchError, match=r"weights.bin' of .* is not recorded in digests.json"
+    ):
         best(root).create_session(backend="embedded")
 
 
@@ -133,7 +145,9 @@ def test_a_recorded_file_that_is_missing_is_named(root: Path) -> None:
     variant = best(root)
     (root / "models/model/big/big.onnx").unlink()
 
-    with pytest.raises(DigestMismatchError, match=r"big.onnx' of .* cannot be read: 'No such file or directory'"):
+    with pytest.raises(
+        DigestMismatchError, match=r"big.onnx' of .* cannot be read: 'No such file or directory'"
+    ):
         variant.create_session(backend="embedded")
 
 
@@ -145,7 +159,10 @@ def test_without_digests_a_session_is_made_and_said_to_be_unverified(root: Path)
 
     assert variant.verification is not None
     assert not variant.verification.is_verified
-    assert "unverified: the package has no digests.json, so damage would go unnoticed" in variant.selection.warnings
+    assert (
+        "unverified: the package has no digests.json, so damage would go unnoticed"
+        in variant.selection.warnings
+    )
     assert not ortpkg.ModelPackage(root).is_recorded
 
 
@@ -182,7 +199,7 @@ def test_a_variant_can_be_pickled_after_it_was_verified(root: Path) -> None:
     assert pickle.loads(pickle.dumps(variant)).verification == variant.verification
 
 
-# --- the second time -------------------------------------------------------------------------------------------------
+# --- the second time ------------------------------------------------------------------------------
 
 
 def make_old(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,10 +248,14 @@ def test_verify_asks_no_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (root / "models/model/big/data/weights.bin").write_bytes(wrong)
     fact.chmod(0o000)
 
-    assert [each.file for each in ortpkg.verify(root).differences] == ["models/model/big/data/weights.bin"]
+    assert [each.file for each in ortpkg.verify(root).differences] == [
+        "models/model/big/data/weights.bin"
+    ]
 
 
-def test_an_update_while_the_session_is_made_is_noticed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_while_the_session_is_made_is_noticed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     variant = best(root)
     make_session = ortpkg.ModelVariant._session
 
@@ -251,10 +272,12 @@ def test_an_update_while_the_session_is_made_is_noticed(root: Path, monkeypatch:
         variant.create_session(backend="embedded")
 
 
-# --- samples ---------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["samples.json", "held_out_inputs.npz", "held_out_outputs.npz", "held_out_labels.npz"])
+@pytest.mark.parametrize(
+    "name", ["samples.json", "held_out_inputs.npz", "held_out_outputs.npz", "held_out_labels.npz"]
+)
 def test_a_flipped_byte_in_the_samples_is_noticed_by_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -273,9 +296,15 @@ def test_a_flipped_byte_in_the_samples_is_noticed_by_run(
     assert f"'samples/{name}' of" in capsys.readouterr().err
 
 
-def test_models_of_other_files_are_searched_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_other_files_are_searched_in_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(package_verification, "_CHUNK_NBYTES", 4)
-    for content, expected in ((b"xxlocationxx", True), (b"xEPContextxx", True), (b"locatioxnEPContex", False)):
+    for content, expected in (
+        (b"xxlocationxx", True),
+        (b"xEPContextxx", True),
+        (b"locatioxnEPContex", False),
+    ):
         (tmp_path / "m").write_bytes(content)
         assert package_verification._may_name_files(tmp_path / "m") is expected
 

@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.api.pipeline_session import PipelineSession, wire_by_name
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import InvalidFeedError, RunError
+from ortpkg.package.formats.pipeline import ComponentStep, Pipeline, RepeatStep, StopCondition
 from ortpkg.package.package_info import PackageFormat, PackageInfo, ValueInfo
-from ortpkg.package.pipeline import ComponentStep, Pipeline, RepeatStep, StopCondition
+from ortpkg.pipelines.pipeline_session import PipelineSession, wire_by_name
 from ortpkg.session.placement import EpPlacement, Placement
 
 
 class Session:
     """A component that computes its outputs with a Python function."""
 
-    def __init__(self, inputs: Sequence[str], outputs: Sequence[str], function: Callable[..., Sequence[Any]]) -> None:
+    def __init__(
+        self, inputs: Sequence[str], outputs: Sequence[str], function: Callable[..., Sequence[Any]]
+    ) -> None:
         self._inputs = [ValueInfo(name=name, type="tensor(float)", shape=(1,)) for name in inputs]
         self._outputs = [ValueInfo(name=name, type="tensor(float)", shape=(1,)) for name in outputs]
         self._function = function
@@ -33,20 +35,31 @@ class Session:
 
     def get_placement(self) -> Placement:
         entry = EpPlacement(
-            ep_name=CPU_EP, backend="embedded", device="CPU", node_count=len(self._outputs), weight_nbytes=0
+            ep_name=CPU_EP,
+            backend="embedded",
+            device="CPU",
+            node_count=len(self._outputs),
+            weight_nbytes=0,
         )
         return Placement(entries=(entry,))
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
     ) -> list[Any]:
         del run_options
-        results = dict(zip((v.name for v in self._outputs), self._function(**input_feed), strict=True))
+        results = dict(
+            zip((v.name for v in self._outputs), self._function(**input_feed), strict=True)
+        )
         return [results[name] for name in output_names or results]
 
 
 def package(tmp_path: Path) -> PackageInfo:
-    return PackageInfo(root=tmp_path, name="p", version=None, format=PackageFormat.METADATA, components=())
+    return PackageInfo(
+        root=tmp_path, name="p", version=None, format=PackageFormat.METADATA, components=()
+    )
 
 
 def value(name: str) -> ValueInfo:
@@ -78,7 +91,9 @@ def test_a_pipeline_says_where_each_component_runs(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_feed_is_refused(tmp_path: Path, feed: dict[str, Any], message: str) -> None:
-    session = PipelineSession(package(tmp_path), {"m": Session(["x", "scale"], ["y"], lambda x, scale: [x * scale])})
+    session = PipelineSession(
+        package(tmp_path), {"m": Session(["x", "scale"], ["y"], lambda x, scale: [x * scale])}
+    )
     with pytest.raises(InvalidFeedError, match=message):
         session.run(None, feed)
 
@@ -89,10 +104,15 @@ def test_an_unknown_output_is_refused(tmp_path: Path) -> None:
         session.run(["z"], {"x": 1})
 
 
-def repeated(tmp_path: Path, step: RepeatStep, function: Callable[..., Sequence[Any]]) -> PipelineSession:
+def repeated(
+    tmp_path: Path, step: RepeatStep, function: Callable[..., Sequence[Any]]
+) -> PipelineSession:
     session = PipelineSession(package(tmp_path), {"step": Session(["token"], ["next"], function)})
     session.pipeline = Pipeline(
-        schema_version=(1, 0), inputs=(value("token"),), outputs=(value("next"), value("token")), steps=(step,)
+        schema_version=(1, 0),
+        inputs=(value("token"),),
+        outputs=(value("next"), value("token")),
+        steps=(step,),
     )
     return session
 
@@ -110,7 +130,11 @@ def test_a_loop_carries_and_collects(tmp_path: Path) -> None:
 
 def test_a_loop_stops_after_the_round_whose_value_says_so(tmp_path: Path) -> None:
     step = RepeatStep(
-        times=100, steps=BODY, carry={"token": "next"}, collect=("next",), stop=StopCondition(value="next", equals=8)
+        times=100,
+        steps=BODY,
+        carry={"token": "next"},
+        collect=("next",),
+        stop=StopCondition(value="next", equals=8),
     )
     session = repeated(tmp_path, step, lambda token: [token * 2])
     assert session.run(["next"], {"token": np.array([1])})[0].ravel().tolist() == [2, 4, 8]
@@ -119,11 +143,16 @@ def test_a_loop_stops_after_the_round_whose_value_says_so(tmp_path: Path) -> Non
 def test_rounds_of_different_shapes_cannot_be_collected(tmp_path: Path) -> None:
     step = RepeatStep(times=2, steps=BODY, carry={"token": "next"}, collect=("next",))
     session = repeated(tmp_path, step, lambda token: [np.concatenate([token, token])])
-    with pytest.raises(RunError, match="cannot collect 'next': its shape differs from round to round"):
+    with pytest.raises(
+        RunError, match="cannot collect 'next': its shape differs from round to round"
+    ):
         session.run(None, {"token": np.array([1])})
 
 
 def test_an_output_made_twice_by_name_is_the_later_one() -> None:
-    sessions = {"a": Session(["x"], ["x2"], lambda x: [x]), "b": Session(["x2"], ["x2"], lambda x2: [x2])}
+    sessions = {
+        "a": Session(["x"], ["x2"], lambda x: [x]),
+        "b": Session(["x2"], ["x2"], lambda x2: [x2]),
+    }
     pipeline = wire_by_name(sessions)
     assert [each.name for each in pipeline.outputs] == ["x2"]

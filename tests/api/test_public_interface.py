@@ -21,7 +21,9 @@ def public_objects() -> Iterator[tuple[str, Any]]:
         yield name, value
         if inspect.isclass(value):
             for member, function in inspect.getmembers(value):
-                if not member.startswith("_") and (inspect.isfunction(function) or isinstance(function, property)):
+                if not member.startswith("_") and (
+                    inspect.isfunction(function) or isinstance(function, property)
+                ):
                     yield f"{name}.{member}", function
 
 
@@ -33,7 +35,15 @@ def test_docstrings_name_no_requirement(name: str) -> None:
     assert not _REQUIREMENT.findall(inspect.getdoc(OBJECTS[name]) or "")
 
 
-@pytest.mark.parametrize("name", [name for name, value in OBJECTS.items() if inspect.isfunction(value)])
+@pytest.mark.parametrize(
+    "name", [name for name, value in OBJECTS.items() if inspect.isfunction(value)]
+)
 def test_keyword_arguments_are_typed(name: str) -> None:
-    keywords = [each for each in inspect.signature(OBJECTS[name]).parameters.values() if each.kind is each.VAR_KEYWORD]
-    assert [each.annotation for each in keywords if not str(each.annotation).startswith("Unpack[")] == []
+    keywords = [
+        each
+        for each in inspect.signature(OBJECTS[name]).parameters.values()
+        if each.kind is each.VAR_KEYWORD
+    ]
+    assert [
+        each.annotation for each in keywords if not str(each.annotation).startswith("Unpack[")
+    ] == []

@@ -1,4 +1,6 @@
-"""A rejected variant changes nothing for the others, through the whole of ``ModelPackage.select``."""
+"""A rejected variant changes nothing for the others, through the whole of
+``ModelPackage.select``.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,24 @@ import ortpkg
 from ortpkg.api import policy_pipeline
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
-from ortpkg.selection.machine import MachineOffer
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.verdict import ReasonCode, Selection
 
 _GB = 10**9
 _CPU = HardwareDevice(
-    type=DeviceType.CPU, name="CPU", memory_nbytes=64 * _GB, free_memory_nbytes=60 * _GB, architecture="haswell"
+    type=DeviceType.CPU,
+    name="CPU",
+    memory_nbytes=64 * _GB,
+    free_memory_nbytes=60 * _GB,
+    architecture="haswell",
 )
 _GPU = HardwareDevice(
-    type=DeviceType.GPU, name="RTX", vendor="NVIDIA", vendor_id=0x10DE, is_discrete=True, memory_nbytes=24 * _GB
+    type=DeviceType.GPU,
+    name="RTX",
+    vendor="NVIDIA",
+    vendor_id=0x10DE,
+    is_discrete=True,
+    memory_nbytes=24 * _GB,
 )
 _OFFERS = (
     EpDevice(ep_name="CPUExecutionProvider", device=_CPU),
@@ -33,7 +44,9 @@ _OFFERS = (
 )
 _PLUGINS = {
     "ZedExecutionProvider": EpDevice(ep_name="ZedExecutionProvider", device=_GPU, backend="zed"),
-    "PrepackExecutionProvider": EpDevice(ep_name="PrepackExecutionProvider", device=_CPU, backend="prepack"),
+    "PrepackExecutionProvider": EpDevice(
+        ep_name="PrepackExecutionProvider", device=_CPU, backend="prepack"
+    ),
 }
 
 
@@ -47,10 +60,14 @@ def _offer(free_nbytes: int | None, named: Collection[str]) -> MachineOffer:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose GPU tells what is free only when asked, and whose other EPs are offered where they are named."""
+    """A machine whose GPU tells what is free only when asked, and whose other EPs are offered where
+    they are named.
+    """
     monkeypatch.setattr(policy_pipeline, "this_machine", lambda named=(): _offer(None, named))
     monkeypatch.setattr(policy_pipeline, "with_free_memory", lambda machine: machine)
-    monkeypatch.setattr(policy_pipeline, "discover_ep_devices", lambda _machine, named=(): _offer(_GB, named))
+    monkeypatch.setattr(
+        policy_pipeline, "discover_ep_devices", lambda _machine, named=(): _offer(_GB, named)
+    )
 
 
 def _package(root: Path, variants: Sequence[dict[str, Any]]) -> ortpkg.ModelPackage:
@@ -61,8 +78,12 @@ def _package(root: Path, variants: Sequence[dict[str, Any]]) -> ortpkg.ModelPack
         (folder / stated["name"] / "model.onnx").write_bytes(bytes(stated.get("size", 0)))
     entries = {
         stated["name"]: {
-            "constraints": {key: stated[key] for key in ("ep", "device", "architecture") if stated.get(key)},
-            "metadata": {"peak_memory_nbytes": stated["peak"]} if stated.get("peak") is not None else {},
+            "constraints": {
+                key: stated[key] for key in ("ep", "device", "architecture") if stated.get(key)
+            },
+            "metadata": {"peak_memory_nbytes": stated["peak"]}
+            if stated.get("peak") is not None
+            else {},
         }
         for stated in variants
     }
@@ -80,7 +101,9 @@ def _choice(selection: Selection) -> tuple[str, str, str | None] | None:
 
 
 @pytest.mark.usefixtures("machine")
-def test_a_rejected_giant_does_not_make_the_others_be_judged_by_what_is_free(tmp_path: Path) -> None:
+def test_a_rejected_giant_does_not_make_the_others_be_judged_by_what_is_free(
+    tmp_path: Path,
+) -> None:
     """What is free is asked because of the giant, and counts for it."""
     giant = {"name": "giant", "ep": "cuda", "device": "gpu", "peak": 23 * _GB}
     others = [
@@ -91,14 +114,20 @@ def test_a_rejected_giant_does_not_make_the_others_be_judged_by_what_is_free(tmp
     with_giant = _package(tmp_path / "a", [giant, *others]).select()
     without = _package(tmp_path / "b", others).select()
 
-    rejection = next(each for each in with_giant.verdicts if each.variant.name == "giant" and "free" in each.reason)
+    rejection = next(
+        each
+        for each in with_giant.verdicts
+        if each.variant.name == "giant" and "free" in each.reason
+    )
     assert rejection.code is ReasonCode.MEMORY_TOO_SMALL
     assert _choice(with_giant) == _choice(without) == ("middle", "CUDAExecutionProvider", "RTX")
 
 
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("plugin", _PLUGINS)
-def test_a_variant_for_any_ep_is_not_given_a_plugin_that_another_variant_names(tmp_path: Path, plugin: str) -> None:
+def test_a_variant_for_any_ep_is_not_given_a_plugin_that_another_variant_names(
+    tmp_path: Path, plugin: str
+) -> None:
     other = {"name": "other", "ep": plugin, "device": "npu"}  # rejected: there is no NPU
     plain = {"name": "any"}
 
@@ -110,7 +139,11 @@ def test_a_variant_for_any_ep_is_not_given_a_plugin_that_another_variant_names(t
     found = _choice(asked)
     assert found is not None
     assert found[:2] == ("any", plugin)
-    passed_over = [each for each in both.verdicts if each.variant.name == "any" and each.code == "EP_NOT_REQUESTED"]
+    passed_over = [
+        each
+        for each in both.verdicts
+        if each.variant.name == "any" and each.code == "EP_NOT_REQUESTED"
+    ]
     assert [each.reason for each in passed_over] == [
         f"it names no execution provider, and {plugin} is used only where it is named"
     ]
@@ -140,7 +173,9 @@ _wishes = st.fixed_dictionaries(
 
 
 @pytest.mark.usefixtures("machine")
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(stated=st.lists(_stated, min_size=1, max_size=4), wishes=_wishes)
 def test_removing_any_rejected_variant_never_changes_what_a_package_selects(
     tmp_path: Path, stated: list[dict[str, Any]], wishes: dict[str, Any]

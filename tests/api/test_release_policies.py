@@ -1,4 +1,6 @@
-"""Packages read, selected from and run by the rules of releases of onnxruntime, through the façade."""
+"""Packages read, selected from and run by the rules of releases of onnxruntime, through the
+façade.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def _model_with_weights_in(location: str) -> bytes:
 def write_package(tmp_path: Path) -> WritePackage:
     """write_package(variants, **files): the component "c", inline, and files by path (with "/")."""
 
-    def write(variants: Mapping[str, Any], files: Mapping[str, bytes] | None = None, **manifest: Any) -> Path:
+    def write(
+        variants: Mapping[str, Any], files: Mapping[str, bytes] | None = None, **manifest: Any
+    ) -> Path:
         root = tmp_path.resolve() / "p.ortpackage"
         root.mkdir()
         document = {"schema_version": "1.0", "components": {"c": {"variants": variants}}} | manifest
@@ -77,25 +81,33 @@ def _variant(ep: str | None = CPU, **payload: Any) -> dict[str, Any]:
 
 def _run(package: ModelPackage, *own: SessionOptions, backend: str = "embedded") -> float:
     variant = package.best_variant("c", policy=COMPAT)
-    (output,) = variant.create_session(*own, backend=backend).run(None, {"x": np.zeros(1, np.float32)})
+    (output,) = variant.create_session(*own, backend=backend).run(
+        None, {"x": np.zeros(1, np.float32)}
+    )
     return float(np.asarray(output)[0])
 
 
-# --- selection -------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("K16")
 def test_a_policy_of_a_release_is_chosen_by_name(write_package: WritePackage) -> None:
-    root = write_package({"any": _variant(None), "cpu": _variant()}, {"any/m.onnx": _model(1), "cpu/m.onnx": _model(2)})
+    root = write_package(
+        {"any": _variant(None), "cpu": _variant()},
+        {"any/m.onnx": _model(1), "cpu/m.onnx": _model(2)},
+    )
 
     assert ModelPackage(root).best_variant("c", policy="onnxruntime-1.31").name == "cpu"
     assert _run(ModelPackage(root, compat=COMPAT)) == 2.0
 
 
-def test_an_application_may_ask_for_execution_providers_in_an_order(write_package: WritePackage) -> None:
+def test_an_application_may_ask_for_execution_providers_in_an_order(
+    write_package: WritePackage,
+) -> None:
     azure = "AzureExecutionProvider"
     root = write_package(
-        {"cpu": _variant(), "azure": _variant(azure)}, {n + "/m.onnx": _model(1) for n in ("cpu", "azure")}
+        {"cpu": _variant(), "azure": _variant(azure)},
+        {n + "/m.onnx": _model(1) for n in ("cpu", "azure")},
     )
     package = ModelPackage(root)
 
@@ -105,7 +117,9 @@ def test_an_application_may_ask_for_execution_providers_in_an_order(write_packag
         package.select(ep=["azure", "cpu"])
 
 
-def test_what_a_release_would_choose_is_logged_like_any_decision(write_package: WritePackage) -> None:
+def test_what_a_release_would_choose_is_logged_like_any_decision(
+    write_package: WritePackage,
+) -> None:
     records: list[dict[str, Any]] = []
     package = ModelPackage(write_package({"cpu": _variant()}, {"cpu/m.onnx": _model(1)}))
     package.select(policy=COMPAT, log=records.append)
@@ -116,7 +130,9 @@ def test_what_a_release_would_choose_is_logged_like_any_decision(write_package: 
 def test_a_release_takes_no_device(write_package: WritePackage) -> None:
     package = ModelPackage(write_package({"cpu": _variant()}, {"cpu/m.onnx": _model(1)}))
 
-    with pytest.raises(UsageError, match=r"policy onnxruntime-1\.31 goes by execution providers alone"):
+    with pytest.raises(
+        UsageError, match=r"policy onnxruntime-1\.31 goes by execution providers alone"
+    ):
         package.select(policy=COMPAT, device="cpu")
 
 
@@ -139,7 +155,11 @@ def test_1_31_does_not_select_from_the_metadata_generation(tmp_path: Path) -> No
     folder = tmp_path / "p.ortpackage" / "models" / "c"
     (folder / "v").mkdir(parents=True)
     (folder / "v" / "m.onnx").write_bytes(_model(1))
-    metadata = {"model_variants": {"v": {"model_file": "m.onnx", "constraints": {"ep": "AzureExecutionProvider"}}}}
+    metadata = {
+        "model_variants": {
+            "v": {"model_file": "m.onnx", "constraints": {"ep": "AzureExecutionProvider"}}
+        }
+    }
     (folder / "metadata.json").write_text(json.dumps(metadata))
     root = tmp_path / "p.ortpackage"
     (root / "manifest.json").write_text(json.dumps({"model_name": "m", "component_models": ["c"]}))
@@ -174,7 +194,12 @@ def test_choices_are_compared_and_a_tie_of_1_27_agrees_with_nothing(tmp_path: Pa
     choices = compare_with_releases(ModelPackage(tmp_path / "p.ortpackage"))
 
     assert [
-        (each.selection.policy, each.eps, each.selection.best and each.selection.best.variant.name, each.agrees)
+        (
+            each.selection.policy,
+            each.eps,
+            each.selection.best and each.selection.best.variant.name,
+            each.agrees,
+        )
         for each in choices
     ] == [
         ("default", (), "b", True),
@@ -184,19 +209,24 @@ def test_choices_are_compared_and_a_tie_of_1_27_agrees_with_nothing(tmp_path: Pa
         ("onnxruntime-1.31", ("AzureExecutionProvider",), "b", True),
     ]
     assert choices[2].selection.unpredictable == ("a", "b")
-    with pytest.raises(TypeError, match=r"compare_with_releases\(\) got an unexpected keyword argument 'ep'"):
+    with pytest.raises(
+        TypeError, match=r"compare_with_releases\(\) got an unexpected keyword argument 'ep'"
+    ):
         compare_with_releases(ModelPackage(tmp_path / "p.ortpackage"), ep="cpu")  # type: ignore[call-arg]
 
 
-# --- sessions --------------------------------------------------------------------------------------------------------
+# --- sessions -------------------------------------------------------------------------------------
 
 
-def test_no_session_without_a_model_file_whatever_lies_in_the_folder(write_package: WritePackage) -> None:
+def test_no_session_without_a_model_file_whatever_lies_in_the_folder(
+    write_package: WritePackage,
+) -> None:
     root = write_package({"cpu": {"ep": CPU}}, {"cpu/m.onnx": _model(1)})
     variant = ModelPackage(root, compat=COMPAT).best_variant("c", policy=COMPAT)
 
     with pytest.raises(
-        ModelError, match=r"has no executor_info\[\"ort\"\]\[\"model_file\"\]: onnxruntime-1\.31 makes no"
+        ModelError,
+        match=r"has no executor_info\[\"ort\"\]\[\"model_file\"\]: onnxruntime-1\.31 makes no",
     ):
         variant.create_session()
 
@@ -206,7 +236,8 @@ def test_a_session_option_of_the_wrong_type_is_refused_unless_the_caller_has_opt
 ) -> None:
     options = {"session.intra_op_num_threads": "not_an_int"}
     package = ModelPackage(
-        write_package({"v": _variant(session_options=options)}, {"v/m.onnx": _model(3)}), compat=COMPAT
+        write_package({"v": _variant(session_options=options)}, {"v/m.onnx": _model(3)}),
+        compat=COMPAT,
     )
 
     with pytest.raises(InvalidSessionOptionError, match="takes a base-10 int32, not 'not_an_int'"):
@@ -226,7 +257,9 @@ def test_digests_are_nothing_that_a_release_knows(write_package: WritePackage) -
 
 def test_a_release_makes_sessions_of_one_named_component(write_package: WritePackage) -> None:
     components = {name: {"variants": {name: _variant()}} for name in ("a", "b")}
-    root = write_package({}, {f"{name}/m.onnx": _model(1) for name in ("a", "b")}, components=components)
+    root = write_package(
+        {}, {f"{name}/m.onnx": _model(1) for name in ("a", "b")}, components=components
+    )
 
     with pytest.raises(UnknownComponentError, match="has 2 component models"):
         ModelPackage(root, compat=COMPAT).create_session(policy=COMPAT)
@@ -241,7 +274,9 @@ def test_weights_in_a_folder_of_the_package_need_no_trust_on_any_backend(
     ep = "OpenVINOExecutionProvider" if backend == "openvino" else CPU
     variant = _variant(ep, session_options={FOLDER: "weights"})
     weights = np.array([7.0], np.float32).tobytes()
-    root = write_package({"v": variant}, {"v/m.onnx": _model_with_weights_in("w.bin"), "v/weights/w.bin": weights})
+    root = write_package(
+        {"v": variant}, {"v/m.onnx": _model_with_weights_in("w.bin"), "v/weights/w.bin": weights}
+    )
     own = SessionOptions()
     untouched = copy.deepcopy(own)
 
@@ -258,7 +293,10 @@ def test_weights_in_a_folder_of_the_package_need_no_trust_on_any_backend(
 
 def test_the_callers_folder_wins_over_the_packages(write_package: WritePackage) -> None:
     variant = _variant(session_options={FOLDER: "weights"})
-    files = {"v/m.onnx": _model_with_weights_in("w.bin"), "v/weights/w.bin": np.array([7.0], np.float32).tobytes()}
+    files = {
+        "v/m.onnx": _model_with_weights_in("w.bin"),
+        "v/weights/w.bin": np.array([7.0], np.float32).tobytes(),
+    }
     own = SessionOptions()
     own.add_session_config_entry(FOLDER, "/nowhere")
 

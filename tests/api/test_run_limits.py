@@ -1,4 +1,6 @@
-"""Limits over several runs: the rounds of a pipeline, and all samples, share one time, memory and cancellation."""
+"""Limits over several runs: the rounds of a pipeline, and all samples, share one time, memory and
+cancellation.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.api.pipeline_session import PipelineSession
-from ortpkg.api.run_limits import SharedRunOptions
-from ortpkg.api.sample_runner import run_samples
 from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.package.formats.pipeline import ComponentStep, Pipeline, RepeatStep
+from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.package_info import PackageFormat, PackageInfo, ValueInfo
-from ortpkg.package.pipeline import ComponentStep, Pipeline, RepeatStep
-from ortpkg.package.samples import SampleSet
+from ortpkg.pipelines.pipeline_session import PipelineSession
+from ortpkg.pipelines.run_limits import SharedRunOptions
+from ortpkg.samples.sample_runner import run_samples
 from ortpkg.session.options import RunOptions
 from ortpkg.session.placement import Placement
 
@@ -37,19 +39,28 @@ class Session:
     def get_placement(self) -> Placement:
         return Placement(entries=())
 
-    def run(self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
+    def run(
+        self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
         self.limits.append((run_options.timeout_s, run_options.memory_limit_nbytes))
         return [self._function(input_feed["x"])]
 
 
-def pipeline(tmp_path: Path, session: Session, times: int, collect: tuple[str, ...] = ()) -> PipelineSession:
-    info = PackageInfo(root=tmp_path, name="p", version=None, format=PackageFormat.METADATA, components=())
+def pipeline(
+    tmp_path: Path, session: Session, times: int, collect: tuple[str, ...] = ()
+) -> PipelineSession:
+    info = PackageInfo(
+        root=tmp_path, name="p", version=None, format=PackageFormat.METADATA, components=()
+    )
     made = PipelineSession(info, {"m": session})
     step = ComponentStep(component="m", inputs={"x": "x"}, outputs={"y": "y"})
     repeat = RepeatStep(times=times, steps=(step,), carry={"x": "y"}, collect=collect)
     value = session.get_inputs()[0]
     made.pipeline = Pipeline(
-        schema_version=(1, 0), inputs=(value,), outputs=(value, *session.get_outputs()[: len(collect)]), steps=(repeat,)
+        schema_version=(1, 0),
+        inputs=(value,),
+        outputs=(value, *session.get_outputs()[: len(collect)]),
+        steps=(repeat,),
     )
     return made
 
@@ -69,7 +80,9 @@ def nap(x: Any) -> Any:
 def test_the_rounds_of_a_pipeline_share_one_time_limit(tmp_path: Path) -> None:
     session = Session(nap)
     start = time.perf_counter()
-    with pytest.raises(LimitExceededError, match=r"the runs passed their time limit of 0\.2 s together") as caught:
+    with pytest.raises(
+        LimitExceededError, match=r"the runs passed their time limit of 0\.2 s together"
+    ) as caught:
         pipeline(tmp_path, session, 10**6).run(None, {"x": np.zeros(1)}, options(timeout_s=0.2))
     assert time.perf_counter() - start < 2
     assert caught.value.limit == "time"
@@ -88,8 +101,12 @@ def test_a_component_that_takes_what_is_left_tells_of_the_whole_limit(tmp_path: 
 
 def test_what_the_rounds_collect_counts_for_the_memory_limit(tmp_path: Path) -> None:
     session = Session()
-    with pytest.raises(LimitExceededError, match=r"values kept between runs take .* memory limit of 10 kB"):
-        pipeline(tmp_path, session, 10**6, ("y",)).run(None, {"x": np.zeros(100)}, options(memory_limit_nbytes=10_000))
+    with pytest.raises(
+        LimitExceededError, match=r"values kept between runs take .* memory limit of 10 kB"
+    ):
+        pipeline(tmp_path, session, 10**6, ("y",)).run(
+            None, {"x": np.zeros(100)}, options(memory_limit_nbytes=10_000)
+        )
     left = [nbytes for _, nbytes in session.limits if nbytes is not None]
     assert left[0] == 10_000 - 800
     assert left[1] == left[0] - 800

@@ -12,14 +12,14 @@ import onnx.parser
 import pytest
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.api.sample_authoring import SampleArrays, add_samples, record_samples
-from ortpkg.api.sample_runner import run_samples
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, UsageError
-from ortpkg.package.digests import check_digests
-from ortpkg.package.samples import Tolerance, read_samples
+from ortpkg.package.formats.samples import Tolerance, read_samples
+from ortpkg.package.integrity.digests import check_digests
+from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
+from ortpkg.samples.sample_runner import run_samples
 from tests.npz import arrays_in
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -27,7 +27,10 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N, 3] x) => (float[N, 3] y, float[N, 3] z) '
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[N, 3] x) => (float[N, 3] y, float[N,'
+        " 3] z) "
+    )
     onnx.save(onnx.parser.parse_model(text + "{ y = Neg(x) z = Abs(x) }"), tmp_path / "m.onnx")
     return create(tmp_path / "p", [NewVariant.for_cpu(tmp_path / "m.onnx")]).root
 
@@ -42,7 +45,10 @@ def document(package: Path) -> Any:
 
 
 def test_given_arrays_become_a_sample_set(package: Path) -> None:
-    info = add_samples(package, samples(expected={"y": -X}, is_batched=True, tolerances={"y": Tolerance(absolute=0.5)}))
+    info = add_samples(
+        package,
+        samples(expected={"y": -X}, is_batched=True, tolerances={"y": Tolerance(absolute=0.5)}),
+    )
     (found,) = read_samples(info)
     assert (found.name, found.component, found.batch_axis) == ("s", "model", 0)
     assert found.expected_outputs is not None
@@ -77,8 +83,14 @@ def test_expected_outputs_are_recorded_anew_for_the_inputs_that_are_there(packag
     record_samples(package, samples(inputs={}, tolerances={"y": Tolerance(absolute=1)}))
 
     first, second = document(package)
-    assert (first["name"], second["description"], second["inputs"]) == ("first", "kept", "s_inputs.npz")
-    np.testing.assert_array_equal(arrays_in(package / "samples" / second["expected_outputs"])["y"], -X)
+    assert (first["name"], second["description"], second["inputs"]) == (
+        "first",
+        "kept",
+        "s_inputs.npz",
+    )
+    np.testing.assert_array_equal(
+        arrays_in(package / "samples" / second["expected_outputs"])["y"], -X
+    )
     assert second["tolerances"]["y"] == {"absolute": 1, "relative": 0}
     assert not (package / "samples" / wrong).exists()
 
@@ -91,7 +103,10 @@ def test_a_set_is_replaced_only_where_asked_for(package: Path) -> None:
     add_samples(package, samples(inputs={"x": X + 1}), overwrite=True)
     (only,) = document(package)
     assert "expected_outputs" not in only
-    assert sorted(path.name for path in (package / "samples").iterdir()) == ["s_inputs_2.npz", "samples.json"]
+    assert sorted(path.name for path in (package / "samples").iterdir()) == [
+        "s_inputs_2.npz",
+        "samples.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,5 +124,7 @@ def test_names_are_those_of_the_model(package: Path, changes: dict[str, Any], me
 
 
 def test_nothing_can_be_recorded_without_inputs(package: Path) -> None:
-    with pytest.raises(UsageError, match="no sample set 's' whose inputs could be run; there is none; give --input"):
+    with pytest.raises(
+        UsageError, match="no sample set 's' whose inputs could be run; there is none; give --input"
+    ):
         record_samples(package, samples(inputs={}))

@@ -10,11 +10,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.api.sample_runner import present, run_samples
 from ortpkg.benchmarking.accuracy import is_within, largest_difference
 from ortpkg.errors import PackageError, PackageFormatError
+from ortpkg.package.formats.samples import Display, DisplayKind, Labels, SampleSet, Tolerance
 from ortpkg.package.package_info import ValueInfo
-from ortpkg.package.samples import Display, DisplayKind, Labels, SampleSet, Tolerance
+from ortpkg.samples.sample_runner import present, run_samples
 
 CLASS = Display(output="y", kind=DisplayKind.CLASS, classes=("a", "b", "c"))
 
@@ -22,7 +22,9 @@ CLASS = Display(output="y", kind=DisplayKind.CLASS, classes=("a", "b", "c"))
 class Session:
     """Computes ``y`` from ``x`` with a function."""
 
-    def __init__(self, function: Callable[[Any], Any] = lambda x: x, batch: int | str = "N") -> None:
+    def __init__(
+        self, function: Callable[[Any], Any] = lambda x: x, batch: int | str = "N"
+    ) -> None:
         self._function = function
         self._batch = batch
         self.feeds: list[Any] = []
@@ -33,7 +35,9 @@ class Session:
     def get_outputs(self) -> Sequence[ValueInfo]:
         return [ValueInfo(name="y", type="tensor(float)", shape=(self._batch, 3))]
 
-    def run(self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
+    def run(
+        self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
         self.feeds.append(input_feed["x"])
         return [self._function(input_feed["x"])]
 
@@ -41,7 +45,9 @@ class Session:
 INPUTS = np.array([[0, 1, 5], [4, 0, 1], [2, 3, 0]], np.float32)
 
 
-def samples(tmp_path: Path, *, labels: Any = None, expected: Any = None, **values: Any) -> SampleSet:
+def samples(
+    tmp_path: Path, *, labels: Any = None, expected: Any = None, **values: Any
+) -> SampleSet:
     np.savez(tmp_path / "inputs.npz", x=values.pop("inputs", INPUTS))
     if labels is not None:
         np.savez(tmp_path / "labels.npz", labels=labels)
@@ -49,10 +55,14 @@ def samples(tmp_path: Path, *, labels: Any = None, expected: Any = None, **value
     if expected is not None:
         np.savez(tmp_path / "outputs.npz", **expected)
         values["expected_outputs"] = tmp_path / "outputs.npz"
-    return SampleSet(name="s", inputs=tmp_path / "inputs.npz", **{"batch_axis": 0, "display": CLASS, **values})
+    return SampleSet(
+        name="s", inputs=tmp_path / "inputs.npz", **{"batch_axis": 0, "display": CLASS, **values}
+    )
 
 
-def test_the_class_of_the_largest_output_is_shown_and_compared_with_the_label(tmp_path: Path) -> None:
+def test_the_class_of_the_largest_output_is_shown_and_compared_with_the_label(
+    tmp_path: Path,
+) -> None:
     report = run_samples(Session(), samples(tmp_path, labels=np.array([2, 0, 2])))
     assert [result.shown for result in report.results] == ["c", "a", "b"]
     assert [result.label for result in report.results] == ["c", "a", "c"]
@@ -67,7 +77,9 @@ def test_the_class_of_the_largest_output_is_shown_and_compared_with_the_label(tm
         (np.array([[7], [0]]), ["7", "a"]),
     ],
 )
-def test_an_output_that_is_the_class_itself_is_shown_as_that(tmp_path: Path, output: Any, shown: list[str]) -> None:
+def test_an_output_that_is_the_class_itself_is_shown_as_that(
+    tmp_path: Path, output: Any, shown: list[str]
+) -> None:
     assert present(samples(tmp_path), {"y": output}) == shown
 
 
@@ -83,7 +95,10 @@ def test_outputs_are_compared_with_what_the_package_expects(tmp_path: Path, off:
 def test_a_fixed_batch_is_filled_up_and_each_sample_counted_once(tmp_path: Path) -> None:
     session = Session(batch=2)
     report = run_samples(session, samples(tmp_path), keep_outputs=True)
-    assert [feed.tolist() for feed in session.feeds[1:]] == [INPUTS[:2].tolist(), INPUTS[[2, 2]].tolist()]
+    assert [feed.tolist() for feed in session.feeds[1:]] == [
+        INPUTS[:2].tolist(),
+        INPUTS[[2, 2]].tolist(),
+    ]
     assert len(report.results) == 3
     assert report.outputs["y"].tolist() == INPUTS.tolist()
 
@@ -101,12 +116,28 @@ def test_kept_outputs_of_different_shapes_stay_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "function", "message"),
     [
-        ({"expected": {"z": INPUTS}}, None, "they expect the output 'z', which the model does not have"),
-        ({"expected": {"y": INPUTS[:2]}}, None, "must have one leading axis of the same length; lengths here: 2, 3"),
+        (
+            {"expected": {"z": INPUTS}},
+            None,
+            "they expect the output 'z', which the model does not have",
+        ),
+        (
+            {"expected": {"y": INPUTS[:2]}},
+            None,
+            "must have one leading axis of the same length; lengths here: 2, 3",
+        ),
         ({"inputs": np.float32(1)}, None, "lengths here: None"),
-        ({"labels": np.zeros(2, int)}, None, r"of 3 labels, one per sample; it has an array of shape \[2\]"),
+        (
+            {"labels": np.zeros(2, int)},
+            None,
+            r"of 3 labels, one per sample; it has an array of shape \[2\]",
+        ),
         ({"labels": np.zeros((3, 1), int)}, None, r"it has an array of shape \[3, 1\]"),
-        ({"display": Display(output="z", kind=DisplayKind.CLASS)}, None, "they display the output 'z'"),
+        (
+            {"display": Display(output="z", kind=DisplayKind.CLASS)},
+            None,
+            "they display the output 'z'",
+        ),
         ({}, lambda x: x.sum(), r"outputs have samples in their leading axis; 'y' is no tensor"),
         ({}, lambda x: x[:0], r"'y' has the shape \[0, 3\]"),
         ({}, lambda x: [x], "'y' is no tensor"),
@@ -146,7 +177,11 @@ NAN = float("nan")
         (np.array([np.inf]), np.array([1.0]), float("inf")),
         (np.array([True]), np.array([False]), 1.0),
         (np.array([1 + 2j]), np.array([1 + 5j]), 3.0),
-        (np.array([1, 2], ml_dtypes.bfloat16), np.array([1, 4], ml_dtypes.bfloat16).view("V2"), 2.0),
+        (
+            np.array([1, 2], ml_dtypes.bfloat16),
+            np.array([1, 4], ml_dtypes.bfloat16).view("V2"),
+            2.0,
+        ),
         (np.array(["a"], dtype=object), np.array(["a"]), 0.0),
         (np.array(["a"], dtype=object), np.array(["b"]), float("inf")),
         (np.array(["1.0"], dtype=object), np.array([1.0]), float("inf")),
@@ -155,7 +190,9 @@ NAN = float("nan")
         (None, np.zeros(1), float("inf")),
     ],
 )
-def test_the_largest_difference_and_tolerance_agree(actual: Any, expected: Any, difference: float) -> None:
+def test_the_largest_difference_and_tolerance_agree(
+    actual: Any, expected: Any, difference: float
+) -> None:
     assert largest_difference(actual, expected) == difference
     assert is_within(actual, expected, Tolerance()) is (difference == 0)
     assert is_within(actual, expected, Tolerance(absolute=5)) is (difference <= 5)

@@ -1,4 +1,6 @@
-"""The tree of pull request 27786: ``models/<component>/shared_weights/<checksum>/model.data``, written and read."""
+"""The tree of pull request 27786: ``models/<component>/shared_weights/<checksum>/model.data``,
+written and read.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,13 @@ def write_model(folder: Path, location: str) -> Path:
     graph.initializer.append(numpy_helper.from_array(WEIGHTS, "w"))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     folder.mkdir(parents=True)
-    onnx.save(model, folder / "model.onnx", save_as_external_data=True, location=location, size_threshold=0)
+    onnx.save(
+        model,
+        folder / "model.onnx",
+        save_as_external_data=True,
+        location=location,
+        size_threshold=0,
+    )
     return folder / "model.onnx"
 
 
@@ -59,7 +67,9 @@ def test_it_is_written_as_everybody_loads_it(tmp_path: Path, form: str) -> None:
         (weights,) = onnx.load(variant.model_path).graph.initializer
         np.testing.assert_array_equal(numpy_helper.to_array(weights), WEIGHTS)
         for session in (variant.create_session(), onnxruntime.InferenceSession(variant.model_path)):
-            np.testing.assert_allclose(session.run(None, {"x": X})[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(
+                session.run(None, {"x": X})[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3
+            )
     assert [str(each) for each in validate(root)] == []
     ortpkg.remove_variant(root, "ov")
     assert data.is_file()
@@ -71,12 +81,20 @@ def test_it_is_written_as_everybody_loads_it(tmp_path: Path, form: str) -> None:
 def test_a_variant_that_is_added_later_shares_it_too(tmp_path: Path, form: str) -> None:
     root = tmp_path / "p.ortpackage"
     models = [write_model(tmp_path / name, f"{name}.data") for name in ("cpu", "ov")]
-    variants = [NewVariant(model=model, name=model.parent.name, ep=model.parent.name) for model in models]
+    variants = [
+        NewVariant(model=model, name=model.parent.name, ep=model.parent.name) for model in models
+    ]
     ortpkg.create(root, variants, form=form)
     ortpkg.dedup(root, layout="shared-weights")
     (data,) = root.rglob("model.data")
 
-    ortpkg.add_variant(root, write_model(tmp_path / "late", "late.data"), variant="late", ep="cuda", share_weights=True)
+    ortpkg.add_variant(
+        root,
+        write_model(tmp_path / "late", "late.data"),
+        variant="late",
+        ep="cuda",
+        share_weights=True,
+    )
 
     assert list(root.rglob("*.data")) == [data]
     late = open_package(root).components[0].variants[-1].model_path
@@ -90,7 +108,9 @@ def test_a_variant_that_is_added_later_shares_it_too(tmp_path: Path, form: str) 
 
 
 @pytest.mark.requirement("K01", "K23")
-def test_models_in_folders_of_their_own_are_read_with_the_option_that_names_the_data(tmp_path: Path) -> None:
+def test_models_in_folders_of_their_own_are_read_with_the_option_that_names_the_data(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "p.ortpackage"
     component = root / "models" / "m"
     for name in ("cpu", "ov"):
@@ -105,7 +125,9 @@ def test_models_in_folders_of_their_own_are_read_with_the_option_that_names_the_
         name: {
             "ep": ep,
             "variant_directory": ".",
-            "executor_info": {"ort": {"model_file": f"{name}/model.onnx", "session_options": option}},
+            "executor_info": {
+                "ort": {"model_file": f"{name}/model.onnx", "session_options": option}
+            },
         }
         for name, ep in (("cpu", "CPUExecutionProvider"), ("ov", "OpenVINOExecutionProvider"))
     }
@@ -116,7 +138,9 @@ def test_models_in_folders_of_their_own_are_read_with_the_option_that_names_the_
     package = ortpkg.ModelPackage(root)
     for name in ("cpu", "ov"):
         session = package.best_variant(variant=name).create_session()
-        np.testing.assert_allclose(session.run(None, {"x": X})[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(
+            session.run(None, {"x": X})[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3
+        )
     arguments = package.best_variant(variant="cpu", backend="onnxruntime").onnxruntime_args()
     outputs = onnxruntime.InferenceSession(**arguments).run(None, {"x": X})
     np.testing.assert_allclose(outputs[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3)
@@ -131,7 +155,9 @@ def test_a_variant_that_has_the_folders_name_is_left_alone(tmp_path: Path) -> No
     assert [str(each) for each in validate(root) if each.severity == "error"] == []
     for name in models:
         session = ortpkg.ModelPackage(root).best_variant(variant=name).create_session()
-        np.testing.assert_allclose(session.run(None, {"x": X})[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(
+            session.run(None, {"x": X})[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3
+        )
 
 
 @pytest.mark.requirement("K19", "K23")
@@ -154,4 +180,6 @@ def test_it_stays_shared_when_the_package_is_converted_slimmed_or_merged(tmp_pat
         assert [str(each) for each in validate(package.root) if each.severity == "error"] == []
         for each in models:
             session = ortpkg.ModelPackage(package.root).best_variant(variant=each).create_session()
-            np.testing.assert_allclose(session.run(None, {"x": X})[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(
+                session.run(None, {"x": X})[0], X @ WEIGHTS, rtol=1e-3, atol=1e-3
+            )

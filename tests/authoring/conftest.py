@@ -15,10 +15,12 @@ ModelMaker = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
-def locks_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def locks_of_this_test(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Locks lie in a directory of the test, not of the user."""
     directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.package.package_lock.locks_directory", lambda: directory)
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
     return directory
 
 
@@ -26,7 +28,12 @@ def locks_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
 def make_model(tmp_path: Path) -> ModelMaker:
     """Writes ``models/<name>.onnx``: x + 1, with the signature asked for."""
 
-    def make(name: str = "a", *, signature: str = "(float[batch, 4] x) => (float[batch, 4] y)", **props: str) -> Path:
+    def make(
+        name: str = "a",
+        *,
+        signature: str = "(float[batch, 4] x) => (float[batch, 4] y)",
+        **props: str,
+    ) -> Path:
         text = f'<ir_version: 9, opset_import: ["" : 17]> agraph {signature} {{ y = Identity(x) }}'
         model = onnx.parser.parse_model(text)
         helper.set_model_props(model, props)
@@ -42,12 +49,18 @@ def make_model(tmp_path: Path) -> ModelMaker:
 def make_model_with_data(tmp_path: Path) -> ModelMaker:
     """Writes a folder with a model whose weights lie in ``location``."""
 
-    def make(name: str = "big", *, location: str = "weights.bin", nbytes: int | None = None) -> Path:
+    def make(
+        name: str = "big", *, location: str = "weights.bin", nbytes: int | None = None
+    ) -> Path:
         weights = np.arange(16, dtype=np.float32).reshape(4, 4)
         tensor = numpy_helper.from_array(weights, "w")
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL
-        for key, value in (("location", location), ("offset", "0"), ("length", str(weights.nbytes))):
+        for key, value in (
+            ("location", location),
+            ("offset", "0"),
+            ("length", str(weights.nbytes)),
+        ):
             tensor.external_data.add(key=key, value=value)
         graph = helper.make_graph(
             [helper.make_node("MatMul", ["x", "w"], ["y"])],

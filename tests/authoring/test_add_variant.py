@@ -22,7 +22,7 @@ from ortpkg.errors import (
     UnknownComponentError,
 )
 from ortpkg.package.package_info import Constraints, PackageFormat
-from ortpkg.package.package_lock import lock_package
+from ortpkg.storage.package_lock import lock_package
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 
@@ -33,12 +33,16 @@ def package(tmp_path: Path, make_model: ModelMaker) -> Path:
 
 
 def constraints_of(root: Path, variant: str) -> Constraints:
-    body = json.loads((root / "models/model/metadata.json").read_bytes())["model_variants"][variant]["constraints"]
+    body = json.loads((root / "models/model/metadata.json").read_bytes())["model_variants"][
+        variant
+    ]["constraints"]
     return Constraints(**body)
 
 
 @pytest.mark.requirement("K18")
-def test_changes_the_metadata_of_the_component_and_digests_only(package: Path, make_model: ModelMaker) -> None:
+def test_changes_the_metadata_of_the_component_and_digests_only(
+    package: Path, make_model: ModelMaker
+) -> None:
     before = content_of(package)
 
     add_variant(package, make_model("b"), ep="cuda")
@@ -49,7 +53,9 @@ def test_changes_the_metadata_of_the_component_and_digests_only(package: Path, m
 
 
 @pytest.mark.requirement("K24")
-def test_metadata_gains_the_facts_of_the_new_variant(package: Path, make_model_with_data: ModelMaker) -> None:
+def test_metadata_gains_the_facts_of_the_new_variant(
+    package: Path, make_model_with_data: ModelMaker
+) -> None:
     model = make_model_with_data("big")
 
     info = add_variant(package, model, variant="full", ep="cpu")
@@ -60,7 +66,9 @@ def test_metadata_gains_the_facts_of_the_new_variant(package: Path, make_model_w
     assert variant.metadata["nbytes"] == model.stat().st_size + 64
 
 
-def test_the_first_variant_makes_the_component_and_the_overall_values(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_the_first_variant_makes_the_component_and_the_overall_values(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     init_package(tmp_path / "p")
 
     info = add_variant(tmp_path / "p", make_model("b"), component="encoder")
@@ -69,7 +77,9 @@ def test_the_first_variant_makes_the_component_and_the_overall_values(tmp_path: 
     assert [value.name for value in (*info.inputs, *info.outputs)] == ["x", "y"]
 
 
-def test_external_data_in_sub_folders_comes_along(package: Path, make_model_with_data: ModelMaker) -> None:
+def test_external_data_in_sub_folders_comes_along(
+    package: Path, make_model_with_data: ModelMaker
+) -> None:
     model = make_model_with_data("big", location="data/w/weights.bin")
 
     add_variant(package, model)
@@ -79,7 +89,9 @@ def test_external_data_in_sub_folders_comes_along(package: Path, make_model_with
     assert validate(package, ignore=["ORT2"]) == ()
 
 
-@pytest.mark.parametrize("location", ["../weights.bin", "/etc/passwd", "C:\\weights.bin", "a/../../weights.bin"])
+@pytest.mark.parametrize(
+    "location", ["../weights.bin", "/etc/passwd", "C:\\weights.bin", "a/../../weights.bin"]
+)
 def test_refuses_external_data_outside_the_folder_of_the_model(
     package: Path, make_model_with_data: ModelMaker, tmp_path: Path, location: str
 ) -> None:
@@ -89,7 +101,10 @@ def test_refuses_external_data_outside_the_folder_of_the_model(
     onnx.save(proto, model)
     before = content_of(package)
 
-    with pytest.raises(ModelFileError, match=r"which (leaves the model's folder|is an absolute path|has a backslash)"):
+    with pytest.raises(
+        ModelFileError,
+        match=r"which (leaves the model's folder|is an absolute path|has a backslash)",
+    ):
         add_variant(package, model)
 
     assert content_of(package) == before
@@ -99,11 +114,15 @@ def test_refuses_missing_external_data(package: Path, make_model_with_data: Mode
     model = make_model_with_data("big")
     (model.parent / "weights.bin").unlink()
 
-    with pytest.raises(ModelNotFoundError, match=r"the model's data file 'weights.bin' does not exist"):
+    with pytest.raises(
+        ModelNotFoundError, match=r"the model's data file 'weights.bin' does not exist"
+    ):
         add_variant(package, model)
 
 
-def test_refuses_external_data_that_is_too_short(package: Path, make_model_with_data: ModelMaker) -> None:
+def test_refuses_external_data_that_is_too_short(
+    package: Path, make_model_with_data: ModelMaker
+) -> None:
     model = make_model_with_data("big", nbytes=63)
 
     with pytest.raises(ModelFileError, match=r"'weights.bin' is too short: 63 bytes of 64 needed"):
@@ -112,7 +131,11 @@ def test_refuses_external_data_that_is_too_short(package: Path, make_model_with_
 
 @pytest.mark.parametrize("linked", ["file", "folder"])
 def test_refuses_external_data_behind_a_symbolic_link_of_somebody_else(
-    package: Path, make_model_with_data: ModelMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: str
+    package: Path,
+    make_model_with_data: ModelMaker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    linked: str,
 ) -> None:
     model = make_model_with_data("big", location="data/weights.bin")
     place = model.parent / "data" if linked == "folder" else model.parent / "data/weights.bin"
@@ -120,18 +143,28 @@ def test_refuses_external_data_behind_a_symbolic_link_of_somebody_else(
     place.symlink_to(tmp_path / "elsewhere")
 
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(ModelFileError, match=r"'data/weights.bin' is a symbolic link that leaves .*made by somebody"):
+    with pytest.raises(
+        ModelFileError,
+        match=r"'data/weights.bin' is a symbolic link that leaves .*made by somebody",
+    ):
         add_variant(package, model)
 
 
 @pytest.mark.requirement("K11")
-def test_constraints_come_from_the_metadata_of_a_compiled_model(package: Path, make_context_model: ModelMaker) -> None:
-    model = make_context_model("net_ctx", **{"ep_compatibility_info.QNNExecutionProvider": "soc=60;v=73"})
+def test_constraints_come_from_the_metadata_of_a_compiled_model(
+    package: Path, make_context_model: ModelMaker
+) -> None:
+    model = make_context_model(
+        "net_ctx", **{"ep_compatibility_info.QNNExecutionProvider": "soc=60;v=73"}
+    )
 
     add_variant(package, model, device="npu")
 
     assert constraints_of(package, "net_ctx") == Constraints(
-        ep="QNNExecutionProvider", device="npu", architecture="v73", ep_compatibility_info="soc=60;v=73"
+        ep="QNNExecutionProvider",
+        device="npu",
+        architecture="v73",
+        ep_compatibility_info="soc=60;v=73",
     )
     assert (package / "models/model/net_ctx/net_qnn.bin").read_bytes() == b"compiled"
 
@@ -145,19 +178,31 @@ def test_the_source_of_a_context_node_names_the_ep(
     assert constraints_of(package, "net").ep == "QNNExecutionProvider"
 
 
-def test_flags_win_over_the_model_and_the_contradiction_is_said(package: Path, make_context_model: ModelMaker) -> None:
+def test_flags_win_over_the_model_and_the_contradiction_is_said(
+    package: Path, make_context_model: ModelMaker
+) -> None:
     told: list[str] = []
 
-    add_variant(package, make_context_model("net"), ep="openvino", architecture="x", notify=told.append)
+    add_variant(
+        package, make_context_model("net"), ep="openvino", architecture="x", notify=told.append
+    )
 
-    assert constraints_of(package, "net") == Constraints(ep="OpenVINOExecutionProvider", architecture="x")
+    assert constraints_of(package, "net") == Constraints(
+        ep="OpenVINOExecutionProvider", architecture="x"
+    )
     assert len(told) == 1
-    assert "ep is 'OpenVINOExecutionProvider', but the model says that it was compiled by 'QNNExec" in told[0]
+    assert (
+        "ep is 'OpenVINOExecutionProvider', but the model says that it was compiled by 'QNNExec"
+        in told[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("info", "message"),
-    [("x" * (1 << 20) + "y", "a string has more than 1048576 characters"), ("\udc80", "is not well-formed Unicode")],
+    [
+        ("x" * (1 << 20) + "y", "a string has more than 1048576 characters"),
+        ("\udc80", "is not well-formed Unicode"),
+    ],
     ids=["too long", "no text"],
 )
 def test_refuses_what_would_make_a_document_unreadable(
@@ -165,13 +210,17 @@ def test_refuses_what_would_make_a_document_unreadable(
 ) -> None:
     before = content_of(package)
 
-    with pytest.raises(AuthoringError, match=rf"'models/model/metadata.json' would be wrong: .*{message}"):
+    with pytest.raises(
+        AuthoringError, match=rf"'models/model/metadata.json' would be wrong: .*{message}"
+    ):
         add_variant(package, make_model("b"), ep="cuda", compatibility_info=info)
 
     assert content_of(package) == before
 
 
-def test_an_unknown_ep_is_kept_with_a_warning_and_a_suggestion(package: Path, make_model: ModelMaker) -> None:
+def test_an_unknown_ep_is_kept_with_a_warning_and_a_suggestion(
+    package: Path, make_model: ModelMaker
+) -> None:
     told: list[str] = []
 
     add_variant(package, make_model("b"), ep="openvnio", notify=told.append)
@@ -183,10 +232,22 @@ def test_an_unknown_ep_is_kept_with_a_warning_and_a_suggestion(package: Path, ma
 @pytest.mark.parametrize(
     ("signature", "message"),
     [
-        ("(float[batch, 4] z) => (float[batch, 4] y)", r"its inputs come under other names: 'z' instead of 'x'"),
-        ("(float[4] x) => (float[4] y)", r"input 'x' has the rank 1 instead of 2; output 'y' has the rank 1"),
-        ("(double[b, 4] x) => (double[b, 4] y)", r"input 'x' has the type 'tensor\(double\)' instead of"),
-        ("(float[b, 4] x, float[b] w) => (float[b, 4] y)", r"its inputs come under other names: 'x', 'w' instead"),
+        (
+            "(float[batch, 4] z) => (float[batch, 4] y)",
+            r"its inputs come under other names: 'z' instead of 'x'",
+        ),
+        (
+            "(float[4] x) => (float[4] y)",
+            r"input 'x' has the rank 1 instead of 2; output 'y' has the rank 1",
+        ),
+        (
+            "(double[b, 4] x) => (double[b, 4] y)",
+            r"input 'x' has the type 'tensor\(double\)' instead of",
+        ),
+        (
+            "(float[b, 4] x, float[b] w) => (float[b, 4] y)",
+            r"its inputs come under other names: 'x', 'w' instead",
+        ),
     ],
 )
 def test_refuses_a_variant_whose_inputs_or_outputs_differ(
@@ -202,13 +263,17 @@ def test_refuses_a_variant_whose_inputs_or_outputs_differ(
     assert len(add_variant(package, model, force=True).components[0].variants) == 2
 
 
-def test_a_fixed_dimension_where_another_is_symbolic_is_fine(package: Path, make_model: ModelMaker) -> None:
+def test_a_fixed_dimension_where_another_is_symbolic_is_fine(
+    package: Path, make_model: ModelMaker
+) -> None:
     info = add_variant(package, make_model("b", signature="(float[1, 4] x) => (float[1, 4] y)"))
 
     assert len(info.components[0].variants) == 2
 
 
-def test_warns_of_dimensions_that_are_fixed_at_different_sizes(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_warns_of_dimensions_that_are_fixed_at_different_sizes(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = create(tmp_path / "p", [NewVariant(model=make_model("a"), ep="cpu")]).root
     wider = make_model("b", signature="(float[batch, 256] x) => (float[batch, 256] y)")
     told: list[str] = []
@@ -216,7 +281,10 @@ def test_warns_of_dimensions_that_are_fixed_at_different_sizes(tmp_path: Path, m
     add_variant(root, wider, ep="cuda", notify=told.append)
 
     said = [each.message for each in validate(root) if each.rule == "ORT121"]
-    assert said[0] == "variant 'b' differs from 'a': input 'x' has the fixed dimension 256 at axis 1, not 4"
+    assert (
+        said[0]
+        == "variant 'b' differs from 'a': input 'x' has the fixed dimension 256 at axis 1, not 4"
+    )
     assert told == [f"{each}; no feed suits both" for each in said]
     assert len(told) == 2
 
@@ -241,16 +309,25 @@ def test_warns_of_a_second_component_that_old_releases_refuse(
 
 
 @pytest.mark.parametrize("share_weights", [False, True])
-def test_the_only_component_is_the_default(tmp_path: Path, make_model: ModelMaker, share_weights: bool) -> None:
-    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], component="classifier").root
+def test_the_only_component_is_the_default(
+    tmp_path: Path, make_model: ModelMaker, share_weights: bool
+) -> None:
+    root = create(
+        tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], component="classifier"
+    ).root
 
     info = add_variant(root, make_model("b"), ep="cuda", share_weights=share_weights)
 
     (component,) = info.components
-    assert (component.name, [each.name for each in component.variants]) == ("classifier", ["a", "b"])
+    assert (component.name, [each.name for each in component.variants]) == (
+        "classifier",
+        ["a", "b"],
+    )
 
 
-def test_an_empty_package_gets_a_component_of_the_usual_name(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_an_empty_package_gets_a_component_of_the_usual_name(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     init_package(tmp_path / "p")
 
     info = add_variant(tmp_path / "p", make_model("b"), ep="cpu")
@@ -263,23 +340,31 @@ def test_refuses_to_guess_among_several_components(tmp_path: Path, make_model: M
     add_variant(root, make_model("b"), component="decoder", ep="cpu")
     before = content_of(root)
 
-    with pytest.raises(UnknownComponentError, match=r"2 component models \('encoder', 'decoder'\): name one") as caught:
+    with pytest.raises(
+        UnknownComponentError, match=r"2 component models \('encoder', 'decoder'\): name one"
+    ) as caught:
         add_variant(root, make_model("c"), ep="cuda")
 
     assert caught.value.known == ("encoder", "decoder")
     assert content_of(root) == before
 
 
-def test_says_which_component_a_mistyped_name_may_have_meant(package: Path, make_model: ModelMaker) -> None:
+def test_says_which_component_a_mistyped_name_may_have_meant(
+    package: Path, make_model: ModelMaker
+) -> None:
     told: list[str] = []
 
     add_variant(package, make_model("b"), component="modle", ep="cpu", notify=told.append)
 
-    assert told[0] == "component model 'modle' is new (did you mean 'model'?); the package had 'model'"
+    assert (
+        told[0] == "component model 'modle' is new (did you mean 'model'?); the package had 'model'"
+    )
 
 
 def test_refuses_a_name_that_is_taken(package: Path, make_model: ModelMaker) -> None:
-    with pytest.raises(AuthoringError, match=r"there is a variant 'a' already: choose another name, or remove that"):
+    with pytest.raises(
+        AuthoringError, match=r"there is a variant 'a' already: choose another name, or remove that"
+    ):
         add_variant(package, make_model("b"), variant="a")
 
 
@@ -288,12 +373,22 @@ def test_refuses_what_is_no_package(tmp_path: Path, make_model: ModelMaker) -> N
         add_variant(tmp_path / "nothing", make_model("b"))
 
 
-def test_keeps_order_unknown_keys_and_the_form_of_the_documents(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_keeps_order_unknown_keys_and_the_form_of_the_documents(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = tmp_path / "p"
     (root / "models/m/old").mkdir(parents=True)
     make_model("old").rename(root / "models/m/old/old.onnx")
-    manifest = {"x-vendor": {"b": 1, "a": [1.5]}, "component_models": {"m": {"note": "é"}}, "model_name": "p"}
-    metadata = {"z": 1, "model_variants": {"old": {"file": "old.onnx", "x": None}}, "component_model_name": "m"}
+    manifest = {
+        "x-vendor": {"b": 1, "a": [1.5]},
+        "component_models": {"m": {"note": "é"}},
+        "model_name": "p",
+    }
+    metadata = {
+        "z": 1,
+        "model_variants": {"old": {"file": "old.onnx", "x": None}},
+        "component_model_name": "m",
+    }
     (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     (root / "models/m/metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
     manifest_bytes = (root / "manifest.json").read_bytes()
@@ -329,7 +424,12 @@ def make_genai_folder(folder: Path, make_model: ModelMaker) -> Path:
     folder.mkdir()
     for name in ("decoder", "embedding"):
         make_model(name).rename(folder / f"{name}.onnx")
-    config = {"model": {"decoder": {"filename": "decoder.onnx"}, "embedding": {"filename": "embedding.onnx"}}}
+    config = {
+        "model": {
+            "decoder": {"filename": "decoder.onnx"},
+            "embedding": {"filename": "embedding.onnx"},
+        }
+    }
     (folder / "genai_config.json").write_text(json.dumps(config))
     (folder / "tokenizer").mkdir()
     (folder / "tokenizer/vocab.txt").write_text("a b")
@@ -337,7 +437,9 @@ def make_genai_folder(folder: Path, make_model: ModelMaker) -> Path:
 
 
 @pytest.mark.requirement("K02")
-def test_a_genai_folder_becomes_a_variant_that_is_a_set_of_files(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_a_genai_folder_becomes_a_variant_that_is_a_set_of_files(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     init_package(tmp_path / "p")
     folder = make_genai_folder(tmp_path / "phi4-cpu", make_model)
 
@@ -353,8 +455,14 @@ def test_a_genai_folder_becomes_a_variant_that_is_a_set_of_files(tmp_path: Path,
 @pytest.mark.parametrize(
     ("make_odd", "message"),
     [
-        (lambda path: path.symlink_to("."), "is a symbolic link to a folder: a package holds plain files only"),
-        (os.mkfifo if hasattr(os, "mkfifo") else None, "is not a regular file: a package holds plain files only"),
+        (
+            lambda path: path.symlink_to("."),
+            "is a symbolic link to a folder: a package holds plain files only",
+        ),
+        (
+            os.mkfifo if hasattr(os, "mkfifo") else None,
+            "is not a regular file: a package holds plain files only",
+        ),
     ],
     ids=["symlink", "pipe"],
 )
@@ -369,13 +477,20 @@ def test_refuses_a_folder_with_links_or_special_files(
         add_variant(package, folder)
 
 
-def test_refuses_a_folder_with_several_models_or_none(package: Path, tmp_path: Path, make_model: ModelMaker) -> None:
+def test_refuses_a_folder_with_several_models_or_none(
+    package: Path, tmp_path: Path, make_model: ModelMaker
+) -> None:
     folder = make_genai_folder(tmp_path / "genai", make_model)
     (folder / "genai_config.json").unlink()
-    with pytest.raises(AuthoringError, match=r"holds 2 ONNX files \('decoder.onnx', 'embedding.onnx'\): pass the one"):
+    with pytest.raises(
+        AuthoringError,
+        match=r"holds 2 ONNX files \('decoder.onnx', 'embedding.onnx'\): pass the one",
+    ):
         add_variant(package, folder)
 
-    with pytest.raises(AuthoringError, match=r"holds neither an ONNX file nor a genai_config\.json"):
+    with pytest.raises(
+        AuthoringError, match=r"holds neither an ONNX file nor a genai_config\.json"
+    ):
         add_variant(package, folder / "tokenizer")
 
 
@@ -413,7 +528,9 @@ def test_waiting_for_another_command_says_for_whom_and_gives_up(
     before = content_of(package)
     with (
         lock_package(package),
-        pytest.raises(PackageBusyError, match=r"is still being changed by .*\(process \d+\)") as caught,
+        pytest.raises(
+            PackageBusyError, match=r"is still being changed by .*\(process \d+\)"
+        ) as caught,
         lock_package(package, timeout_s=0.1, on_wait=told.append),
     ):
         pytest.fail("the lock was given twice")

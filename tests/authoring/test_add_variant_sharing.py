@@ -1,4 +1,6 @@
-"""add_variant with shared weights: only what the new model has alone is copied, and nothing that is there changes."""
+"""add_variant with shared weights: only what the new model has alone is copied, and nothing that is
+there changes.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,25 @@ def add(package: Path, model: Path) -> list[str]:
     told: list[str] = []
     add_variant(package, model, variant="new", ep="qnn", share_weights=True, notify=told.append)
     if model.is_file():
-        assert_same_results({"model/new": outputs_of(model)}, {"model/new": results_of(package)["model/new"]})
-    assert [str(finding) for finding in validate(package) if finding.severity is Severity.ERROR] == []
+        assert_same_results(
+            {"model/new": outputs_of(model)}, {"model/new": results_of(package)["model/new"]}
+        )
+    assert [
+        str(finding) for finding in validate(package) if finding.severity is Severity.ERROR
+    ] == []
     return told
 
 
 @pytest.mark.requirement("K23")
 @pytest.mark.requirement("K18")
-def test_equal_data_is_not_copied_and_nothing_that_is_there_changes(package: Path, tmp_path: Path) -> None:
+def test_equal_data_is_not_copied_and_nothing_that_is_there_changes(
+    package: Path, tmp_path: Path
+) -> None:
     before = content_of(package)
 
-    told = add(package, make_model(tmp_path / "b", WEIGHTS, location="b.bin", packing=["w2", "w1", "w0"]))
+    told = add(
+        package, make_model(tmp_path / "b", WEIGHTS, location="b.bin", packing=["w2", "w1", "w0"])
+    )
 
     after = content_of(package)
     assert {name for name in after if after[name] != before.get(name)} == {
@@ -75,7 +85,9 @@ def test_what_the_new_model_has_alone_comes_along(package: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("form", list(PackageFormat))
 def test_works_in_every_generation_of_the_format(tmp_path: Path, form: PackageFormat) -> None:
-    package = create(tmp_path / "p", [NewVariant.for_cpu(make_model(tmp_path / "a", WEIGHTS))], form=form).root
+    package = create(
+        tmp_path / "p", [NewVariant.for_cpu(make_model(tmp_path / "a", WEIGHTS))], form=form
+    ).root
 
     add(package, make_model(tmp_path / "b", WEIGHTS, location="b.bin"))
 
@@ -100,14 +112,19 @@ def test_the_host_is_named_first_where_it_was_not(package: Path, tmp_path: Path)
     [
         ("nothing in common", "no variant that it could join has weights in common with it"),
         ("other files", "its folder holds other files than the model and its data"),
-        ("embedded", "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares such"),
+        (
+            "embedded",
+            "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares such",
+        ),
     ],
 )
 def test_a_model_that_cannot_share_is_added_on_its_own_and_that_is_said(
     package: Path, tmp_path: Path, kind: str, reason: str
 ) -> None:
     weights = {"other": weight(7)} if kind == "nothing in common" else WEIGHTS
-    model = make_model(tmp_path / "b", weights, embedded=list(weights) if kind == "embedded" else ())
+    model = make_model(
+        tmp_path / "b", weights, embedded=list(weights) if kind == "embedded" else ()
+    )
     if kind == "other files":
         (model.parent / "labels.txt").write_text("cat", encoding="utf-8")
         model = model.parent
@@ -135,18 +152,28 @@ def test_a_new_component_has_nothing_to_share_with(package: Path, tmp_path: Path
 
 
 def test_joins_the_variant_that_it_has_most_in_common_with(package: Path, tmp_path: Path) -> None:
-    add_variant(package, make_model(tmp_path / "b", {"w0": weight(0), "x0": weight(50)}), variant="b", ep="cuda")
+    add_variant(
+        package,
+        make_model(tmp_path / "b", {"w0": weight(0), "x0": weight(50)}),
+        variant="b",
+        ep="cuda",
+    )
 
     add(package, make_model(tmp_path / "c", {"w0": weight(0), "w1": weight(1), "n": weight(60)}))
 
     assert (package / "models/model/a/new.onnx").is_file()
 
 
-def test_a_damaged_variant_in_the_package_is_named_and_nothing_is_changed(package: Path, tmp_path: Path) -> None:
+def test_a_damaged_variant_in_the_package_is_named_and_nothing_is_changed(
+    package: Path, tmp_path: Path
+) -> None:
     (package / "models/model/a/weights.bin").write_bytes(b"short")
     before = content_of(package)
 
-    with pytest.raises(ModelFileError, match=r"data file 'weights.bin' in '.*' is too short: 5 bytes of 1024 needed"):
+    with pytest.raises(
+        ModelFileError,
+        match=r"data file 'weights.bin' in '.*' is too short: 5 bytes of 1024 needed",
+    ):
         add_variant(package, make_model(tmp_path / "b", WEIGHTS), variant="new", share_weights=True)
 
     assert content_of(package) == before

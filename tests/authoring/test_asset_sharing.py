@@ -20,10 +20,10 @@ from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, Severity, UsageError
-from ortpkg.package.asset_digest import directory_digest
-from ortpkg.package.digests import check_digests
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.integrity.asset_digest import directory_digest
+from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.reader import open_package
+from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.weight_models import Array, make_model, outputs_of, weight
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
@@ -37,17 +37,24 @@ def no_notes(_: str) -> None:
 
 @pytest.fixture
 def models(tmp_path: Path) -> dict[str, Path]:
-    """``b`` has the weights of ``a``, packed otherwise; ``c`` has one of them and one of its own."""
+    """``b`` has the weights of ``a``, packed otherwise; ``c`` has one of them and one of its
+    own.
+    """
     return {
         "a": make_model(tmp_path / "a", WEIGHTS),
-        "b": make_model(tmp_path / "b", WEIGHTS, location="data/b.bin", packing=["w1", "w0"], padding=64),
+        "b": make_model(
+            tmp_path / "b", WEIGHTS, location="data/b.bin", packing=["w1", "w0"], padding=64
+        ),
         "c": make_model(tmp_path / "c", {"w0": weight(0), "own": weight(5)}),
     }
 
 
 @pytest.fixture
 def package(tmp_path: Path, models: dict[str, Path]) -> Path:
-    variants = [NewVariant(model=models[name], name=name, ep=ep) for name, ep in (("a", "cpu"), ("b", "openvino"))]
+    variants = [
+        NewVariant(model=models[name], name=name, ep=ep)
+        for name, ep in (("a", "cpu"), ("b", "openvino"))
+    ]
     return create(tmp_path / "p.ortpackage", variants, form="component", notify=no_notes).root
 
 
@@ -65,13 +72,17 @@ def outputs_with_the_option(root: Path) -> dict[str, Array]:
             options = onnxruntime.SessionOptions()
             if folder := variant.session_options.get(OPTION):
                 options.add_session_config_entry(OPTION, folder)
-            session = onnxruntime.InferenceSession(variant.model_path, options, providers=["CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(
+                variant.model_path, options, providers=["CPUExecutionProvider"]
+            )
             found[f"{component.name}/{variant.name}"] = session.run(None, feeds)[0]
     return found
 
 
 @pytest.mark.requirement("K23")
-def test_equal_weights_become_one_asset_however_they_are_packed(package: Path, models: dict[str, Path]) -> None:
+def test_equal_weights_become_one_asset_however_they_are_packed(
+    package: Path, models: dict[str, Path]
+) -> None:
     expected = outputs_of(models["a"])[2]
     model_of_a = (package / "models/model/a/model.onnx").read_bytes()
 
@@ -102,21 +113,33 @@ def test_our_engine_and_the_onnx_package_read_them(package: Path, models: dict[s
         assert variant.model_path is not None
         model = onnx.load(variant.model_path, load_external_data=False)
         load_external_data_for_model(model, str(asset))
-        np.testing.assert_allclose(ReferenceEvaluator(model).run(None, feeds)[0], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            ReferenceEvaluator(model).run(None, feeds)[0], expected, rtol=1e-4, atol=1e-5
+        )
 
 
-def test_who_has_weights_of_its_own_is_left_out_with_the_reason(package: Path, models: dict[str, Path]) -> None:
+def test_who_has_weights_of_its_own_is_left_out_with_the_reason(
+    package: Path, models: dict[str, Path]
+) -> None:
     add_variant(package, models["c"], variant="c", ep="cuda", notify=no_notes)
 
     report = dedup(package, layout="shared-assets")
 
     assert [(each.variant, each.reason) for each in report.left_out] == [
-        ("c", "it has other weights too, and a shared asset holds all of a model's data files or none")
+        (
+            "c",
+            (
+                "it has other weights too, and a shared asset holds all of a model's data files or"
+                " none"
+            ),
+        )
     ]
     assert (package / "models/model/c/weights.bin").is_file()
 
 
-def test_components_share_an_asset_and_later_variants_join_it(package: Path, models: dict[str, Path]) -> None:
+def test_components_share_an_asset_and_later_variants_join_it(
+    package: Path, models: dict[str, Path]
+) -> None:
     add_variant(package, models["a"], component="other", variant="a", ep="cpu", notify=no_notes)
     dedup(package, layout="shared-assets")
     before = asset_of(package)
@@ -131,18 +154,33 @@ def test_components_share_an_asset_and_later_variants_join_it(package: Path, mod
     assert len(outputs_with_the_option(package)) == 4
 
 
-def test_equal_weights_that_cannot_be_shared_are_not_denied(package: Path, models: dict[str, Path]) -> None:
+def test_equal_weights_that_cannot_be_shared_are_not_denied(
+    package: Path, models: dict[str, Path]
+) -> None:
     remove_variant(package, "a")
-    add_variant(package, models["b"], variant="joined", ep="qnn", share_weights=True, notify=no_notes)
+    add_variant(
+        package, models["b"], variant="joined", ep="qnn", share_weights=True, notify=no_notes
+    )
     told: list[str] = []
 
-    add_variant(package, models["b"], variant="n", ep="dml", share_weights="shared-assets", notify=told.append)
+    add_variant(
+        package,
+        models["b"],
+        variant="n",
+        ep="dml",
+        share_weights="shared-assets",
+        notify=told.append,
+    )
 
     reason = "has the same, but its folder is that of another variant too"
-    assert [text for text in told if "shares" in text] == [f"variant 'n' shares no weights: variant 'b' {reason}"]
+    assert [text for text in told if "shares" in text] == [
+        f"variant 'n' shares no weights: variant 'b' {reason}"
+    ]
 
 
-def test_an_asset_goes_with_the_last_variant_that_uses_it(package: Path, models: dict[str, Path]) -> None:
+def test_an_asset_goes_with_the_last_variant_that_uses_it(
+    package: Path, models: dict[str, Path]
+) -> None:
     add_variant(package, models["c"], variant="c", ep="cuda", notify=no_notes)
     dedup(package, layout="shared-assets")
 
@@ -157,7 +195,9 @@ def test_an_asset_goes_with_the_last_variant_that_uses_it(package: Path, models:
 def test_a_package_of_another_format_is_refused(tmp_path: Path, models: dict[str, Path]) -> None:
     root = create(tmp_path / "u.ortpackage", [NewVariant.for_cpu(models["a"])]).root
 
-    with pytest.raises(UsageError, match="shared assets mean nothing in a universal package: convert it first"):
+    with pytest.raises(
+        UsageError, match="shared assets mean nothing in a universal package: convert it first"
+    ):
         dedup(root, layout="shared-assets")
     with pytest.raises(UsageError, match="shared assets mean nothing in a universal package"):
         add_variant(root, models["b"], share_weights="shared-assets")
@@ -183,7 +223,9 @@ def dedup_uri(package: Path) -> str:
 
 @pytest.mark.requirement("K18")
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "full disk"])
-def test_stopped_at_any_file_operation_every_variant_still_loads(tmp_path: Path, package: Path, kill: bool) -> None:
+def test_stopped_at_any_file_operation_every_variant_still_loads(
+    tmp_path: Path, package: Path, kill: bool
+) -> None:
     counting = FailingOperations()
     whole = Path(shutil.copytree(package, tmp_path / "whole"))
     dedup(whole, layout="shared-assets", operations=counting)

@@ -17,13 +17,19 @@ from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, DigestMismatchError, PackageFormatError, Severity, UsageError
-from ortpkg.package.asset_digest import listing_digest
-from ortpkg.package.asset_reference import asset_folder_name
-from ortpkg.package.digests import compute_digests, dump_digests
+from ortpkg.errors import (
+    AuthoringError,
+    DigestMismatchError,
+    PackageFormatError,
+    Severity,
+    UsageError,
+)
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
+from ortpkg.package.integrity.asset_digest import listing_digest
+from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat
+from ortpkg.package.paths.asset_reference import asset_folder_name
 from ortpkg.package.reader import open_package
-from ortpkg.package.sidecar import DIGESTS_FILE
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 
@@ -37,8 +43,16 @@ def models(make_model: ModelMaker, make_model_with_data: ModelMaker) -> list[New
     signature = "(float[batch, 4] x) => (float[batch, 4] y)"
     return [
         NewVariant.for_cpu(make_model("a", signature=signature)),
-        NewVariant(model=make_model_with_data("big"), ep="cuda", device="gpu", session_options=options),
-        NewVariant(model=make_model("c"), ep="qnn", device="npu", architecture="v73", compatibility_info="key=1"),
+        NewVariant(
+            model=make_model_with_data("big"), ep="cuda", device="gpu", session_options=options
+        ),
+        NewVariant(
+            model=make_model("c"),
+            ep="qnn",
+            device="npu",
+            architecture="v73",
+            compatibility_info="key=1",
+        ),
         NewVariant(model=make_model("d"), ep="openvino", provider_options={"device_type": "CPU"}),
     ]
 
@@ -85,7 +99,9 @@ def test_says_the_same_in_every_format(
 
     for what in ("name", "version", "description", "inputs", "outputs"):
         assert getattr(after, what) == getattr(before, what), what
-    for ours, theirs in zip(before.components[0].variants, after.components[0].variants, strict=True):
+    for ours, theirs in zip(
+        before.components[0].variants, after.components[0].variants, strict=True
+    ):
         for what in ("name", "constraints", "session_options", "provider_options", "metadata"):
             assert getattr(theirs, what) == getattr(ours, what), what
         assert ours.model_path is not None
@@ -104,7 +120,9 @@ def test_in_place_gives_what_a_new_package_would_have(
     assert content_of(root) == content_of(tmp_path / "b")
 
 
-def test_a_fresh_package_of_a_format_is_what_converting_to_it_makes(tmp_path: Path, models: list[NewVariant]) -> None:
+def test_a_fresh_package_of_a_format_is_what_converting_to_it_makes(
+    tmp_path: Path, models: list[NewVariant]
+) -> None:
     fresh = content_of(create(tmp_path / "fresh", models, form="component").root)
 
     convert(create(tmp_path / "a", models, name="fresh").root, "component")
@@ -112,16 +130,27 @@ def test_a_fresh_package_of_a_format_is_what_converting_to_it_makes(tmp_path: Pa
     assert content_of(tmp_path / "a") == fresh
 
 
-@pytest.mark.parametrize("origin", [PackageFormat.UNIVERSAL, PackageFormat.METADATA])  # COMPONENT refuses such keys
-def test_keys_that_nobody_knows_come_back(tmp_path: Path, models: list[NewVariant], origin: PackageFormat) -> None:
+@pytest.mark.parametrize(
+    "origin", [PackageFormat.UNIVERSAL, PackageFormat.METADATA]
+)  # COMPONENT refuses such keys
+def test_keys_that_nobody_knows_come_back(
+    tmp_path: Path, models: list[NewVariant], origin: PackageFormat
+) -> None:
     root = package_of(tmp_path / "a", models, origin)
     document = root / "models/model/metadata.json"
     variants = json.loads(document.read_bytes())["model_variants"]
     variants["a"] |= {"model_type": "cnn", "x-mine": [1, None]}
     variants["c"]["constraints"]["x-mine"] = 1
-    edit(document, model_variants=variants, **{"x-mine": {"k": 0}, "additional_metadata": {"who": "me"}})
+    edit(
+        document,
+        model_variants=variants,
+        **{"x-mine": {"k": 0}, "additional_metadata": {"who": "me"}},
+    )
     edit(root / "manifest.json", **{"x-mine": "m", "additional_metadata": ["list"]})
-    before = {path: json.loads((root / path).read_bytes()) for path in ("manifest.json", "models/model/metadata.json")}
+    before = {
+        path: json.loads((root / path).read_bytes())
+        for path in ("manifest.json", "models/model/metadata.json")
+    }
     (root / "digests.json").unlink()
 
     convert(root, "component")
@@ -158,7 +187,11 @@ def test_folders_of_a_foreign_package_move_to_where_every_release_looks(
             "executor_info": {"ort": {"model_file": "net.onnx"}},
         },
     }
-    manifest = {"schema_version": "1.0", "package_name": "f", "components": {"net": {"variants": variants}}}
+    manifest = {
+        "schema_version": "1.0",
+        "package_name": "f",
+        "components": {"net": {"variants": variants}},
+    }
     (root / "manifest.json").write_text(json.dumps(manifest))
 
     info = convert(root, "universal", output=tmp_path / "out")
@@ -174,13 +207,16 @@ def test_folders_of_a_foreign_package_move_to_where_every_release_looks(
     assert not (info.root / "parts").exists()
 
 
-def test_refuses_what_the_target_cannot_mean_all_at_once(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_refuses_what_the_target_cannot_mean_all_at_once(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = init_package(tmp_path / "p", form="metadata").root
     options = {"session.enable_profiling": "1", "session.optimized_model_filepath": "x"}
     add_variant(root, make_model("a"), ep="cpu", session_options=options)
 
     with pytest.raises(
-        AuthoringError, match=r"cannot say all of this .*enable_profiling.*; .*optimized_model_filepath"
+        AuthoringError,
+        match=r"cannot say all of this .*enable_profiling.*; .*optimized_model_filepath",
     ):
         convert(root, "component")
     notes: list[str] = []
@@ -198,19 +234,24 @@ def test_names_the_file_that_is_damaged(tmp_path: Path, models: list[NewVariant]
     weights.write_bytes(content)
 
     with pytest.raises(
-        DigestMismatchError, match=r"is damaged, and nothing was copied: 'models/model/big/weights.bin'"
+        DigestMismatchError,
+        match=r"is damaged, and nothing was copied: 'models/model/big/weights.bin'",
     ):
         convert(root, "component", output=tmp_path / "b")
 
     assert not (tmp_path / "b").exists()
 
 
-def test_refuses_the_format_that_it_has_and_one_that_is_none(tmp_path: Path, models: list[NewVariant]) -> None:
+def test_refuses_the_format_that_it_has_and_one_that_is_none(
+    tmp_path: Path, models: list[NewVariant]
+) -> None:
     root = create(tmp_path / "a", models).root
 
     with pytest.raises(AuthoringError, match="is a universal package already"):
         convert(root, "universal")
-    with pytest.raises(UsageError, match=r"format 'universl' is none of .*did you mean 'universal'"):
+    with pytest.raises(
+        UsageError, match=r"format 'universl' is none of .*did you mean 'universal'"
+    ):
         convert(root, "universl")
 
 
@@ -236,7 +277,10 @@ def test_the_drafts_become_what_was_released(tmp_path: Path, make_model: ModelMa
 
     assert json.loads((info.root / "manifest.json").read_bytes())["component_models"] == ["c"]
     assert (
-        json.loads((info.root / "models/c/metadata.json").read_bytes())["model_variants"]["v"]["model_file"] == "a.onnx"
+        json.loads((info.root / "models/c/metadata.json").read_bytes())["model_variants"]["v"][
+            "model_file"
+        ]
+        == "a.onnx"
     )
 
 
@@ -252,23 +296,31 @@ def test_a_name_that_only_the_metadata_generation_can_have_stops_it(
     (root / "models/c/metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
     (root / "manifest.json").write_text('{"model_name": "m"}', encoding="utf-8")
 
-    with pytest.raises(AuthoringError, match="variant 'phi:1' of 'c' holds ':', which Windows does not allow"):
+    with pytest.raises(
+        AuthoringError, match="variant 'phi:1' of 'c' holds ':', which Windows does not allow"
+    ):
         convert(root, form, notify=lambda _: None)
     assert open_package(root).components[0].variants[0].name == "phi:1"
 
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "new"])
-def test_a_damaged_record_is_believed_by_nobody(tmp_path: Path, models: list[NewVariant], in_place: bool) -> None:
+def test_a_damaged_record_is_believed_by_nobody(
+    tmp_path: Path, models: list[NewVariant], in_place: bool
+) -> None:
     root = package_of(tmp_path / "p", models, PackageFormat.UNIVERSAL)
     whole = (root / DIGESTS_FILE).read_text()
     (root / DIGESTS_FILE).write_text(whole.replace(json.loads(whole)["package"], "0" * 64))
 
-    with pytest.raises(DigestMismatchError, match="its entries do not add up to the package digest that it states"):
+    with pytest.raises(
+        DigestMismatchError, match="its entries do not add up to the package digest that it states"
+    ):
         convert(root, "component", output=None if in_place else tmp_path / "new")
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are Unicode there")
-def test_a_name_that_is_no_text_is_told_in_a_sentence(tmp_path: Path, models: list[NewVariant]) -> None:
+def test_a_name_that_is_no_text_is_told_in_a_sentence(
+    tmp_path: Path, models: list[NewVariant]
+) -> None:
     root = package_of(tmp_path / "p", models, PackageFormat.UNIVERSAL)
     (root / DIGESTS_FILE).unlink()
     Path(os.fsdecode(os.fsencode(root) + b"/x\xff")).touch()

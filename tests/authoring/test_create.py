@@ -14,7 +14,7 @@ from ortpkg.authoring.create import create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, UsageError
-from ortpkg.package.digests import check_digests
+from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.package_info import Constraints
 from ortpkg.package.reader import check_package, open_package
 from tests.authoring.conftest import ModelMaker
@@ -46,7 +46,9 @@ def test_makes_a_package_of_three_files(tmp_path: Path, make_model: ModelMaker) 
 
 
 @pytest.mark.requirement("K20")
-def test_the_manifest_states_the_overall_inputs_and_outputs(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_the_manifest_states_the_overall_inputs_and_outputs(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     package = create(tmp_path / "p", [NewVariant.for_cpu(make_model())])
 
     manifest = manifest_of(package.root)
@@ -69,19 +71,33 @@ def test_metadata_keeps_the_facts_of_each_variant(tmp_path: Path, make_model: Mo
     }
 
 
-def test_two_files_of_one_name_are_told_apart_by_their_devices(tmp_path: Path, make_model: ModelMaker) -> None:
-    models = [NewVariant.for_cpu(make_model("cpu/model")), NewVariant.for_gpu(make_model("gpu/model"))]
+def test_two_files_of_one_name_are_told_apart_by_their_devices(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    models = [
+        NewVariant.for_cpu(make_model("cpu/model")),
+        NewVariant.for_gpu(make_model("gpu/model")),
+    ]
 
     package = create(tmp_path / "p", models)
 
-    assert [variant.name for variant in package.components[0].variants] == ["model-cpu", "model-gpu"]
+    assert [variant.name for variant in package.components[0].variants] == [
+        "model-cpu",
+        "model-gpu",
+    ]
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["a", "a"], r"there is a variant 'a' already: choose another name, or remove that one first"),
-        (["a", "A"], r"there is a variant 'A' already \(where case does not count, 'a' is the same\)"),
+        (
+            ["a", "a"],
+            r"there is a variant 'a' already: choose another name, or remove that one first",
+        ),
+        (
+            ["a", "A"],
+            r"there is a variant 'A' already \(where case does not count, 'a' is the same\)",
+        ),
         (["con"], r"the variant name 'con' is a device's name on Windows: choose another one"),
         (["Metadata.json"], r"the variant name 'Metadata.json' is a document's name"),
         (["a/b"], r"the variant name 'a/b' holds a path separator"),
@@ -105,7 +121,9 @@ def test_refuses_models_that_differ_unless_forced(tmp_path: Path, make_model: Mo
         NewVariant(model=make_model("a")),
         NewVariant(model=make_model("b", signature="(float[4] x) => (float[4] y)")),
     ]
-    with pytest.raises(AuthoringError, match=r"'b' cannot stand for 'a': input 'x' has the rank 1 instead of 2"):
+    with pytest.raises(
+        AuthoringError, match=r"'b' cannot stand for 'a': input 'x' has the rank 1 instead of 2"
+    ):
         create(tmp_path / "p", models)
     warnings: list[str] = []
 
@@ -141,13 +159,19 @@ def test_refuses_no_models(tmp_path: Path) -> None:
         create(tmp_path / "p", [])
 
 
-def test_refuses_an_unknown_device_with_a_suggestion(tmp_path: Path, make_model: ModelMaker) -> None:
-    with pytest.raises(UsageError, match=r"device 'gpuu' is none of cpu, gpu, npu \(did you mean 'gpu'\?\)"):
+def test_refuses_an_unknown_device_with_a_suggestion(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    with pytest.raises(
+        UsageError, match=r"device 'gpuu' is none of cpu, gpu, npu \(did you mean 'gpu'\?\)"
+    ):
         create(tmp_path / "p", [NewVariant(model=make_model(), device="gpuu")])
 
 
 def test_refuses_a_place_that_is_taken(tmp_path: Path, make_model: ModelMaker) -> None:
-    with pytest.raises(AuthoringError, match=r"exists already and is not empty; add to a package with add-variant"):
+    with pytest.raises(
+        AuthoringError, match=r"exists already and is not empty; add to a package with add-variant"
+    ):
         create(tmp_path / "models", [NewVariant(model=make_model())])
 
 
@@ -165,18 +189,23 @@ def test_an_empty_package_is_valid(tmp_path: Path) -> None:
     assert check_digests(package.root) == ()
 
 
-def test_says_which_variants_onnxruntime_never_selects(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_says_which_variants_onnxruntime_never_selects(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     notes: list[str] = []
     models = [NewVariant.for_cpu(make_model("a")), NewVariant.for_gpu(make_model("b"))]
 
     create(tmp_path / "p", models, notify=notes.append)
     create(tmp_path / "q", models, form="metadata", notify=notes.append)
 
-    assert notes == ["onnxruntime 1.28 and later never select the variant 'b', since no ep is named"]
+    assert notes == [
+        "onnxruntime 1.28 and later never select the variant 'b', since no ep is named"
+    ]
     create(tmp_path / "other", [NewVariant(model=make_model("b"))], notify=notes.append)
-    assert notes[1] == (
-        "onnxruntime 1.28 and later never select the variant 'b', since no ep is named; one for the CPU (--cpu MODEL) "
-        "beside it would be selected"
+    assert (
+        notes[1]
+        == "onnxruntime 1.28 and later never select the variant 'b', since no ep is named; one for"
+        " the CPU (--cpu MODEL) beside it would be selected"
     )
 
 
@@ -188,8 +217,12 @@ def test_says_which_variants_onnxruntime_never_selects(tmp_path: Path, make_mode
         ("component", {"manifest.json", "models/c/component.json"}),
     ],
 )
-def test_the_documents_of_each_format(tmp_path: Path, make_model: ModelMaker, form: str, documents: set[str]) -> None:
-    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], component="c", form=form).root
+def test_the_documents_of_each_format(
+    tmp_path: Path, make_model: ModelMaker, form: str, documents: set[str]
+) -> None:
+    root = create(
+        tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], component="c", form=form
+    ).root
 
     found = {path.relative_to(root).as_posix() for path in root.rglob("*.json")}
     assert found == documents | {"digests.json"}
@@ -199,7 +232,10 @@ def test_the_documents_of_each_format(tmp_path: Path, make_model: ModelMaker, fo
 def test_a_universal_package_says_everything_twice_but_the_device_of_the_cpu(
     tmp_path: Path, make_model: ModelMaker
 ) -> None:
-    models = [NewVariant.for_cpu(make_model("a")), NewVariant(model=make_model("b"), ep="cuda", device="gpu")]
+    models = [
+        NewVariant.for_cpu(make_model("a")),
+        NewVariant(model=make_model("b"), ep="cuda", device="gpu"),
+    ]
     options = {"session.intra_op_num_threads": "1"}
     models.append(NewVariant(model=make_model("c"), ep="cpu", session_options=options))
 
@@ -207,7 +243,10 @@ def test_a_universal_package_says_everything_twice_but_the_device_of_the_cpu(
 
     manifest = manifest_of(root)
     assert (manifest["schema_version"], manifest["model_name"]) == ("1.1000", "p")
-    assert (manifest["component_models"], manifest["components"]) == (["c"], {"c": "models/c/metadata.json"})
+    assert (manifest["component_models"], manifest["components"]) == (
+        ["c"],
+        {"c": "models/c/metadata.json"},
+    )
     metadata = json.loads((root / "models/c/metadata.json").read_bytes())
     assert {name: body["constraints"] for name, body in metadata["model_variants"].items()} == {
         "a": {"ep": "CPUExecutionProvider", "device": "cpu"},
@@ -216,7 +255,11 @@ def test_a_universal_package_says_everything_twice_but_the_device_of_the_cpu(
     }
     assert metadata["variants"] == {
         "a": {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "a.onnx"}}},
-        "b": {"ep": "CUDAExecutionProvider", "device": "gpu", "executor_info": {"ort": {"model_file": "b.onnx"}}},
+        "b": {
+            "ep": "CUDAExecutionProvider",
+            "device": "gpu",
+            "executor_info": {"ort": {"model_file": "b.onnx"}},
+        },
         "c": {
             "ep": "CPUExecutionProvider",
             "executor_info": {"ort": {"model_file": "c.onnx", "session_options": options}},
@@ -224,23 +267,42 @@ def test_a_universal_package_says_everything_twice_but_the_device_of_the_cpu(
     }
 
 
-def test_a_session_option_that_looks_mistyped_is_told(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_a_session_option_that_looks_mistyped_is_told(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     model = make_model()
-    with pytest.raises(UsageError, match=r"'intra_op_num_thread'; did you mean 'session\.intra_op_num_threads'\?"):
-        create(tmp_path / "p", [NewVariant(model=model, session_options={"intra_op_num_thread": "1"})])
+    with pytest.raises(
+        UsageError, match=r"'intra_op_num_thread'; did you mean 'session\.intra_op_num_threads'\?"
+    ):
+        create(
+            tmp_path / "p", [NewVariant(model=model, session_options={"intra_op_num_thread": "1"})]
+        )
 
     warnings: list[str] = []
-    options = {"session.intra_op_num_thread": "1", "session.intra_op_num_threads": "1", "other.entry": "1"}
-    create(tmp_path / "p", [NewVariant(model=model, ep="cpu", session_options=options)], notify=warnings.append)
+    options = {
+        "session.intra_op_num_thread": "1",
+        "session.intra_op_num_threads": "1",
+        "other.entry": "1",
+    }
+    create(
+        tmp_path / "p",
+        [NewVariant(model=model, ep="cpu", session_options=options)],
+        notify=warnings.append,
+    )
     assert warnings == [
-        "the session option 'session.intra_op_num_thread' is not known; did you mean 'session.intra_op_num_threads'?"
+        "the session option 'session.intra_op_num_thread' is not known; did you mean"
+        " 'session.intra_op_num_threads'?"
     ]
 
 
-def test_an_attribute_of_session_options_is_no_session_option(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_an_attribute_of_session_options_is_no_session_option(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     model = NewVariant(model=make_model(), session_options={"intra_op_num_threads": "1"})
 
-    with pytest.raises(UsageError, match=r"'intra_op_num_threads' is an .*: write 'session\.intra_op_num_threads'"):
+    with pytest.raises(
+        UsageError, match=r"'intra_op_num_threads' is an .*: write 'session\.intra_op_num_threads'"
+    ):
         create(tmp_path / "p", [model])
 
 

@@ -1,4 +1,6 @@
-"""dedup: equal weights are stored once, every variant computes what it did, and nothing else changes."""
+"""dedup: equal weights are stored once, every variant computes what it did, and nothing else
+changes.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,15 @@ from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, DigestMismatchError, ModelFileError, PackageFormatError, Severity, UsageError
-from ortpkg.package.digests import check_digests
+from ortpkg.errors import (
+    AuthoringError,
+    DigestMismatchError,
+    ModelFileError,
+    PackageFormatError,
+    Severity,
+    UsageError,
+)
+from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.session.inference_session import InferenceSession
 from tests.authoring.weight_models import (
@@ -43,7 +52,9 @@ def files_of(root: Path) -> list[str]:
     """Models and data, relative to the only component's folder."""
     folder = root / "models/model"
     return sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() and path.suffix != ".json"
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".json"
     )
 
 
@@ -55,14 +66,26 @@ def rules_of(root: Path) -> list[str]:
 
 
 def deduplicated(root: Path, **options: object) -> int:
-    """Runs dedup; every promise that holds whatever was shared is checked. Returns the bytes saved."""
-    before, nbytes, content, findings = results_of(root), nbytes_of(root), content_of(root), rules_of(root)
+    """Runs dedup; every promise that holds whatever was shared is checked.
+
+    Returns the bytes saved.
+    """
+    before, nbytes, content, findings = (
+        results_of(root),
+        nbytes_of(root),
+        content_of(root),
+        rules_of(root),
+    )
     planned = dedup(root, dry_run=True, **options)  # type: ignore[arg-type]
     assert content_of(root) == content
 
     report = dedup(root, **options)  # type: ignore[arg-type]
 
-    assert (report.moved, report.added, report.removed) == (planned.moved, planned.added, planned.removed)
+    assert (report.moved, report.added, report.removed) == (
+        planned.moved,
+        planned.added,
+        planned.removed,
+    )
     assert report.saved_nbytes == nbytes - nbytes_of(root)
     assert_same_results(before, results_of(root))
     assert rules_of(root) == findings
@@ -70,7 +93,9 @@ def deduplicated(root: Path, **options: object) -> int:
     assert dedup(root, **options).saved_nbytes == 0  # type: ignore[arg-type]
     assert content_of(root) == after
     assert [
-        path for path in root.rglob("*") if path.is_symlink() or (path.is_file() and path.stat().st_nlink > 1)
+        path
+        for path in root.rglob("*")
+        if path.is_symlink() or (path.is_file() and path.stat().st_nlink > 1)
     ] == []
     return report.saved_nbytes
 
@@ -81,7 +106,8 @@ WEIGHTS = {"w0": weight(0), "w1": weight(1), "w2": weight(2)}
 @pytest.mark.requirement("K23")
 def test_equal_files_are_stored_once_and_the_models_stay_byte_for_byte(tmp_path: Path) -> None:
     root = make_package(
-        tmp_path / "p", {"a": make_model(tmp_path / "a", WEIGHTS), "b": make_model(tmp_path / "b", WEIGHTS)}
+        tmp_path / "p",
+        {"a": make_model(tmp_path / "a", WEIGHTS), "b": make_model(tmp_path / "b", WEIGHTS)},
     )
 
     saved = deduplicated(root)
@@ -93,11 +119,15 @@ def test_equal_files_are_stored_once_and_the_models_stay_byte_for_byte(tmp_path:
 
 @pytest.mark.requirement("K23")
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_equal_tensors_in_differently_packed_files_are_stored_once(tmp_path: Path, layout: str) -> None:
+def test_equal_tensors_in_differently_packed_files_are_stored_once(
+    tmp_path: Path, layout: str
+) -> None:
     renamed = {"p": weight(1), "q": weight(7)}
     models = {
         "a": make_model(tmp_path / "a", WEIGHTS),
-        "b": make_model(tmp_path / "b", WEIGHTS, location="data/b.bin", packing=["w2", "w0", "w1"], padding=100),
+        "b": make_model(
+            tmp_path / "b", WEIGHTS, location="data/b.bin", packing=["w2", "w0", "w1"], padding=100
+        ),
         "c": make_model(tmp_path / "c", renamed, location="weights.bin", padding=8),
     }
     root = make_package(tmp_path / "p", models)
@@ -142,14 +172,19 @@ def test_a_file_per_set_of_users_lets_each_go_with_its_last_user(tmp_path: Path)
     remove_variant(root, "a")
     remove_variant(root, "b")
 
-    assert [path for path in files_of(root) if "shared_weights" in path] in ([shared[0]], [shared[1]])
+    assert [path for path in files_of(root) if "shared_weights" in path] in (
+        [shared[0]],
+        [shared[1]],
+    )
     assert_same_results({"model/c": before["model/c"]}, results_of(root))
     assert check_digests(root) == ()
 
 
 @pytest.mark.requirement("K23")
 @pytest.mark.parametrize("removed", ["a", "b"])
-def test_a_variant_that_goes_leaves_what_others_share_and_the_last_one_takes_it(tmp_path: Path, removed: str) -> None:
+def test_a_variant_that_goes_leaves_what_others_share_and_the_last_one_takes_it(
+    tmp_path: Path, removed: str
+) -> None:
     models = {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
     models["other"] = make_model(tmp_path / "other", {"o": weight(9)})
     root = make_package(tmp_path / "p", models)
@@ -159,7 +194,9 @@ def test_a_variant_that_goes_leaves_what_others_share_and_the_last_one_takes_it(
     remove_variant(root, removed)
 
     kept = "b" if removed == "a" else "a"
-    assert_same_results({name: before[name] for name in (f"model/{kept}", "model/other")}, results_of(root))
+    assert_same_results(
+        {name: before[name] for name in (f"model/{kept}", "model/other")}, results_of(root)
+    )
     assert check_digests(root) == ()
     remove_variant(root, kept)
     assert files_of(root) == ["other/model.onnx", "other/weights.bin"]
@@ -167,7 +204,9 @@ def test_a_variant_that_goes_leaves_what_others_share_and_the_last_one_takes_it(
 
 
 @pytest.mark.parametrize("form", ["metadata", "universal"])
-def test_a_variant_that_lost_its_model_gets_none_of_those_that_share(tmp_path: Path, form: str) -> None:
+def test_a_variant_that_lost_its_model_gets_none_of_those_that_share(
+    tmp_path: Path, form: str
+) -> None:
     for name in ("a", "b", "c/a"):
         make_model(tmp_path / name, WEIGHTS).rename(tmp_path / name / f"{name[-1]}.onnx")
     root = tmp_path / "p"
@@ -204,7 +243,9 @@ def test_nothing_to_save_changes_no_byte(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("embedded", [("w0", "w1", "w2"), ("w1",)])
-def test_weights_in_the_models_are_shared_on_request(tmp_path: Path, layout: str, embedded: tuple[str, ...]) -> None:
+def test_weights_in_the_models_are_shared_on_request(
+    tmp_path: Path, layout: str, embedded: tuple[str, ...]
+) -> None:
     models = {
         "a": make_model(tmp_path / "a", WEIGHTS, embedded=embedded),
         "b": make_model(tmp_path / "b", WEIGHTS | {"w2": weight(8)}, embedded=embedded),
@@ -242,11 +283,15 @@ def test_a_folder_with_other_files_takes_others_in_but_does_not_move(tmp_path: P
         make_model(tmp_path / name, WEIGHTS)
     for name in ("b", "c"):
         (tmp_path / name / "labels.txt").write_text("cat", encoding="utf-8")
-    root = make_package(tmp_path / "p", {"a": tmp_path / "a/model.onnx", "b": tmp_path / "b", "c": tmp_path / "c"})
+    root = make_package(
+        tmp_path / "p", {"a": tmp_path / "a/model.onnx", "b": tmp_path / "b", "c": tmp_path / "c"}
+    )
 
     report = dedup(root)
 
-    assert [(each.variant, each.model_file) for each in report.moved] == [("a", "models/model/b/a.onnx")]
+    assert [(each.variant, each.model_file) for each in report.moved] == [
+        ("a", "models/model/b/a.onnx")
+    ]
     assert [(each.variant, each.reason) for each in report.left_out] == [
         ("c", "its folder holds other files: 'labels.txt'")
     ]
@@ -254,9 +299,15 @@ def test_a_folder_with_other_files_takes_others_in_but_does_not_move(tmp_path: P
     assert results_of(root)
 
 
-def test_a_model_that_is_found_without_being_named_is_named_before_another_joins(tmp_path: Path) -> None:
-    root = make_package(tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")})
-    path = edit_metadata(root, lambda variants: [body.pop("model_file") for body in variants.values()])
+def test_a_model_that_is_found_without_being_named_is_named_before_another_joins(
+    tmp_path: Path,
+) -> None:
+    root = make_package(
+        tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    )
+    path = edit_metadata(
+        root, lambda variants: [body.pop("model_file") for body in variants.values()]
+    )
 
     deduplicated(root)
 
@@ -266,12 +317,18 @@ def test_a_model_that_is_found_without_being_named_is_named_before_another_joins
 
 
 def test_a_package_of_the_drafts_keeps_its_form(tmp_path: Path) -> None:
-    root = make_package(tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")})
+    root = make_package(
+        tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    )
     path = edit_metadata(root, lambda variants: None)
     variants = json.loads(path.read_bytes())["model_variants"]
     for body in variants.values():
         body["file"] = body.pop("model_file")
-    manifest = {"model_name": "p", "x": [1], "component_models": {"model": {"note": "n", "model_variants": variants}}}
+    manifest = {
+        "model_name": "p",
+        "x": [1],
+        "component_models": {"model": {"note": "n", "model_variants": variants}},
+    }
     (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     path.unlink()
     record(root)
@@ -284,12 +341,17 @@ def test_a_package_of_the_drafts_keeps_its_form(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_package_of_the_component_generation_shares_through_variant_directory(tmp_path: Path) -> None:
+def test_a_package_of_the_component_generation_shares_through_variant_directory(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "p"
     body: dict[str, object] = {}
     for name in ("a", "b"):
         make_model(root / "m" / name, WEIGHTS)
-        body[name] = {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "model.onnx"}}}
+        body[name] = {
+            "ep": "CPUExecutionProvider",
+            "executor_info": {"ort": {"model_file": "model.onnx"}},
+        }
     (root / "m/component.json").write_text(json.dumps({"variants": body}), encoding="utf-8")
     manifest = {"schema_version": "1.0", "components": {"m": "m"}}
     (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
@@ -305,11 +367,16 @@ def test_a_package_of_the_component_generation_shares_through_variant_directory(
 
 
 def test_a_universal_package_changes_both_lists_alike(tmp_path: Path) -> None:
-    root = make_package(tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")})
+    root = make_package(
+        tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    )
     path = edit_metadata(root, lambda variants: None)
     metadata = json.loads(path.read_bytes())
     metadata["variants"] = {
-        name: {"ep": body["constraints"]["ep"], "executor_info": {"ort": {"model_file": "model.onnx"}}}
+        name: {
+            "ep": body["constraints"]["ep"],
+            "executor_info": {"ort": {"model_file": "model.onnx"}},
+        }
         for name, body in metadata["model_variants"].items()
     }
     path.write_text(json.dumps(metadata), encoding="utf-8")
@@ -323,7 +390,11 @@ def test_a_universal_package_changes_both_lists_alike(tmp_path: Path) -> None:
 
     assert_same_results(before, results_of(root))
     edited = json.loads(path.read_bytes())
-    assert edited["model_variants"]["b"]["model_id"] == edited["variants"]["b"]["variant_directory"] == "a"
+    assert (
+        edited["model_variants"]["b"]["model_id"]
+        == edited["variants"]["b"]["variant_directory"]
+        == "a"
+    )
 
 
 def test_data_that_lies_twice_in_one_folder_or_one_file_is_stored_once(tmp_path: Path) -> None:
@@ -341,7 +412,9 @@ def test_data_that_lies_twice_in_one_folder_or_one_file_is_stored_once(tmp_path:
 
 
 def test_two_variants_of_one_model_file_move_together(tmp_path: Path) -> None:
-    root = make_package(tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")})
+    root = make_package(
+        tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    )
     again = {"again": {"model_id": "b", "model_file": "model.onnx"}}
     edit_metadata(root, lambda variants: variants.update(again))
 
@@ -351,7 +424,9 @@ def test_two_variants_of_one_model_file_move_together(tmp_path: Path) -> None:
 
 
 def test_each_component_shares_on_its_own(tmp_path: Path) -> None:
-    root = make_package(tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")})
+    root = make_package(
+        tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    )
     for name in ("c", "d"):
         add_variant(root, make_model(tmp_path / name, WEIGHTS), component="second", variant=name)
 
@@ -378,12 +453,17 @@ def test_names_that_differ_in_case_only_are_kept_apart(tmp_path: Path) -> None:
 
 
 def make_nested_model(folder: Path, location: str) -> Path:
-    """External tensors in both branches of an If, in a Constant of the graph, and in one of a function."""
-    arrays = {name: weight(seed) for seed, name in enumerate(("then", "else", "constant", "function"))}
+    """External tensors in both branches of an If, in a Constant of the graph, and in one of a
+    function.
+    """
+    arrays = {
+        name: weight(seed) for seed, name in enumerate(("then", "else", "constant", "function"))
+    }
     folder.mkdir()
     (folder / location).write_bytes(b"".join(array.tobytes() for array in arrays.values()))
     tensors = {
-        name: external(name, array, location, index * 1024) for index, (name, array) in enumerate(arrays.items())
+        name: external(name, array, location, index * 1024)
+        for index, (name, array) in enumerate(arrays.items())
     }
     branches = {
         f"{name}_branch": helper.make_graph(
@@ -438,14 +518,23 @@ def test_sparse_initializers_are_followed(tmp_path: Path) -> None:
     def make(name: str, location: str) -> Path:
         values = external("s", weight(1).reshape(-1), location, 0)
         indices = with_location(
-            numpy_helper.from_array(np.arange(256, dtype=np.int64) * 2, ""), location=location, offset=1024, length=2048
+            numpy_helper.from_array(np.arange(256, dtype=np.int64) * 2, ""),
+            location=location,
+            offset=1024,
+            length=2048,
         )
-        path = save_chain(tmp_path / name / "model.onnx", [external("w", weight(2), location, 3072)])
+        path = save_chain(
+            tmp_path / name / "model.onnx", [external("w", weight(2), location, 3072)]
+        )
         model = onnx.load(path, load_external_data=False)
-        model.graph.sparse_initializer.append(onnx.SparseTensorProto(values=values, indices=indices, dims=[512]))
+        model.graph.sparse_initializer.append(
+            onnx.SparseTensorProto(values=values, indices=indices, dims=[512])
+        )
         path.write_bytes(model.SerializeToString())
         (tmp_path / name / location).write_bytes(
-            weight(1).tobytes() + (np.arange(256, dtype=np.int64) * 2).tobytes() + weight(2).tobytes()
+            weight(1).tobytes()
+            + (np.arange(256, dtype=np.int64) * 2).tobytes()
+            + weight(2).tobytes()
         )
         return path
 
@@ -471,7 +560,9 @@ def test_a_length_that_is_not_stated_is_that_of_type_and_shape(tmp_path: Path) -
 
     deduplicated(root)
 
-    (tensor,) = onnx.load(root / "models/model/a/b.onnx", load_external_data=False).graph.initializer
+    (tensor,) = onnx.load(
+        root / "models/model/a/b.onnx", load_external_data=False
+    ).graph.initializer
     assert [entry.value for entry in tensor.external_data] == ["weights.bin", "1024", "1024"]
 
 
@@ -484,16 +575,22 @@ def test_a_checksum_of_a_file_that_is_left_does_not_stay(tmp_path: Path) -> None
 
     deduplicated(root)
 
-    for tensor in onnx.load(root / "models/model/a/b.onnx", load_external_data=False).graph.initializer:
+    for tensor in onnx.load(
+        root / "models/model/a/b.onnx", load_external_data=False
+    ).graph.initializer:
         assert [entry.key for entry in tensor.external_data] == ["location", "offset", "length"]
 
 
 @pytest.mark.parametrize("is_equal", [True, False])
-def test_a_file_that_only_some_reader_understands_is_shared_whole_or_not_at_all(tmp_path: Path, is_equal: bool) -> None:
+def test_a_file_that_only_some_reader_understands_is_shared_whole_or_not_at_all(
+    tmp_path: Path, is_equal: bool
+) -> None:
     foreign: dict[str, Any] = {"prepacked_0": "key|0;1024"}
     models = {
         "a": make_model(tmp_path / "a", WEIGHTS, **foreign),
-        "b": make_model(tmp_path / "b", WEIGHTS, location="b.bin", padding=0 if is_equal else 64, **foreign),
+        "b": make_model(
+            tmp_path / "b", WEIGHTS, location="b.bin", padding=0 if is_equal else 64, **foreign
+        ),
     }
     root = make_package(tmp_path / "p", models)
 
@@ -502,7 +599,9 @@ def test_a_file_that_only_some_reader_understands_is_shared_whole_or_not_at_all(
     assert [each.variant for each in report.moved] == (["b"] if is_equal else [])
     if is_equal:
         assert files_of(root) == ["a/b.onnx", "a/model.onnx", "a/weights.bin"]
-        for tensor in onnx.load(root / "models/model/a/b.onnx", load_external_data=False).graph.initializer:
+        for tensor in onnx.load(
+            root / "models/model/a/b.onnx", load_external_data=False
+        ).graph.initializer:
             assert tensor.external_data[0].value == "weights.bin"
 
 
@@ -510,9 +609,14 @@ def test_overlapping_ranges_are_never_taken_apart(tmp_path: Path) -> None:
     def make(name: str, offsets: range) -> Path:
         path = save_chain(
             tmp_path / name / "model.onnx",
-            [external(f"w{index}", weight(0), "w.bin", offset) for index, offset in enumerate(offsets)],
+            [
+                external(f"w{index}", weight(0), "w.bin", offset)
+                for index, offset in enumerate(offsets)
+            ],
         )
-        (tmp_path / name / "w.bin").write_bytes(b"".join(weight(seed).tobytes() for seed in range(3)))
+        (tmp_path / name / "w.bin").write_bytes(
+            b"".join(weight(seed).tobytes() for seed in range(3))
+        )
         return path
 
     models = {"overlapping": make("o", range(0, 1025, 4)), "plain": make("p", range(0, 2049, 1024))}
@@ -539,7 +643,9 @@ def test_overlapping_ranges_are_never_taken_apart(tmp_path: Path) -> None:
 def test_damaged_models_are_refused_and_nothing_is_changed(
     tmp_path: Path, entries: dict[str, object], message: str
 ) -> None:
-    root = make_package(tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")})
+    root = make_package(
+        tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    )
     path = root / "models/model/b/model.onnx"
     tensors = [*onnx.load(path, load_external_data=False).graph.initializer]
     values = {"location": "weights.bin", "offset": 2048, "length": 1024} | entries
@@ -565,14 +671,18 @@ def test_damage_is_not_recorded_as_if_it_were_good(tmp_path: Path) -> None:
     (root / "models/model/b/weights.bin").write_bytes(data)
     before = content_of(root)
 
-    with pytest.raises(DigestMismatchError, match=r"'models/model/b/weights.bin' is not as digests.json records it"):
+    with pytest.raises(
+        DigestMismatchError, match=r"'models/model/b/weights.bin' is not as digests.json records it"
+    ):
         dedup(root)
 
     assert content_of(root) == before
 
 
 def test_hard_links_are_not_shared_and_symbolic_links_are_refused(tmp_path: Path) -> None:
-    root = make_package(tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")})
+    root = make_package(
+        tmp_path / "p", {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    )
     os.link(root / "models/model/a/weights.bin", tmp_path / "second name")
 
     report = dedup(root)
@@ -580,7 +690,9 @@ def test_hard_links_are_not_shared_and_symbolic_links_are_refused(tmp_path: Path
     assert [each.model_file for each in report.moved] == ["models/model/b/a.onnx"]
     assert results_of(root)
     (root / "models/model/b/link").symlink_to("weights.bin")
-    with pytest.raises(AuthoringError, match=r"'models/model/b/link' is a symbolic link: weights are shared only"):
+    with pytest.raises(
+        AuthoringError, match=r"'models/model/b/link' is a symbolic link: weights are shared only"
+    ):
         dedup(root)
 
 
@@ -600,10 +712,15 @@ def test_a_set_of_files_is_left_as_it_is(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"layout": "flat"}, "the layout 'flat' is none of common-directory, shared-weights"),
-        ({"externalize_nbytes": 1023}, "weights below 1024 bytes stay in the model, 1023 was given"),
+        (
+            {"externalize_nbytes": 1023},
+            "weights below 1024 bytes stay in the model, 1023 was given",
+        ),
     ],
 )
-def test_refuses_what_makes_no_sense(tmp_path: Path, options: dict[str, object], message: str) -> None:
+def test_refuses_what_makes_no_sense(
+    tmp_path: Path, options: dict[str, object], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         dedup(tmp_path, **options)  # type: ignore[arg-type]
 
@@ -613,7 +730,12 @@ def test_openvino_loads_what_is_shared(tmp_path: Path, layout: str) -> None:
     openvino = pytest.importorskip("openvino")
     models = {
         "a": make_model(tmp_path / "a", WEIGHTS),
-        "b": make_model(tmp_path / "b", WEIGHTS | {"w2": weight(5)}, location="b.bin", packing=["w2", "w1", "w0"]),
+        "b": make_model(
+            tmp_path / "b",
+            WEIGHTS | {"w2": weight(5)},
+            location="b.bin",
+            packing=["w2", "w1", "w0"],
+        ),
     }
     root = make_package(tmp_path / "p", models)
     before = results_of(root)
@@ -622,8 +744,12 @@ def test_openvino_loads_what_is_shared(tmp_path: Path, layout: str) -> None:
     assert dedup(root, layout=layout).saved_nbytes > 0
 
     for variant in open_package(root).components[0].variants:
-        compiled = openvino.Core().compile_model(str(variant.model_path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-        np.testing.assert_allclose(compiled([feeds])[0], before[f"model/{variant.name}"][0], rtol=1e-4, atol=1e-5)
+        compiled = openvino.Core().compile_model(
+            str(variant.model_path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+        )
+        np.testing.assert_allclose(
+            compiled([feeds])[0], before[f"model/{variant.name}"][0], rtol=1e-4, atol=1e-5
+        )
 
 
 def test_data_that_another_variant_is_pointed_to_stays_where_it_is(tmp_path: Path) -> None:
@@ -631,7 +757,8 @@ def test_data_that_another_variant_is_pointed_to_stays_where_it_is(tmp_path: Pat
     ort: dict[str, Any] = {"model_file": "model.onnx"}
     options = {"session.model_external_initializers_file_folder_path": "b"}
     body: dict[str, Any] = {
-        name: {"ep": "CPUExecutionProvider", "executor_info": {"ort": dict(ort)}} for name in ("a", "b", "pointed")
+        name: {"ep": "CPUExecutionProvider", "executor_info": {"ort": dict(ort)}}
+        for name in ("a", "b", "pointed")
     }
     body["pointed"]["executor_info"]["ort"]["session_options"] = options
     body["pointed"]["variant_directory"] = "."
@@ -668,13 +795,17 @@ def test_a_later_variant_shares_what_is_addressed_by_checksum_already(tmp_path: 
     models = {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
     root = make_package(tmp_path / "p", models)
     deduplicated(root, layout="shared-weights")
-    shared = {path: (root / path).read_bytes() for path in content_of(root) if "shared_weights" in path}
+    shared = {
+        path: (root / path).read_bytes() for path in content_of(root) if "shared_weights" in path
+    }
     add_variant(root, make_model(tmp_path / "c", WEIGHTS, location="c.bin"), variant="c", ep="qnn")
 
     saved = deduplicated(root, layout="shared-weights")
 
     assert saved > 3 * 1024 - 300  # its locations are longer
-    assert {path: (root / path).read_bytes() for path in content_of(root) if "shared_weights" in path} == shared
+    assert {
+        path: (root / path).read_bytes() for path in content_of(root) if "shared_weights" in path
+    } == shared
 
 
 def test_a_file_whose_name_says_another_checksum_is_not_shared(tmp_path: Path) -> None:
@@ -687,5 +818,7 @@ def test_a_file_whose_name_says_another_checksum_is_not_shared(tmp_path: Path) -
     with shared.open("ab") as stream:
         stream.write(b"more")
 
-    with pytest.raises(AuthoringError, match=r"'shared_weights/.*/model.data' in '.*' is damaged: its name says"):
+    with pytest.raises(
+        AuthoringError, match=r"'shared_weights/.*/model.data' in '.*' is damaged: its name says"
+    ):
         dedup(root, layout="shared-weights")

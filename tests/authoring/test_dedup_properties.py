@@ -1,4 +1,6 @@
-"""dedup over random packages: every weight keeps its bytes, and no weight is stored twice in a component."""
+"""dedup over random packages: every weight keeps its bytes, and no weight is stored twice in a
+component.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,12 @@ from ortpkg.authoring.component_folders import ranges_of
 from ortpkg.authoring.contents import read_contents
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.model_weights import read_model_weights
-from ortpkg.package.digests import check_digests
+from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.reader import open_package
 from tests.authoring.weight_models import Array, make_model, make_package, nbytes_of, weight
 
-#: What one variant is made of: the seeds of its weights, how it packs them, and which lie in the model.
+#: What one variant is made of: the seeds of its weights, how it packs them, and which lie in the
+#: model.
 VARIANTS = st.lists(
     st.fixed_dictionaries(
         {
@@ -38,16 +41,22 @@ VARIANTS = st.lists(
 
 def weights_of(path: Path) -> dict[str, Array]:
     """Name → value of every initializer, as the onnx package reads it."""
-    return {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
+    return {
+        tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer
+    }
 
 
 def models_of(root: Path) -> dict[str, Path]:
     variants = open_package(root).components[0].variants
-    return {variant.name: variant.model_path for variant in variants if variant.model_path is not None}
+    return {
+        variant.name: variant.model_path for variant in variants if variant.model_path is not None
+    }
 
 
 def stored_twice(root: Path, *, within_a_file: bool) -> list[str]:
-    """Contents of 1 KiB and more that lie in data files at two places; of one file only if ``within_a_file``."""
+    """Contents of 1 KiB and more that lie in data files at two places; of one file only if
+    ``within_a_file``.
+    """
     weights = [read_model_weights(path) for path in dict.fromkeys(models_of(root).values())]
     ranges = dict.fromkeys(data for data in ranges_of(weights, None) if data.nbytes >= 1024)
     contents = read_contents(ranges)
@@ -57,16 +66,34 @@ def stored_twice(root: Path, *, within_a_file: bool) -> list[str]:
 
 
 @pytest.mark.requirement("K23")
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @example(
     variants=[
-        {"seeds": [0], "padding": 0, "location": "weights.bin", "is_reversed": False, "embedded": 0},
-        {"seeds": [0, 0, 1], "padding": 0, "location": "weights.bin", "is_reversed": False, "embedded": 2},
+        {
+            "seeds": [0],
+            "padding": 0,
+            "location": "weights.bin",
+            "is_reversed": False,
+            "embedded": 0,
+        },
+        {
+            "seeds": [0, 0, 1],
+            "padding": 0,
+            "location": "weights.bin",
+            "is_reversed": False,
+            "embedded": 2,
+        },
     ],
     layout="shared-weights",
     moves_out=True,
 )
-@given(variants=VARIANTS, layout=st.sampled_from(["common-directory", "shared-weights"]), moves_out=st.booleans())
+@given(
+    variants=VARIANTS,
+    layout=st.sampled_from(["common-directory", "shared-weights"]),
+    moves_out=st.booleans(),
+)
 def test_every_weight_keeps_its_bytes_and_none_is_stored_twice(
     variants: list[dict[str, object]], layout: str, moves_out: bool, locks_of_this_test: Path
 ) -> None:
@@ -97,7 +124,8 @@ def test_every_weight_keeps_its_bytes_and_none_is_stored_twice(
             assert arrays.keys() == after[name].keys()
             for key, array in arrays.items():
                 np.testing.assert_array_equal(array, after[name][key])
-        # A variant that shares nothing keeps its own files in the layout that the documents describe.
+        # A variant that shares nothing keeps its own files in the layout that the documents
+        # describe.
         assert stored_twice(root, within_a_file=layout == "common-directory") == []
         assert check_digests(root) == ()
         assert dedup(root, layout=layout).saved_nbytes == 0

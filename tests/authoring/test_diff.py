@@ -20,7 +20,14 @@ from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_mode
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.errors import ModelFileError, PackageNotFoundError
 from ortpkg.package.package_info import PackageFormat
-from tests.authoring.weight_models import copy_of, edit_metadata, external, make_model, make_package, weight
+from tests.authoring.weight_models import (
+    copy_of,
+    edit_metadata,
+    external,
+    make_model,
+    make_package,
+    weight,
+)
 
 WEIGHTS = {"w0": weight(0), "w1": weight(1)}
 DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
@@ -28,12 +35,17 @@ DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpa
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    models = {"a": make_model(tmp_path / "a", WEIGHTS), "b": make_model(tmp_path / "b", WEIGHTS | {"w1": weight(5)})}
+    models = {
+        "a": make_model(tmp_path / "a", WEIGHTS),
+        "b": make_model(tmp_path / "b", WEIGHTS | {"w1": weight(5)}),
+    }
     return make_package(tmp_path / "p.ortpackage", models)
 
 
 def model_diff(old: Path, new: Path) -> ModelDiff:
-    return diff_models(ModelPlace(path=old, data_folder=old.parent), ModelPlace(path=new, data_folder=new.parent))
+    return diff_models(
+        ModelPlace(path=old, data_folder=old.parent), ModelPlace(path=new, data_folder=new.parent)
+    )
 
 
 def save(path: Path, text: str, **tensors: TensorProto) -> Path:
@@ -56,13 +68,17 @@ def test_format_layout_and_packing_make_no_difference(package: Path, tmp_path: P
     assert dedup(shared).saved_nbytes > 0
     embedded = {
         "a": make_model(tmp_path / "ea", WEIGHTS, embedded=list(WEIGHTS), name="other.onnx"),
-        "b": make_model(tmp_path / "eb", WEIGHTS | {"w1": weight(5)}, packing=["w1", "w0"], padding=64),
+        "b": make_model(
+            tmp_path / "eb", WEIGHTS | {"w1": weight(5)}, packing=["w1", "w0"], padding=64
+        ),
     }
     variants = [
         NewVariant(model=path, name=name, ep=ep)
         for (name, path), ep in zip(embedded.items(), ("cpu", "cuda"), strict=True)
     ]
-    others = [create(tmp_path / form / "p", variants, name="p", form=form).root for form in made(tmp_path)]
+    others = [
+        create(tmp_path / form / "p", variants, name="p", form=form).root for form in made(tmp_path)
+    ]
 
     for other in (shared, *others):
         found = diff(package, other)
@@ -102,7 +118,9 @@ EDITS: dict[str, tuple[Callable[[dict[str, dict[str, object]]], object], Change]
         Change(what="session option session.log_id", old=None, new="x"),
     ),
     "fact": (
-        lambda variants: variants["b"].update(metadata={"opset": 17, "nodes": 2, "data_types": ["float"], "k": 1}),
+        lambda variants: variants["b"].update(
+            metadata={"opset": 17, "nodes": 2, "data_types": ["float"], "k": 1}
+        ),
         Change(what="fact k", old=None, new=1),
     ),
     "additional metadata": (
@@ -129,7 +147,10 @@ def test_names_facts_of_the_package_and_the_order_of_variants(package: Path) -> 
     other = copy_of(package, "other")
     path = edit_metadata(other, lambda variants: variants.update({"a": variants.pop("a")}))
     assert list(json.loads(path.read_bytes())["model_variants"]) == ["b", "a"]
-    manifest = json.loads((other / "manifest.json").read_bytes()) | {"model_version": "2", "description": "d"}
+    manifest = json.loads((other / "manifest.json").read_bytes()) | {
+        "model_version": "2",
+        "description": "d",
+    }
     (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
     found = diff(package, other)
@@ -159,7 +180,11 @@ def test_compares_sets_of_files_by_their_files(tmp_path: Path) -> None:
         (tmp_path / name / "genai_config.json").write_text("{}", encoding="utf-8")
         (tmp_path / name / "vocab.txt").write_text(vocabulary, encoding="utf-8")
         shutil.copy(tmp_path / name / "model.onnx", tmp_path / name / "second.onnx")
-        return create(tmp_path / f"{name}.p", [NewVariant(model=tmp_path / name, name="v", ep="cpu")], name="p").root
+        return create(
+            tmp_path / f"{name}.p",
+            [NewVariant(model=tmp_path / name, name="v", ep="cpu")],
+            name="p",
+        ).root
 
     found = diff(make("one", "a"), make("two", "b"))
 
@@ -170,7 +195,9 @@ def test_compares_sets_of_files_by_their_files(tmp_path: Path) -> None:
 
 
 class TestModels:
-    def test_names_changed_added_and_removed_weights_with_the_largest_difference(self, tmp_path: Path) -> None:
+    def test_names_changed_added_and_removed_weights_with_the_largest_difference(
+        self, tmp_path: Path
+    ) -> None:
         changed = weight(0).copy()
         changed[3, 4] += 0.25
         old = make_model(tmp_path / "a", WEIGHTS | {"gone": weight(3)})
@@ -199,13 +226,19 @@ class TestModels:
         assert found.largest_difference == (None if dtype is np.bool_ else 1.0)
         assert shaped.largest_difference is None
 
-    def test_typed_fields_raw_data_and_external_data_are_the_same_to_it(self, tmp_path: Path) -> None:
+    def test_typed_fields_raw_data_and_external_data_are_the_same_to_it(
+        self, tmp_path: Path
+    ) -> None:
         text = "g (float[16,16] x) => (float[16,16] y) { y = MatMul(x, w) }"
         array = weight(1)
         (tmp_path / "w.bin").write_bytes(b"pad!" + array.tobytes())
         models = [
             save(tmp_path / "raw.onnx", text, w=numpy_helper.from_array(array)),
-            save(tmp_path / "typed.onnx", text, w=helper.make_tensor("w", 1, (16, 16), array.reshape(-1).tolist())),
+            save(
+                tmp_path / "typed.onnx",
+                text,
+                w=helper.make_tensor("w", 1, (16, 16), array.reshape(-1).tolist()),
+            ),
             save(tmp_path / "external.onnx", text, w=external("w", array, "w.bin", 4)),
         ]
 
@@ -215,15 +248,29 @@ class TestModels:
         ("text", "operators", "nodes"),
         [
             ("(float[1,4] x) => (float[1,4] y) { h = Relu(x) y = Neg(h) }", {}, (0, 0)),
-            ("(float[1,4] x) => (float[1,4] y) { h = Relu(x) y = Abs(h) }", {"Abs": (0, 1), "Neg": (1, 0)}, (1, 1)),
+            (
+                "(float[1,4] x) => (float[1,4] y) { h = Relu(x) y = Abs(h) }",
+                {"Abs": (0, 1), "Neg": (1, 0)},
+                (1, 1),
+            ),
             ("(float[1,4] x) => (float[1,4] y) { y = Neg(x) h = Relu(y) }", {}, (2, 2)),
-            ("(float[1,4] x) => (float[1,4] y) { h = Relu(x) y = Neg(h) z = Neg(h) }", {"Neg": (1, 2)}, (0, 1)),
+            (
+                "(float[1,4] x) => (float[1,4] y) { h = Relu(x) y = Neg(h) z = Neg(h) }",
+                {"Neg": (1, 2)},
+                (0, 1),
+            ),
         ],
     )
     def test_names_operators_and_nodes(
-        self, tmp_path: Path, text: str, operators: dict[str, tuple[int, int]], nodes: tuple[int, int]
+        self,
+        tmp_path: Path,
+        text: str,
+        operators: dict[str, tuple[int, int]],
+        nodes: tuple[int, int],
     ) -> None:
-        old = save(tmp_path / "a.onnx", "g (float[1,4] x) => (float[1,4] y) { h = Relu(x) y = Neg(h) }")
+        old = save(
+            tmp_path / "a.onnx", "g (float[1,4] x) => (float[1,4] y) { h = Relu(x) y = Neg(h) }"
+        )
         new = save(tmp_path / "b.onnx", f"g {text}")
 
         found = model_diff(old, new)
@@ -231,7 +278,9 @@ class TestModels:
         assert found.operators == {f"ai.onnx::{name}": counts for name, counts in operators.items()}
         assert (found.nodes_removed, found.nodes_added) == nodes
 
-    def test_an_attribute_deep_in_a_sub_graph_counts_and_names_and_documentation_do_not(self, tmp_path: Path) -> None:
+    def test_an_attribute_deep_in_a_sub_graph_counts_and_names_and_documentation_do_not(
+        self, tmp_path: Path
+    ) -> None:
         def make(name: str, axis: int, doc: str) -> Path:
             text = f"""g (float[2,2] x, bool c) => (float[2,2] y) {{
                 y = If (c) <
@@ -265,7 +314,9 @@ class TestModels:
             Change(what="metadata k", old=None, new="v"),
         )
 
-    def test_weights_in_constants_and_sparse_tensors_count_wherever_they_lie(self, tmp_path: Path) -> None:
+    def test_weights_in_constants_and_sparse_tensors_count_wherever_they_lie(
+        self, tmp_path: Path
+    ) -> None:
         def make(folder: str, seed: int, offset: int) -> Path:
             (tmp_path / folder).mkdir()
             (tmp_path / folder / "w.bin").write_bytes(bytes(offset) + weight(seed).tobytes())
@@ -276,7 +327,9 @@ class TestModels:
             values = numpy_helper.from_array(np.full(3, seed, dtype=np.float32), "s")
             sparse = onnx.SparseTensorProto(values=values, indices=indices, dims=[9])
             graph = helper.make_graph([node], "g", [], [y], sparse_initializer=[sparse])
-            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+            model = helper.make_model(
+                graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+            )
             path = tmp_path / folder / "model.onnx"
             path.write_bytes(model.SerializeToString())
             return path

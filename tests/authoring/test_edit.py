@@ -14,7 +14,7 @@ from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, Severity, UnknownComponentError, UsageError
-from ortpkg.package.digests import check_digests
+from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
 from ortpkg.package.reader import open_package
 from tests.authoring.conftest import ModelMaker
@@ -24,8 +24,13 @@ from tests.package.failing_operations import content_of
 @pytest.fixture(params=list(PackageFormat))
 def package(request: pytest.FixtureRequest, tmp_path: Path, make_model: ModelMaker) -> Path:
     """Variants ``a`` (cpu), ``b`` (cuda) and ``c`` (qnn)."""
-    models = [NewVariant(model=make_model(name), ep=ep) for name, ep in (("a", "cpu"), ("b", "cuda"), ("c", "qnn"))]
-    root = create(tmp_path / "p", models, form=request.param, version="1", notify=lambda _: None).root
+    models = [
+        NewVariant(model=make_model(name), ep=ep)
+        for name, ep in (("a", "cpu"), ("b", "cuda"), ("c", "qnn"))
+    ]
+    root = create(
+        tmp_path / "p", models, form=request.param, version="1", notify=lambda _: None
+    ).root
     manifest = json.loads((root / "manifest.json").read_bytes())
     assert isinstance(manifest, dict)
     return root
@@ -58,10 +63,18 @@ def test_a_variant_has_a_version_of_its_own(package: Path, make_model: ModelMake
     info = changed(package, variant="b", variant_version="1.1")
     assert versions(info) == ["1", "1.1", "1"]
     assert [each.name for each in info.components[0].variants] == ["a", "b", "c"]
-    kept = {key: value for key, value in info.components[0].variants[1].metadata.items() if key != "version"}
+    kept = {
+        key: value
+        for key, value in info.components[0].variants[1].metadata.items()
+        if key != "version"
+    }
     assert kept == before.components[0].variants[1].metadata
     assert versions(changed(package, version="2")) == ["2", "1.1", "2"]
-    assert versions(changed(package, variant="b", model=make_model("other", producer="other"))) == ["2", "1.1", "2"]
+    assert versions(changed(package, variant="b", model=make_model("other", producer="other"))) == [
+        "2",
+        "1.1",
+        "2",
+    ]
     assert versions(changed(package, variant="b", variant_version="")) == ["2", "2", "2"]
     with pytest.raises(AuthoringError, match="says all of this already"):
         changed(package, variant="b", variant_version="")
@@ -69,9 +82,13 @@ def test_a_variant_has_a_version_of_its_own(package: Path, make_model: ModelMake
         changed(package, variant_version="3")
 
 
-def test_tells_whose_version_changes_with_the_packages(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_tells_whose_version_changes_with_the_packages(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     roots = [
-        create(tmp_path / name, [NewVariant.for_cpu(make_model(name))], name="m", version=version).root
+        create(
+            tmp_path / name, [NewVariant.for_cpu(make_model(name))], name="m", version=version
+        ).root
         for name, version in (("a", "1.0"), ("b", "1.1"))
     ]
     told: list[str] = []
@@ -101,12 +118,16 @@ def test_orders_variants(package: Path) -> None:
 def test_sets_and_removes_options(package: Path) -> None:
     options = {"session.intra_op_num_threads": "2", "session.log_id": "x"}
     changed(package, variant="b", session_options=options, provider_options={"device_id": "1"})
-    changed(package, variant="b", session_options={"session.log_id": "y"}, removed_options=["device_id"])
+    changed(
+        package, variant="b", session_options={"session.log_id": "y"}, removed_options=["device_id"]
+    )
 
     _, b, _ = open_package(package).components[0].variants
     assert dict(b.session_options) == {"session.intra_op_num_threads": "2", "session.log_id": "y"}
     assert dict(b.provider_options) == {}
-    with pytest.raises(UsageError, match=r"'b' sets no option 'session\.log_ids' \(did you mean 'session\.log_id'"):
+    with pytest.raises(
+        UsageError, match=r"'b' sets no option 'session\.log_ids' \(did you mean 'session\.log_id'"
+    ):
         changed(package, variant="b", removed_options=["session.log_ids"])
 
 
@@ -125,27 +146,40 @@ def test_a_model_is_replaced_in_its_place(package: Path, make_model: ModelMaker)
     assert dict(after[1].session_options) == {"session.log_id": "x"}
     assert before[1].model_path is not None
     assert not before[1].model_path.exists()
-    assert [each.model_path for each in (after[0], after[2])] == [each.model_path for each in (before[0], before[2])]
+    assert [each.model_path for each in (after[0], after[2])] == [
+        each.model_path for each in (before[0], before[2])
+    ]
     with pytest.raises(AuthoringError, match="says all of this already"):
         changed(package, variant="b", model=new)
     # And again: the first folder's name is free now.
-    assert names(changed(package, variant="b", model=make_model("third", producer="third"))) == ["a", "b", "c"]
+    assert names(changed(package, variant="b", model=make_model("third", producer="third"))) == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_a_model_that_does_not_fit_is_refused(package: Path, make_model: ModelMaker) -> None:
     other = make_model("other", signature="(float[batch, 4, 4] x) => (float[batch, 4, 4] y)")
     before = content_of(package)
-    with pytest.raises(AuthoringError, match=r"cannot stand for 'a': .*rank 3 instead of 2.* \(force takes it"):
+    with pytest.raises(
+        AuthoringError, match=r"cannot stand for 'a': .*rank 3 instead of 2.* \(force takes it"
+    ):
         changed(package, variant="b", model=other)
     assert content_of(package) == before
     edit(package, PackageEdits(variant="b", model=other), force=True, notify=lambda _: None)
 
 
-def test_the_only_model_keeps_its_inputs_and_outputs(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_the_only_model_keeps_its_inputs_and_outputs(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], notify=lambda _: None).root
     other = make_model("other", signature="(float[batch, 4, 4] x) => (float[batch, 4, 4] y)")
     before = content_of(root)
-    message = r"cannot stand for the one that it replaces: .*; what manifest\.json may say is of that \(force takes it"
+    message = (
+        r"cannot stand for the one that it replaces: .*; what manifest\.json may say is of that"
+        r" \(force takes it"
+    )
     with pytest.raises(AuthoringError, match=message):
         changed(root, variant="a", model=other)
     assert content_of(root) == before
@@ -157,7 +191,14 @@ def test_the_only_model_keeps_its_inputs_and_outputs(tmp_path: Path, make_model:
 
 def test_everything_is_one_change(package: Path, make_model: ModelMaker) -> None:
     new = make_model("new", producer="other")
-    info = changed(package, name="n", order=["b"], variant="b", model=new, session_options={"session.log_id": "x"})
+    info = changed(
+        package,
+        name="n",
+        order=["b"],
+        variant="b",
+        model=new,
+        session_options={"session.log_id": "x"},
+    )
     assert (info.name, names(info)) == ("n", ["b", "a", "c"])
     first = info.components[0].variants[0]
     assert dict(first.session_options) == {"session.log_id": "x"}
@@ -171,17 +212,31 @@ def test_everything_is_one_change(package: Path, make_model: ModelMaker) -> None
         ({}, UsageError, "nothing to change was named"),
         ({"variant": "a"}, UsageError, "nothing to change was named"),
         ({"session_options": {"session.log_id": "x"}}, UsageError, "belong to a variant: name it"),
-        ({"variant": "a", "version": "2"}, UsageError, "variant 'a' is named, but nothing of it is to change"),
+        (
+            {"variant": "a", "version": "2"},
+            UsageError,
+            "variant 'a' is named, but nothing of it is to change",
+        ),
         ({"name": ""}, UsageError, "it cannot be taken out"),
         ({"order": ["a", "a"]}, UsageError, "names a variant twice"),
         ({"order": ["d"]}, UnknownComponentError, "no variant 'd'"),
         ({"variant": "d", "model": Path("x")}, UnknownComponentError, "no variant 'd'"),
         ({"component": "x", "order": ["a"]}, UnknownComponentError, "no component model 'x'"),
-        ({"variant": "a", "session_options": {"log_id": "x"}}, UsageError, r"write 'session\.log_id'"),
-        ({"variant": "a", "session_options": {"ep.context_file_path": "x"}}, UsageError, "add the variant anew"),
+        (
+            {"variant": "a", "session_options": {"log_id": "x"}},
+            UsageError,
+            r"write 'session\.log_id'",
+        ),
+        (
+            {"variant": "a", "session_options": {"ep.context_file_path": "x"}},
+            UsageError,
+            "add the variant anew",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused(package: Path, edits: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_what_cannot_be_is_refused(
+    package: Path, edits: dict[str, Any], error: type[Exception], message: str
+) -> None:
     before = content_of(package)
     with pytest.raises(error, match=message):
         changed(package, **edits)

@@ -16,8 +16,8 @@ from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, Severity
-from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.reader import open_package
+from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
@@ -33,12 +33,18 @@ def old(tmp_path: Path, make_model: ModelMaker) -> Path:
     return root
 
 
-@pytest.fixture(params=["add a variant", "add a component", "remove a variant", "remove a component"])
+@pytest.fixture(
+    params=["add a variant", "add a component", "remove a variant", "remove a component"]
+)
 def command(request: pytest.FixtureRequest, make_model_with_data: ModelMaker) -> Command:
     model = make_model_with_data("big", location="data/weights.bin")
     commands: dict[str, Command] = {
-        "add a variant": lambda root, operations: add_variant(root, model, component="model", operations=operations),
-        "add a component": lambda root, operations: add_variant(root, model, component="third", operations=operations),
+        "add a variant": lambda root, operations: add_variant(
+            root, model, component="model", operations=operations
+        ),
+        "add a component": lambda root, operations: add_variant(
+            root, model, component="third", operations=operations
+        ),
         "remove a variant": lambda root, operations: remove_variant(
             root, "a", component="model", operations=operations
         ),
@@ -51,7 +57,10 @@ def command(request: pytest.FixtureRequest, make_model_with_data: ModelMaker) ->
 
 def names_of(root: Path) -> dict[str, list[str]]:
     """What a reader sees: component → variants."""
-    return {each.name: [variant.name for variant in each.variants] for each in open_package(root).components}
+    return {
+        each.name: [variant.name for variant in each.variants]
+        for each in open_package(root).components
+    }
 
 
 def errors_of(root: Path) -> list[str]:
@@ -109,7 +118,9 @@ def test_out_of_disk_space_at_any_file_operation_there_is_exactly_the_old_or_the
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "out of disk space"])
-def test_create_makes_a_whole_package_or_none(tmp_path: Path, make_model: ModelMaker, kill: bool) -> None:
+def test_create_makes_a_whole_package_or_none(
+    tmp_path: Path, make_model: ModelMaker, kill: bool
+) -> None:
     models = [NewVariant.for_cpu(make_model("a")), NewVariant.for_npu(make_model("b"))]
     counting = FailingOperations()
     create(tmp_path / "whole" / ".." / "whole.ortpackage", models, name="p", operations=counting)
@@ -126,7 +137,9 @@ def test_create_makes_a_whole_package_or_none(tmp_path: Path, make_model: ModelM
     assert sorted(path.name for path in tmp_path.iterdir()) == ["models", "whole.ortpackage"]
 
 
-@pytest.mark.parametrize("operation", ["fsync", "replace:digests.json", "replace:metadata.json", "remove_directory"])
+@pytest.mark.parametrize(
+    "operation", ["fsync", "replace:digests.json", "replace:metadata.json", "remove_directory"]
+)
 def test_a_process_that_dies_leaves_no_lock_and_a_valid_package(
     old: Path, make_model: ModelMaker, locks_of_this_test: Path, operation: str
 ) -> None:
@@ -134,8 +147,8 @@ def test_a_process_that_dies_leaves_no_lock_and_a_valid_package(
     script = textwrap.dedent(f"""
         import os, pathlib, sys
         from ortpkg.authoring.create import add_variant
-        from ortpkg.package import package_lock
-        from ortpkg.package.file_operations import FileOperations
+        from ortpkg.storage import package_lock
+        from ortpkg.storage.file_operations import FileOperations
 
         class Dying(FileOperations):
             def before(self, operation, path):

@@ -1,4 +1,6 @@
-"""add_variant and remove_variant in packages of every form: what is there keeps its form, order and unknown keys."""
+"""add_variant and remove_variant in packages of every form: what is there keeps its form, order and
+unknown keys.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,14 @@ def errors_of(root: Path) -> list[str]:
 
 
 def component_package(root: Path, model: Path, *, declared: str) -> Path:
-    """A foreign package of the component generation, whose component ``c`` is declared ``inline`` or at a path."""
+    """A foreign package of the component generation, whose component ``c`` is declared ``inline``
+    or at a path.
+    """
     ort = {"ort": {"model_file": "m.onnx"}}
-    body = {"variants": {"v": {"executor_info": ort, "ep": "CPUExecutionProvider"}}, "component_name": "c"}
+    body = {
+        "variants": {"v": {"executor_info": ort, "ep": "CPUExecutionProvider"}},
+        "component_name": "c",
+    }
     value: Any = body
     base = root
     if declared != "inline":
@@ -47,7 +54,10 @@ def component_package(root: Path, model: Path, *, declared: str) -> Path:
         document = document if document.suffix else document / "component.json"
         write(document, body)
         base = document.parent
-    write(root / "manifest.json", {"components": {"c": value}, "schema_version": "1.0", "package_name": "p"})
+    write(
+        root / "manifest.json",
+        {"components": {"c": value}, "schema_version": "1.0", "package_name": "p"},
+    )
     (base / "v").mkdir()
     shutil.copy(model, base / "v/m.onnx")
     return root
@@ -100,7 +110,9 @@ def test_the_last_variant_takes_only_its_own_component_along(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_another_component_keeps_the_format(tmp_path: Path, make_model: ModelMaker, form: PackageFormat) -> None:
+def test_another_component_keeps_the_format(
+    tmp_path: Path, make_model: ModelMaker, form: PackageFormat
+) -> None:
     root = init_package(tmp_path / "p", form=form).root
     for name in ("encoder", "decoder"):
         info = add_variant(root, make_model(name), component=name, ep="cpu")
@@ -112,9 +124,15 @@ def test_another_component_keeps_the_format(tmp_path: Path, make_model: ModelMak
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_unknown_keys_and_their_order_survive(tmp_path: Path, make_model: ModelMaker, form: PackageFormat) -> None:
+def test_unknown_keys_and_their_order_survive(
+    tmp_path: Path, make_model: ModelMaker, form: PackageFormat
+) -> None:
     root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], form=form).root
-    document = root / "models/model" / ("component.json" if form is PackageFormat.COMPONENT else "metadata.json")
+    document = (
+        root
+        / "models/model"
+        / ("component.json" if form is PackageFormat.COMPONENT else "metadata.json")
+    )
     value = {"additional_metadata": {"mine": [1, {"é": None}]}} | read(document)
     write(document, value)
     before = json.dumps(value)
@@ -125,7 +143,9 @@ def test_unknown_keys_and_their_order_survive(tmp_path: Path, make_model: ModelM
     assert json.dumps(read(document)) == before
 
 
-def test_refuses_a_change_that_would_need_two_documents_at_once(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_refuses_a_change_that_would_need_two_documents_at_once(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))]).root
     metadata = read(root / "models/model/metadata.json")
     write(root / "models/model/newer.json", {"variants": metadata.pop("variants")})
@@ -136,7 +156,8 @@ def test_refuses_a_change_that_would_need_two_documents_at_once(tmp_path: Path, 
     assert open_package(root).format is PackageFormat.UNIVERSAL
 
     with pytest.raises(
-        AuthoringError, match=r"are listed in two documents, .* bring them together with ortpkg convert"
+        AuthoringError,
+        match=r"are listed in two documents, .* bring them together with ortpkg convert",
     ):
         add_variant(root, make_model("b"), ep="cuda")
     (root / "digests.json").unlink()
@@ -146,13 +167,20 @@ def test_refuses_a_change_that_would_need_two_documents_at_once(tmp_path: Path, 
 
 
 def test_refuses_a_component_on_its_own(tmp_path: Path, make_model: ModelMaker) -> None:
-    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], form="metadata").root / "models/model"
+    root = (
+        create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], form="metadata").root
+        / "models/model"
+    )
 
-    with pytest.raises(AuthoringError, match=r"is a component model on its own, without manifest\.json"):
+    with pytest.raises(
+        AuthoringError, match=r"is a component model on its own, without manifest\.json"
+    ):
         add_variant(root, make_model("b"), ep="cuda")
 
 
-def test_refuses_session_options_that_would_close_the_package(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_refuses_session_options_that_would_close_the_package(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))]).root
     before = content_of(root)
     folder = "session.model_external_initializers_file_folder_path"

@@ -1,4 +1,6 @@
-"""Work that grows no faster than the package: twice the variants are about twice the steps of Python's."""
+"""Work that grows no faster than the package: twice the variants are about twice the steps of
+Python's.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ def test_twice_the_variants_take_about_twice_the_work(
     steps, constraints = [], {"ep": "CPUExecutionProvider"}
     for count in (100, 200):
         root = tmp_path / f"{count}.ortpackage"
-        variants = {f"v{number}": {"model_file": "m.onnx", "constraints": constraints} for number in range(count)}
+        variants = {
+            f"v{number}": {"model_file": "m.onnx", "constraints": constraints}
+            for number in range(count)
+        }
         for name in variants:
             (root / "models/m" / name).mkdir(parents=True)
             (root / "models/m" / name / "m.onnx").write_bytes(b"model")

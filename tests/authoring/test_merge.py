@@ -18,10 +18,16 @@ from ortpkg.authoring.diff import diff
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, DigestMismatchError, PackageFormatError, ResultUnreadableError, Severity
-from ortpkg.package.digests import check_digests, compute_digests, dump_digests
+from ortpkg.errors import (
+    AuthoringError,
+    DigestMismatchError,
+    PackageFormatError,
+    ResultUnreadableError,
+    Severity,
+)
+from ortpkg.package.documents.sidecar import DIGESTS_FILE, SAMPLES
+from ortpkg.package.integrity.digests import check_digests, compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
-from ortpkg.package.sidecar import DIGESTS_FILE, SAMPLES
 from ortpkg.selection.verdict import ReasonCode
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
@@ -49,12 +55,21 @@ def record(root: Path) -> None:
 @pytest.mark.requirement("K19")
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(FORMS, FORMS)))
 def test_variants_of_one_component_come_together(
-    tmp_path: Path, make_model: ModelMaker, make_model_with_data: ModelMaker, first: str, second: str
+    tmp_path: Path,
+    make_model: ModelMaker,
+    make_model_with_data: ModelMaker,
+    first: str,
+    second: str,
 ) -> None:
     a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("cpu"))], name="m", form=first)
     models = [
         NewVariant(model=make_model_with_data("big"), ep="cuda", device="gpu"),
-        NewVariant(model=make_model("npu"), ep="qnn", architecture="v73", provider_options={"backend_type": "htp"}),
+        NewVariant(
+            model=make_model("npu"),
+            ep="qnn",
+            architecture="v73",
+            provider_options={"backend_type": "htp"},
+        ),
     ]
     b = create(tmp_path / "b", models, name="m", form=second)
 
@@ -63,7 +78,9 @@ def test_variants_of_one_component_come_together(
 
     assert merged.format is PackageFormat(first)
     assert names_of(merged) == {"model": ["cpu", "big", "npu"]}
-    for ours, theirs in zip(b.components[0].variants, merged.components[0].variants[1:], strict=True):
+    for ours, theirs in zip(
+        b.components[0].variants, merged.components[0].variants[1:], strict=True
+    ):
         for what in ("constraints", "provider_options", "metadata"):
             assert getattr(theirs, what) == getattr(ours, what), what
     assert errors_of(merged.root) == []
@@ -74,7 +91,12 @@ def test_variants_of_one_component_come_together(
 def test_what_both_have_is_there_once(tmp_path: Path, make_model: ModelMaker) -> None:
     common = NewVariant.for_cpu(make_model("cpu"))
     a = create(tmp_path / "a", [common, NewVariant(model=make_model("x"), ep="cuda")], name="m")
-    b = create(tmp_path / "b", [common, NewVariant(model=make_model("y"), ep="qnn")], name="m", form="component")
+    b = create(
+        tmp_path / "b",
+        [common, NewVariant(model=make_model("y"), ep="qnn")],
+        name="m",
+        form="component",
+    )
 
     merged = merge(a.root, b.root, output=tmp_path / "c")
 
@@ -83,7 +105,9 @@ def test_what_both_have_is_there_once(tmp_path: Path, make_model: ModelMaker) ->
         merge(merged.root, b.root)
 
 
-def test_no_device_and_the_cpu_are_the_same_to_the_cpu_provider(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_no_device_and_the_cpu_are_the_same_to_the_cpu_provider(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     model = make_model("same")
     a = create(tmp_path / "a", [NewVariant(model=model, ep="cpu")], name="m", form="metadata").root
     b = create(tmp_path / "b", [NewVariant.for_cpu(model)], name="m", form="metadata").root
@@ -105,7 +129,9 @@ def test_components_of_other_names_join(tmp_path: Path, make_model: ModelMaker) 
 
 
 @pytest.mark.requirement("K19")
-def test_all_contradictions_are_named_and_nothing_changes(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_all_contradictions_are_named_and_nothing_changes(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     a = create(
         tmp_path / "a",
         [NewVariant.for_cpu(make_model("cpu")), NewVariant(model=make_model("same"), ep="cuda")],
@@ -116,7 +142,9 @@ def test_all_contradictions_are_named_and_nothing_changes(tmp_path: Path, make_m
     changed = make_model("cpu", producer="changed")
     models = [NewVariant.for_cpu(changed), NewVariant(model=make_model("same"), ep="qnn")]
     b = create(tmp_path / "b", models, name="m", version="2").root
-    add_variant(b, make_model("more", signature=other), ep="openvino", force=True, notify=lambda _: None)
+    add_variant(
+        b, make_model("more", signature=other), ep="openvino", force=True, notify=lambda _: None
+    )
     for root, value in ((a, 1), (b, 2)):
         np.savez(root / "in.npz", x=np.full((1, 4), value, np.float32))
         (root / "samples").mkdir()
@@ -132,8 +160,12 @@ def test_all_contradictions_are_named_and_nothing_changes(tmp_path: Path, make_m
     versions = "(versions '1' and '2')"
     assert str(refused.value).splitlines() == [
         "the packages contradict each other, and nothing was merged:",
-        "  variant 'cpu' of component model 'model' is in both packages, and the models differ " + versions,
-        f"  variant 'same' of component model 'model' is in both packages, and its constraints differ {versions}",
+        "  variant 'cpu' of component model 'model' is in both packages, and the models differ "
+        + versions,
+        (
+            "  variant 'same' of component model 'model' is in both packages, and its constraints"
+            f" differ {versions}"
+        ),
         "  variant 'more' of component model 'model' cannot stand for the others: "
         + "; ".join(f"{what} has the rank 3 instead of 2" for what in ("input 'x'", "output 'y'")),
         "  the sample set 's' differs",
@@ -144,10 +176,22 @@ def test_all_contradictions_are_named_and_nothing_changes(tmp_path: Path, make_m
 
 @pytest.mark.requirement("K19", "K24")
 @pytest.mark.parametrize("form", ["universal", "metadata", "component"])
-def test_variants_of_two_versions_keep_each_its_own(tmp_path: Path, make_model: ModelMaker, form: str) -> None:
-    first = create(tmp_path / "1.0", [NewVariant.for_cpu(make_model("cpu"))], name="m", version="1.0", form=form).root
+def test_variants_of_two_versions_keep_each_its_own(
+    tmp_path: Path, make_model: ModelMaker, form: str
+) -> None:
+    first = create(
+        tmp_path / "1.0",
+        [NewVariant.for_cpu(make_model("cpu"))],
+        name="m",
+        version="1.0",
+        form=form,
+    ).root
     second = create(
-        tmp_path / "1.1", [NewVariant(model=make_model("npu"), ep="qnn")], name="m", version="1.1", form=form
+        tmp_path / "1.1",
+        [NewVariant(model=make_model("npu"), ep="qnn")],
+        name="m",
+        version="1.1",
+        form=form,
     ).root
     told: list[str] = []
 
@@ -156,40 +200,61 @@ def test_variants_of_two_versions_keep_each_its_own(tmp_path: Path, make_model: 
     package = ModelPackage(first)
     assert package.version == "1.0"
     variants = {each.name: each for each in package.component().variants}
-    assert {name: version_of(each, package.info) for name, each in variants.items()} == {"cpu": "1.0", "npu": "1.1"}
+    assert {name: version_of(each, package.info) for name, each in variants.items()} == {
+        "cpu": "1.0",
+        "npu": "1.1",
+    }
     assert package.best_variant(variant="cpu").version == "1.0"
     assert "the version stays '1.0'; variants of the other package keep '1.1' as theirs" in told
     assert errors_of(first) == []
-    third = create(tmp_path / "1.2", [NewVariant(model=make_model("gpu"), ep="cuda")], name="m", version="1.2").root
+    third = create(
+        tmp_path / "1.2", [NewVariant(model=make_model("gpu"), ep="cuda")], name="m", version="1.2"
+    ).root
     merge(third, first, notify=lambda _: None)
     variants = {each.name: each for each in ModelPackage(third).component().variants}
     found = {name: version_of(each, ModelPackage(third).info) for name, each in variants.items()}
     assert found == {"gpu": "1.2", "cpu": "1.0", "npu": "1.1"}
-    assert ModelPackage(third).select(profile="snapdragon-x-laptop", where={"version": "1.1"}).best is not None
+    assert (
+        ModelPackage(third).select(profile="snapdragon-x-laptop", where={"version": "1.1"}).best
+        is not None
+    )
 
 
 @pytest.mark.requirement("K19", "K24")
 @pytest.mark.parametrize("form", FORMS)
-def test_variants_of_a_package_without_a_version_get_none(tmp_path: Path, make_model: ModelMaker, form: str) -> None:
-    first = create(tmp_path / "a", [NewVariant.for_cpu(make_model("a"))], name="m", version="1.0", form=form).root
+def test_variants_of_a_package_without_a_version_get_none(
+    tmp_path: Path, make_model: ModelMaker, form: str
+) -> None:
+    first = create(
+        tmp_path / "a", [NewVariant.for_cpu(make_model("a"))], name="m", version="1.0", form=form
+    ).root
     second = create(tmp_path / "b", [NewVariant.for_cpu(make_model("b"))], name="m", form=form).root
-    third = create(tmp_path / "c", [NewVariant.for_cpu(make_model("c"))], name="m", version="2.0", form=form).root
+    third = create(
+        tmp_path / "c", [NewVariant.for_cpu(make_model("c"))], name="m", version="2.0", form=form
+    ).root
     told: list[str] = []
 
     merge(first, second, notify=told.append)
     merge(third, first, notify=lambda _: None)
 
     assert "the version stays '1.0'; variants of the other package have none" in told
-    for root, versions in ((first, {"a": "1.0", "b": None}), (third, {"c": "2.0", "a": "1.0", "b": None})):
+    for root, versions in (
+        (first, {"a": "1.0", "b": None}),
+        (third, {"c": "2.0", "a": "1.0", "b": None}),
+    ):
         package = ModelPackage(root)
-        assert {each.name: version_of(each, package.info) for each in package.component().variants} == versions
+        assert {
+            each.name: version_of(each, package.info) for each in package.component().variants
+        } == versions
         assert errors_of(root) == []
         selection = package.select(where={"version": "1.0"})
         assert {each.variant.name for each in selection.verdicts if each.is_eligible} == {"a"}
 
 
 @pytest.mark.requirement("K19")
-def test_a_variant_that_both_have_keeps_its_version_and_that_is_told(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_a_variant_that_both_have_keeps_its_version_and_that_is_told(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     model = NewVariant.for_cpu(make_model("a"))
     first, second = (
         create(tmp_path / version, [model], name="m", version=version, form="universal").root
@@ -200,7 +265,10 @@ def test_a_variant_that_both_have_keeps_its_version_and_that_is_told(tmp_path: P
     with pytest.raises(AuthoringError, match="already; nothing was changed"):
         merge(first, second, notify=told.append)
 
-    assert told == ["variant 'a' of component model 'model' is the same in both; its version stays '1.0', not '1.1'"]
+    assert told == [
+        "variant 'a' of component model 'model' is the same in both; its version stays '1.0', not"
+        " '1.1'"
+    ]
 
 
 @pytest.mark.requirement("K24")
@@ -210,28 +278,46 @@ def test_a_variant_that_both_have_keeps_its_version_and_that_is_told(tmp_path: P
 def test_a_variant_without_a_version_of_its_own_is_found_by_the_packages(
     tmp_path: Path, make_model: ModelMaker, asked: str, found: str
 ) -> None:
-    first = create(tmp_path / "new", [NewVariant.for_cpu(make_model("new"))], name="m", version="2.1").root
-    second = create(tmp_path / "old", [NewVariant.for_cpu(make_model("old"))], name="m", version="1.0").root
+    first = create(
+        tmp_path / "new", [NewVariant.for_cpu(make_model("new"))], name="m", version="2.1"
+    ).root
+    second = create(
+        tmp_path / "old", [NewVariant.for_cpu(make_model("old"))], name="m", version="1.0"
+    ).root
     merge(first, second, notify=lambda _: None)
 
     selection = ModelPackage(first).select(where={"version": asked})
 
     assert ("" if selection.best is None else selection.best.variant.name) == found
-    assert all(asked in each.reason for each in selection.verdicts if each.code is ReasonCode.METADATA_MISMATCH)
+    assert all(
+        asked in each.reason
+        for each in selection.verdicts
+        if each.code is ReasonCode.METADATA_MISMATCH
+    )
 
 
 @pytest.mark.requirement("K24")
-def test_the_version_can_be_asked_for_where_only_the_package_states_one(tmp_path: Path, make_model: ModelMaker) -> None:
-    package = ModelPackage(create(tmp_path / "p", [NewVariant.for_cpu(make_model("cpu"))], version="1.0").root)
+def test_the_version_can_be_asked_for_where_only_the_package_states_one(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    package = ModelPackage(
+        create(tmp_path / "p", [NewVariant.for_cpu(make_model("cpu"))], version="1.0").root
+    )
     assert package.select(where={"version": "1.0"}).best is not None
     reasons = {each.reason for each in package.select(where={"version": "1.1"}).verdicts}
     assert "version=1.1 was asked for; it records '1.0'" in reasons
 
 
 @pytest.mark.requirement("K19")
-def test_a_version_that_is_written_differently_is_no_other(tmp_path: Path, make_model: ModelMaker) -> None:
-    first = create(tmp_path / "a", [NewVariant.for_cpu(make_model("cpu"))], name="m", version="1.0").root
-    second = create(tmp_path / "b", [NewVariant(model=make_model("npu"), ep="qnn")], name="m", version="1.0.0").root
+def test_a_version_that_is_written_differently_is_no_other(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    first = create(
+        tmp_path / "a", [NewVariant.for_cpu(make_model("cpu"))], name="m", version="1.0"
+    ).root
+    second = create(
+        tmp_path / "b", [NewVariant(model=make_model("npu"), ep="qnn")], name="m", version="1.0.0"
+    ).root
     merge(first, second, notify=lambda _: None)
     assert all("version" not in each.metadata for each in ModelPackage(first).component().variants)
 
@@ -244,7 +330,12 @@ def test_samples_keep_the_tolerances_of_both(tmp_path: Path, make_model: ModelMa
         np.savez(root / "samples/in.npz", x=np.ones((1, 4), np.float32))
         np.savez(root / "samples/out.npz", y=np.ones((1, 4), np.float32))
         tolerance = {"tolerances": {"y": {"absolute": 1.0, "relative": 0.0}}}
-        sample = {"name": "s", "inputs": "in.npz", "expected_outputs": "out.npz", "variants": {name: tolerance}}
+        sample = {
+            "name": "s",
+            "inputs": "in.npz",
+            "expected_outputs": "out.npz",
+            "variants": {name: tolerance},
+        }
         write(root / "samples/samples.json", {"schema_version": "1.0", "samples": [sample]})
         record(root)
         roots.append(root)
@@ -258,8 +349,12 @@ def test_samples_keep_the_tolerances_of_both(tmp_path: Path, make_model: ModelMa
 
 
 def test_a_pipeline_comes_along_with_its_components(tmp_path: Path, make_model: ModelMaker) -> None:
-    a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("e"))], component="encoder", name="m").root
-    b = create(tmp_path / "b", [NewVariant.for_cpu(make_model("e"))], component="encoder", name="m").root
+    a = create(
+        tmp_path / "a", [NewVariant.for_cpu(make_model("e"))], component="encoder", name="m"
+    ).root
+    b = create(
+        tmp_path / "b", [NewVariant.for_cpu(make_model("e"))], component="encoder", name="m"
+    ).root
     add_variant(b, make_model("d"), component="decoder", ep="cpu", notify=lambda _: None)
     pipeline = {
         "schema_version": "1.0",
@@ -307,7 +402,11 @@ def test_a_damaged_record_is_believed_by_nobody(tmp_path: Path, make_model: Mode
     b = create(tmp_path / "b", [NewVariant(model=make_model("y"), ep="cuda")], name="m").root
     whole = (b / DIGESTS_FILE).read_text()
     stated = json.loads(whole)["package"]
-    for changed in (whole.replace(stated, "0" * 64), whole.replace('"nbytes": 90', '"nbytes": 91'), whole + " "):
+    for changed in (
+        whole.replace(stated, "0" * 64),
+        whole.replace('"nbytes": 90', '"nbytes": 91'),
+        whole + " ",
+    ):
         assert changed != whole
         (b / DIGESTS_FILE).write_text(changed)
         for first, second in ((a, b), (b, a)):
@@ -316,11 +415,18 @@ def test_a_damaged_record_is_believed_by_nobody(tmp_path: Path, make_model: Mode
                     merge(first, second, output=output)
 
 
-@pytest.mark.parametrize("samples", ["[]", "7", '{"samples": [1]}', '{"schema_version": "1.0", "samples": [{}]}'])
+@pytest.mark.parametrize(
+    "samples", ["[]", "7", '{"samples": [1]}', '{"schema_version": "1.0", "samples": [{}]}']
+)
 @pytest.mark.parametrize("side", ["a", "b"])
-def test_samples_that_are_none_are_refused(tmp_path: Path, make_model: ModelMaker, samples: str, side: str) -> None:
+def test_samples_that_are_none_are_refused(
+    tmp_path: Path, make_model: ModelMaker, samples: str, side: str
+) -> None:
     roots = {
-        name: create(tmp_path / name, [NewVariant(model=make_model(name), ep="cuda")], name="m").root for name in "ab"
+        name: (
+            create(tmp_path / name, [NewVariant(model=make_model(name), ep="cuda")], name="m").root
+        )
+        for name in "ab"
     }
     (roots[side] / "samples").mkdir()
     (roots[side] / SAMPLES).write_text(samples)
@@ -339,7 +445,9 @@ def test_what_is_written_is_done_though_it_cannot_be_read_back(
         raise OSError(errno.EMFILE, "Too many open files", str(root))
 
     monkeypatch.setattr(written_package, "open_package", fail)
-    with pytest.raises(ResultUnreadableError, match="was written and is complete, but cannot be read now") as raised:
+    with pytest.raises(
+        ResultUnreadableError, match="was written and is complete, but cannot be read now"
+    ) as raised:
         merge(a, b, output=tmp_path / "new")
 
     assert raised.value.exit_code == 0

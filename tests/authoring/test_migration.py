@@ -28,7 +28,11 @@ def chosen(report: ReleaseReport) -> dict[tuple[str | None, str | None], str | N
 
 @pytest.mark.parametrize(
     ("form", "opened"),
-    [("universal", [True, True, True]), ("metadata", [True, False, False]), ("component", [False, True, True])],
+    [
+        ("universal", [True, True, True]),
+        ("metadata", [True, False, False]),
+        ("component", [False, True, True]),
+    ],
 )
 def test_each_format_is_opened_by_the_releases_that_it_is_for(
     tmp_path: Path, make_model: ModelMaker, form: str, opened: list[bool]
@@ -61,7 +65,9 @@ def test_releases_select_by_their_own_rules(tmp_path: Path, make_model: ModelMak
     assert chosen(newest)[CUDA, "gpu"] == "cuda"
     assert chosen(newest)[OTHER_EP, "gpu"] is None
     assert dict(older.never_selected).keys() == {"model/cpu"}
-    assert newest.never_selected == (("model/any-gpu", "it names no EP, and only variants that do are selected"),)
+    assert newest.never_selected == (
+        ("model/any-gpu", "it names no EP, and only variants that do are selected"),
+    )
     assert (newer.choices, newer.never_selected) == (newest.choices, newest.never_selected)
 
 
@@ -93,7 +99,9 @@ def test_a_tie_is_unpredictable_in_the_older_releases_and_goes_to_the_first_in_t
     assert [name for name, _ in newest.never_selected] == ["model/a"]
 
 
-def test_session_options_that_write_files_are_refused_from_1_31_on(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_session_options_that_write_files_are_refused_from_1_31_on(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], form="component").root
     document = root / "models/model/component.json"
     component = json.loads(document.read_bytes())
@@ -106,13 +114,17 @@ def test_session_options_that_write_files_are_refused_from_1_31_on(tmp_path: Pat
     assert newer.opens
     assert any("writes files where the package says" in what for what in newer.ignored)
     (refusal,) = newest.refusals
-    assert refusal.startswith("models/model/component.json/variants/a/executor_info/ort/session_options/")
+    assert refusal.startswith(
+        "models/model/component.json/variants/a/executor_info/ort/session_options/"
+    )
     assert refusal.endswith(": session option 'session.enable_profiling' writes a file")
 
 
 def test_says_what_is_passed_over(tmp_path: Path, make_model: ModelMaker) -> None:
     options = {"device_type": "NPU"}
-    model = NewVariant(model=make_model("a"), ep="openvino", architecture="x", provider_options=options)
+    model = NewVariant(
+        model=make_model("a"), ep="openvino", architecture="x", provider_options=options
+    )
     root = create(tmp_path / "p", [model]).root
 
     older, _, newest = migrate_check(root)
@@ -128,7 +140,9 @@ def test_says_what_is_passed_over(tmp_path: Path, make_model: ModelMaker) -> Non
     )
 
 
-def test_several_components_are_refused_by_the_older_releases(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_several_components_are_refused_by_the_older_releases(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = init_package(tmp_path / "p").root
     for name in ("encoder", "decoder"):
         add_variant(root, make_model(name), component=name, ep="cpu")
@@ -139,7 +153,9 @@ def test_several_components_are_refused_by_the_older_releases(tmp_path: Path, ma
     assert {each.component for each in newest.choices} == {"encoder", "decoder"}
 
 
-def test_refuses_what_is_no_package_and_an_ep_that_nobody_knows(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_refuses_what_is_no_package_and_an_ep_that_nobody_knows(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))]).root
 
     with pytest.raises(PackageNotFoundError, match=r"neither manifest\.json nor metadata\.json"):
@@ -151,7 +167,9 @@ def test_refuses_what_is_no_package_and_an_ep_that_nobody_knows(tmp_path: Path, 
 def _written(root: Path, files: dict[str, Any]) -> Path:
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        (root / name).write_bytes(
+            content if isinstance(content, bytes) else json.dumps(content).encode()
+        )
     return root
 
 
@@ -189,7 +207,9 @@ _AZURE_VARIANT = {"model_file": "model.onnx", "constraints": {"ep": AZURE}}
         ),
     ],
 )  # fmt: skip
-def test_what_we_refuse_and_1_27_opens_is_foretold(tmp_path: Path, files: dict[str, Any], variant: str) -> None:
+def test_what_we_refuse_and_1_27_opens_is_foretold(
+    tmp_path: Path, files: dict[str, Any], variant: str
+) -> None:
     root = _written(tmp_path, {"manifest.json": {"model_name": "m"}, **files})
     with pytest.raises(PackageFormatError):
         open_package(root)
@@ -224,7 +244,9 @@ def test_what_we_refuse_and_1_27_opens_is_foretold(tmp_path: Path, files: dict[s
         ),
     ],
 )  # fmt: skip
-def test_refusals_of_1_27_are_those_of_its_policy_too(tmp_path: Path, files: dict[str, Any], message: str) -> None:
+def test_refusals_of_1_27_are_those_of_its_policy_too(
+    tmp_path: Path, files: dict[str, Any], message: str
+) -> None:
     root = _written(tmp_path, {"manifest.json": {"model_name": "m"}, **files})
 
     (refusal,) = migrate_check(root)[0].refusals
@@ -251,10 +273,20 @@ def test_1_27_reads_no_manifest_beside_metadata_of_the_root(tmp_path: Path) -> N
 
 def test_1_27_has_no_limits_of_ours(tmp_path: Path) -> None:
     deep = b"[" * 5000 + b"]" * 5000
-    metadata = b'{"unknown": ' + deep + b', "model_variants": ' + json.dumps({"v": _AZURE_VARIANT}).encode() + b"}"
+    metadata = (
+        b'{"unknown": '
+        + deep
+        + b', "model_variants": '
+        + json.dumps({"v": _AZURE_VARIANT}).encode()
+        + b"}"
+    )
     root = _written(
         tmp_path,
-        {"manifest.json": {"model_name": "m"}, "models/c/metadata.json": metadata, "models/c/v/model.onnx": b""},
+        {
+            "manifest.json": {"model_name": "m"},
+            "models/c/metadata.json": metadata,
+            "models/c/v/model.onnx": b"",
+        },
     )
 
     assert migrate_check(root)[0].opens
@@ -262,7 +294,9 @@ def test_1_27_has_no_limits_of_ours(tmp_path: Path) -> None:
     assert not migrate_check(root)[0].opens
 
 
-def test_a_variant_whose_model_is_no_file_can_be_selected_by_1_27_and_not_run(tmp_path: Path) -> None:
+def test_a_variant_whose_model_is_no_file_can_be_selected_by_1_27_and_not_run(
+    tmp_path: Path,
+) -> None:
     variants = {"v\0x": {"model_file": "", "constraints": {"ep": AZURE}}}
     files = {
         "manifest.json": {"model_name": "m"},
@@ -286,7 +320,13 @@ _OURS, _THEIRS = (
     ("info", "binary", "selected", "reason", "can_run"),
     [
         (_OURS, _OWN, None, "does not support what it was compiled for: 'openvino;sdk=", False),
-        (None, _OWN, "ov", "it can be selected, but not run: its contexts lie in ortpkg's own container", False),
+        (
+            None,
+            _OWN,
+            "ov",
+            "it can be selected, but not run: its contexts lie in ortpkg's own container",
+            False,
+        ),
         (_THEIRS, b"OVEP_BIN", "ov", "", True),
     ],
     ids=["ours", "without-a-string", "onnxruntimes"],
@@ -307,7 +347,13 @@ def test_foretells_what_becomes_of_compiled_contexts(
     signature = "(float[n, 4] x) => (float[n, 4] y)"
     models = [
         NewVariant.for_cpu(make_model("cpu", signature=signature)),
-        NewVariant(model=folder / "net.onnx", name="ov", ep="openvino", device="cpu", compatibility_info=info),
+        NewVariant(
+            model=folder / "net.onnx",
+            name="ov",
+            ep="openvino",
+            device="cpu",
+            compatibility_info=info,
+        ),
     ]
     root = create(tmp_path / "p", models, notify=lambda _: None).root
 
@@ -322,7 +368,9 @@ def test_foretells_what_becomes_of_compiled_contexts(
 def test_a_context_for_onnxruntime_is_selected_where_its_ep_rates_it_optimal(
     tmp_path: Path, make_model: ModelMaker
 ) -> None:
-    """Which it does on a machine like the one it was compiled on: that is what the string is for."""
+    """Which it does on a machine like the one it was compiled on: that is what the string is
+    for.
+    """
     folder = tmp_path / "compiled"
     folder.mkdir()
     (folder / "net.onnx").write_bytes(context_model(source=OPENVINO))
@@ -331,7 +379,11 @@ def test_a_context_for_onnxruntime_is_selected_where_its_ep_rates_it_optimal(
     models = [NewVariant(model=plain, name="plain", ep="openvino", device="cpu")]
     for name, info in (("theirs", _THEIRS), ("ours", _OURS)):
         context = folder / "net.onnx"
-        models.append(NewVariant(model=context, name=name, ep="openvino", device="cpu", compatibility_info=info))
+        models.append(
+            NewVariant(
+                model=context, name=name, ep="openvino", device="cpu", compatibility_info=info
+            )
+        )
     root = create(tmp_path / "p", models, notify=lambda _: None).root
     *_, newest = migrate_check(root)
     found = [

@@ -1,4 +1,6 @@
-"""Damaged npy and npz files: each reason is a plain sentence, in what reads them and in what looks at headers only."""
+"""Damaged npy and npz files: each reason is a plain sentence, in what reads them and in what looks
+at headers only.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortpkg.api.array_files import read_npy, read_npz
+from ortpkg.arrays.array_files import read_npy, read_npz
 from ortpkg.authoring.checks.npz_headers import NpzError, read_npz_headers
 from ortpkg.errors import UsageError
 
@@ -40,8 +42,14 @@ def with_bytes(data: bytes, start: int, new: bytes) -> bytes:
         (npy()[:7], "array 'x.npy' ends within its header"),
         (b"x" + npy()[1:], "array 'x.npy' does not begin as npy data does"),
         (with_bytes(npy(), 6, b"\7"), "npy files of version 7.0 are not known"),
-        (npy().replace(b"}", b" ", 1), "array 'x.npy' has a damaged header, or one that is cut off"),
-        (npy().replace(b"'descr'", b"'descr(", 1), "array 'x.npy' has a damaged header, or one that is cut off"),
+        (
+            npy().replace(b"}", b" ", 1),
+            "array 'x.npy' has a damaged header, or one that is cut off",
+        ),
+        (
+            npy().replace(b"'descr'", b"'descr(", 1),
+            "array 'x.npy' has a damaged header, or one that is cut off",
+        ),
         (npy()[:40], "array 'x.npy' has a damaged header, or one that is cut off"),
         (npy()[:-3], "array 'x.npy' ends after 9 of 12 bytes"),
     ],
@@ -60,7 +68,10 @@ def test_why_an_npy_file_cannot_be_read(data: bytes, reason: str, tmp_path: Path
     [
         (b"rubbish", "it is no npz file (a zip archive), or its end is missing"),
         (npz()[:-30], "it is no npz file (a zip archive), or its end is missing"),
-        (with_bytes(npz(), HEADER_NBYTES, b"\xff" * 8), "its compressed data is damaged or cut off"),
+        (
+            with_bytes(npz(), HEADER_NBYTES, b"\xff" * 8),
+            "its compressed data is damaged or cut off",
+        ),
     ],
 )
 def test_why_an_npz_file_cannot_be_read(data: bytes, reason: str, tmp_path: Path) -> None:

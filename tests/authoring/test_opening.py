@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.api.archive import pack
+from ortpkg.api.packing import pack
 from ortpkg.api.verify import verify
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.diff import diff
@@ -52,7 +52,9 @@ def test_a_folder_is_opened_where_it_lies(package: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["p.ortpkg", "folder/p.ortpackage", "p.zip"])
-def test_a_packed_package_is_opened_in_a_folder_that_goes_again(packed: Path, temporary: Path, name: str) -> None:
+def test_a_packed_package_is_opened_in_a_folder_that_goes_again(
+    packed: Path, temporary: Path, name: str
+) -> None:
     named = packed.parent / name
     named.parent.mkdir(exist_ok=True)
     packed.replace(named)
@@ -79,7 +81,9 @@ def test_a_process_that_ends_at_once_can_remove_the_folders(packed: Path, tempor
         assert list(temporary.iterdir()) == []
 
 
-def test_damage_to_a_packed_package_is_named_and_leaves_nothing(packed: Path, temporary: Path) -> None:
+def test_damage_to_a_packed_package_is_named_and_leaves_nothing(
+    packed: Path, temporary: Path
+) -> None:
     content = bytearray(packed.read_bytes())
     content[content.index(b"a.onnx") + 60] ^= 1
     packed.write_bytes(content)
@@ -101,8 +105,12 @@ def test_a_bare_model_is_a_package_of_one_variant(make_model: ModelMaker, tmp_pa
         assert variant.metadata["data_types"] == ("float",)
 
 
-@pytest.mark.parametrize(("name", "content"), [("m.onnx", b"no model"), ("m.ortpkg", b"no archive")])
-def test_a_file_that_is_not_what_its_name_says_is_an_error(tmp_path: Path, name: str, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"), [("m.onnx", b"no model"), ("m.ortpkg", b"no archive")]
+)
+def test_a_file_that_is_not_what_its_name_says_is_an_error(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises((ModelError, ArchiveError), match=name), opened(tmp_path / name):
         pass
@@ -110,13 +118,20 @@ def test_a_file_that_is_not_what_its_name_says_is_an_error(tmp_path: Path, name:
 
 def test_any_other_file_is_an_error_that_says_what_would_be_right(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello")
-    with pytest.raises(PackageNotFoundError, match=r"a packed package \(name\.ortpkg\) or an ONNX model"):
+    with pytest.raises(
+        PackageNotFoundError, match=r"a packed package \(name\.ortpkg\) or an ONNX model"
+    ):
         kind_of(tmp_path / "README.md")
-    with pytest.raises(PackageNotFoundError, match="does not exist"), opened(tmp_path / "nothing.onnx"):
+    with (
+        pytest.raises(PackageNotFoundError, match="does not exist"),
+        opened(tmp_path / "nothing.onnx"),
+    ):
         pass
 
 
-def test_validate_looks_into_models_and_packed_packages(packed: Path, make_model: ModelMaker) -> None:
+def test_validate_looks_into_models_and_packed_packages(
+    packed: Path, make_model: ModelMaker
+) -> None:
     assert [str(each) for each in validate(packed)] == [
         str(each) for each in validate(packed.with_suffix(".ortpackage"))
     ]
@@ -126,7 +141,9 @@ def test_validate_looks_into_models_and_packed_packages(packed: Path, make_model
     assert [finding.rule for finding in validate(model)] == ["ORT110"]
 
 
-def test_diff_compares_models_and_packed_packages(packed: Path, package: Path, make_model: ModelMaker) -> None:
+def test_diff_compares_models_and_packed_packages(
+    packed: Path, package: Path, make_model: ModelMaker
+) -> None:
     assert diff(packed, package).is_equal
     add_variant(package, make_model("b"), notify=lambda _: None)
     assert diff(packed, package).variants_added == (("model", "b"),)

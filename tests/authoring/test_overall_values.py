@@ -23,8 +23,14 @@ def write_model(make_model: ModelMaker, name: str, signature: str) -> Path:
     """An Identity from the first input to the output."""
     import onnx
 
-    first, output = signature.split("]")[1].split()[0].rstrip(",)"), signature.split()[-1].rstrip(")")
-    text = f'<ir_version: 9, opset_import: ["" : 17]> agraph {signature} {{ {output} = Identity({first}) }}'
+    first, output = (
+        signature.split("]")[1].split()[0].rstrip(",)"),
+        signature.split()[-1].rstrip(")"),
+    )
+    text = (
+        f'<ir_version: 9, opset_import: ["" : 17]> agraph {signature} {{ {output} ='
+        f" Identity({first}) }}"
+    )
     path = make_model(name)
     onnx.save(onnx.parser.parse_model(text), path)
     return path
@@ -66,7 +72,9 @@ def test_they_are_those_of_the_components_wired_by_name(
     assert values_of(root) == ([], [])
 
 
-def test_merging_components_brings_them_together(tmp_path: Path, encoder: Path, decoder: Path) -> None:
+def test_merging_components_brings_them_together(
+    tmp_path: Path, encoder: Path, decoder: Path
+) -> None:
     create(tmp_path / "e.ortpackage", [NewVariant.for_cpu(encoder)], component="enc", name="p")
     create(tmp_path / "d.ortpackage", [NewVariant.for_cpu(decoder)], component="dec", name="p")
 
@@ -75,7 +83,9 @@ def test_merging_components_brings_them_together(tmp_path: Path, encoder: Path, 
     assert values_of(tmp_path / "e.ortpackage") == (["x", "scale"], ["y"])
 
 
-def test_what_was_written_by_hand_stays_and_is_warned_of(tmp_path: Path, encoder: Path, decoder: Path) -> None:
+def test_what_was_written_by_hand_stays_and_is_warned_of(
+    tmp_path: Path, encoder: Path, decoder: Path
+) -> None:
     root = tmp_path / "p.ortpackage"
     create(root, [NewVariant.for_cpu(encoder)], component="enc")
     manifest = json.loads((root / "manifest.json").read_bytes())
@@ -86,12 +96,16 @@ def test_what_was_written_by_hand_stays_and_is_warned_of(tmp_path: Path, encoder
 
     assert values_of(root) == (["x", "scale"], ["mine"])
     (finding,) = [each for each in validate(root) if each.rule == "ORT122"]
-    assert finding.message == (
-        "outputs are 'mine: tensor(float)', those of the components together are 'y: tensor(float)'"
+    assert (
+        finding.message
+        == "outputs are 'mine: tensor(float)', those of the components together are 'y:"
+        " tensor(float)'"
     )
 
 
-def test_a_component_whose_values_are_unknown_takes_them_away(tmp_path: Path, encoder: Path) -> None:
+def test_a_component_whose_values_are_unknown_takes_them_away(
+    tmp_path: Path, encoder: Path
+) -> None:
     root = tmp_path / "p.ortpackage"
     create(root, [NewVariant.for_cpu(encoder)], component="enc")
     genai = tmp_path / "genai"

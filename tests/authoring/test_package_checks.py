@@ -25,7 +25,9 @@ def package(tmp_path: Path, make_model_with_data: ModelMaker) -> Path:
 
 
 def found(root: Path) -> dict[str, str]:
-    """Rule → the texts of its findings, for all but the digests' rules, which nearly every breakage sets off."""
+    """Rule → the texts of its findings, for all but the digests' rules, which nearly every breakage
+    sets off.
+    """
     texts: dict[str, str] = {}
     for finding in validate(root):
         if finding.rule not in ("ORT401", "ORT402"):
@@ -45,13 +47,23 @@ def test_a_good_package_has_no_findings(package: Path) -> None:
             "ORT401",
             "are not those recorded",
         ),
-        (lambda root: (root / "models/model/big/weights.bin").unlink(), "ORT402", "recorded, but not there"),
-        (lambda root: (root / "notes.txt").write_text(""), "ORT404", "notes.txt: there, but not recorded"),
+        (
+            lambda root: (root / "models/model/big/weights.bin").unlink(),
+            "ORT402",
+            "recorded, but not there",
+        ),
+        (
+            lambda root: (root / "notes.txt").write_text(""),
+            "ORT404",
+            "notes.txt: there, but not recorded",
+        ),
         (lambda root: (root / "digests.json").unlink(), "ORT405", "the package is unverified"),
         (lambda root: (root / "digests.json").write_text("{}"), "ORT005", "digests.json"),
     ],
 )
-def test_notices_what_digests_tell(package: Path, change: Callable[[Path], object], rule: str, message: str) -> None:
+def test_notices_what_digests_tell(
+    package: Path, change: Callable[[Path], object], rule: str, message: str
+) -> None:
     change(package)
 
     assert any(finding.rule == rule and message in str(finding) for finding in validate(package))
@@ -67,7 +79,11 @@ def test_notices_a_model_that_is_not_onnx(package: Path) -> None:
     ("content", "rule", "message"),
     [
         (None, "ORT104", "data file 'weights.bin' of tensor 'w' in variant 'big' does not exist"),
-        (b"abc", "ORT105", "data file 'weights.bin' of variant 'big' is too short: 3 bytes of 64 needed"),
+        (
+            b"abc",
+            "ORT105",
+            "data file 'weights.bin' of variant 'big' is too short: 3 bytes of 64 needed",
+        ),
     ],
 )
 def test_notices_data_that_is_missing_or_too_short(
@@ -82,13 +98,23 @@ def test_notices_data_that_is_missing_or_too_short(
 
 
 def test_notices_variants_that_differ(package: Path, make_model: ModelMaker) -> None:
-    add_variant(package, make_model("b", signature="(int64[batch, 4] x) => (int64[batch, 4] y)"), force=True)
+    add_variant(
+        package, make_model("b", signature="(int64[batch, 4] x) => (int64[batch, 4] y)"), force=True
+    )
 
-    assert "variant 'b' differs from 'big': input 'x' has the type 'tensor(int64)'" in found(package)["ORT120"]
+    assert (
+        "variant 'b' differs from 'big': input 'x' has the type 'tensor(int64)'"
+        in found(package)["ORT120"]
+    )
 
 
-def test_warns_of_dimensions_fixed_at_different_sizes(tmp_path: Path, make_model: ModelMaker) -> None:
-    models = [make_model(f"b{size}", signature=f"(float[{size}, 4] x) => (float[{size}, 4] y)") for size in (1, 8)]
+def test_warns_of_dimensions_fixed_at_different_sizes(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    models = [
+        make_model(f"b{size}", signature=f"(float[{size}, 4] x) => (float[{size}, 4] y)")
+        for size in (1, 8)
+    ]
     root = create(tmp_path / "p", [NewVariant.for_cpu(model) for model in models]).root
 
     assert "'x' has the fixed dimension 8 at axis 0, not 1" in found(root)["ORT121"]
@@ -99,7 +125,10 @@ def test_warns_of_overall_values_that_are_not_those_of_the_model(package: Path) 
     manifest["inputs"][0]["name"] = "image"
     (package / "manifest.json").write_text(json.dumps(manifest))
 
-    assert "inputs are 'image: tensor(float)', those of the model are 'x: tensor(float)'" in found(package)["ORT122"]
+    assert (
+        "inputs are 'image: tensor(float)', those of the model are 'x: tensor(float)'"
+        in found(package)["ORT122"]
+    )
 
 
 def test_notices_a_pipeline_that_feeds_what_the_model_does_not_have(package: Path) -> None:
@@ -120,16 +149,23 @@ def test_warns_where_no_variant_runs_on_a_cpu(tmp_path: Path, make_model: ModelM
     assert "component model 'model' has no variant that runs on a CPU" in found(root)["ORT201"]
 
 
-def test_notices_a_genai_configuration_that_names_a_missing_file(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_notices_a_genai_configuration_that_names_a_missing_file(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     folder = tmp_path / "genai"
     folder.mkdir()
     for name in ("a", "b"):
         make_model(name).rename(folder / f"{name}.onnx")
-    config = {"model": {"decoder": {"filename": "a.onnx"}, "vision": {"filename": "../escape.onnx"}}}
+    config = {
+        "model": {"decoder": {"filename": "a.onnx"}, "vision": {"filename": "../escape.onnx"}}
+    }
     (folder / "genai_config.json").write_text(json.dumps(config))
     root = create(tmp_path / "p", [NewVariant(model=folder)]).root
 
-    assert "genai_config.json#/model/vision/filename: '../escape.onnx' is not in the variant's" in found(root)["ORT602"]
+    assert (
+        "genai_config.json#/model/vision/filename: '../escape.onnx' is not in the variant's"
+        in found(root)["ORT602"]
+    )
 
 
 def test_says_that_a_change_was_interrupted(package: Path, make_model: ModelMaker) -> None:
@@ -151,7 +187,9 @@ def test_rule_ids_are_unique() -> None:
 
 
 def test_an_alias_of_an_execution_provider_is_checked_as_what_it_means(package: Path) -> None:
-    """What selection understands, ``validate`` does: option against device, device against EP, options of the EP."""
+    """What selection understands, ``validate`` does: option against device, device against EP,
+    options of the EP.
+    """
     documents = sorted(package.rglob("metadata.json"))
     for document in documents:
         content = json.loads(document.read_text())
@@ -160,7 +198,9 @@ def test_an_alias_of_an_execution_provider_is_checked_as_what_it_means(package: 
             entry["provider_options"] = {"device_type": "GPU"}
             entry.get("metadata", {}).pop("ep", None)
         content.pop("variants", None)
-        document.write_text(json.dumps({key: content[key] for key in content if key != "schema_version"}))
+        document.write_text(
+            json.dumps({key: content[key] for key in content if key != "schema_version"})
+        )
     (package / "manifest.json").write_text(json.dumps({"model_name": "p"}))
 
     rules = found(package)

@@ -43,17 +43,23 @@ def test_undoes_what_add_variant_did(package: Path, make_model_with_data: ModelM
     assert not (package / "models/model/big").exists()
 
 
-def test_the_last_variant_takes_its_component_along(package: Path, tmp_path: Path, form: PackageFormat) -> None:
+def test_the_last_variant_takes_its_component_along(
+    package: Path, tmp_path: Path, form: PackageFormat
+) -> None:
     remove_variant(package, "a")
 
     info = remove_variant(package, "b")
 
     assert info.components == ()
-    assert content_of(package) == content_of(init_package(tmp_path / "empty", name="p", form=form).root)
+    assert content_of(package) == content_of(
+        init_package(tmp_path / "empty", name="p", form=form).root
+    )
 
 
 @only_metadata
-def test_a_component_that_was_discovered_leaves_the_others_listed(package: Path, make_model: ModelMaker) -> None:
+def test_a_component_that_was_discovered_leaves_the_others_listed(
+    package: Path, make_model: ModelMaker
+) -> None:
     add_variant(package, make_model("c"), component="second")
     manifest = json.loads((package / "manifest.json").read_bytes())
     del manifest["component_models"]
@@ -71,7 +77,9 @@ def test_a_component_that_was_discovered_leaves_the_others_listed(package: Path,
 def test_a_variant_goes_from_every_document_that_has_it(package: Path, where: str) -> None:
     manifest = json.loads((package / "manifest.json").read_bytes())
     metadata = json.loads((package / "models/model/metadata.json").read_bytes())
-    manifest["component_models"] = {"model": {"model_variants": {"b": dict(metadata["model_variants"]["b"])}}}
+    manifest["component_models"] = {
+        "model": {"model_variants": {"b": dict(metadata["model_variants"]["b"])}}
+    }
     if where == "manifest":
         del metadata["model_variants"]["b"]
     elif where == "file in the manifest only":
@@ -86,7 +94,9 @@ def test_a_variant_goes_from_every_document_that_has_it(package: Path, where: st
 
 
 @pytest.mark.requirement("K23")
-def test_files_that_another_variant_uses_stay(tmp_path: Path, make_model_with_data: ModelMaker) -> None:
+def test_files_that_another_variant_uses_stay(
+    tmp_path: Path, make_model_with_data: ModelMaker
+) -> None:
     model = make_model_with_data("big")
     package = create(tmp_path / "p", [NewVariant.for_cpu(model)], form="metadata").root
     shared = package / "models/model/big"
@@ -104,9 +114,14 @@ def test_files_that_another_variant_uses_stay(tmp_path: Path, make_model_with_da
 
 @only_universal
 def test_refuses_an_unknown_name_with_a_suggestion(package: Path) -> None:
-    with pytest.raises(UnknownComponentError, match=r"component model 'model' has no variant 'aa'.* it has 'a', 'b'"):
+    with pytest.raises(
+        UnknownComponentError,
+        match=r"component model 'model' has no variant 'aa'.* it has 'a', 'b'",
+    ):
         remove_variant(package, "aa")
-    with pytest.raises(UnknownComponentError, match=r"no component model 'modle' \(did you mean 'model'\?\)"):
+    with pytest.raises(
+        UnknownComponentError, match=r"no component model 'modle' \(did you mean 'model'\?\)"
+    ):
         remove_variant(package, "a", component="modle")
 
 
@@ -114,7 +129,9 @@ def test_refuses_an_unknown_name_with_a_suggestion(package: Path) -> None:
 def test_refuses_to_guess_among_several_components(package: Path, make_model: ModelMaker) -> None:
     add_variant(package, make_model("c"), component="second")
 
-    with pytest.raises(UnknownComponentError, match=r"has 2 component models \('model', 'second'\): name one"):
+    with pytest.raises(
+        UnknownComponentError, match=r"has 2 component models \('model', 'second'\): name one"
+    ):
         remove_variant(package, "a")
 
 
@@ -128,7 +145,9 @@ def test_refuses_to_take_a_component_that_the_pipeline_uses(package: Path) -> No
     }
     (package / "pipeline.json").write_text(json.dumps(pipeline))
 
-    with pytest.raises(AuthoringError, match=r"last variant of component model 'model', which pipeline.json uses"):
+    with pytest.raises(
+        AuthoringError, match=r"last variant of component model 'model', which pipeline.json uses"
+    ):
         remove_variant(package, "b")
 
 

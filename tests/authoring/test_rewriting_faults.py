@@ -16,10 +16,10 @@ from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
 from ortpkg.errors import AuthoringError
-from ortpkg.package.digests import check_digests
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
+from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
@@ -35,12 +35,17 @@ def state_of(root: Path) -> tuple[object, ...]:
     """What a reader sees; the documents are valid, and no file is damaged."""
     assert check_digests(root) == ()
     package = open_package(root)
-    variants = [(each.name, variant.name) for each in package.components for variant in each.variants]
+    variants = [
+        (each.name, variant.name) for each in package.components for variant in each.variants
+    ]
     return package.format, *variants
 
 
-def check_every_fault(old: Path, command: Command, *, between: tuple[object, ...] | None = None) -> None:
-    """At each operation, by a kill and by a full disk: the old or the new package, and running again completes.
+def check_every_fault(
+    old: Path, command: Command, *, between: tuple[object, ...] | None = None
+) -> None:
+    """At each operation, by a kill and by a full disk: the old or the new package, and running
+    again completes.
 
     ``between``: what a reader may see too, where several documents are replaced.
     """
@@ -68,7 +73,9 @@ def check_every_fault(old: Path, command: Command, *, between: tuple[object, ...
 
 
 @pytest.mark.requirement("K18")
-@pytest.mark.parametrize(("origin", "target"), [("component", "universal"), ("universal", "metadata")])
+@pytest.mark.parametrize(
+    ("origin", "target"), [("component", "universal"), ("universal", "metadata")]
+)
 def test_convert(tmp_path: Path, models: list[NewVariant], origin: str, target: str) -> None:
     old = create(tmp_path / "old", models, form=origin).root
 
@@ -79,7 +86,10 @@ def test_convert(tmp_path: Path, models: list[NewVariant], origin: str, target: 
 def test_slim(tmp_path: Path, models: list[NewVariant]) -> None:
     old = create(tmp_path / "old", models).root
 
-    check_every_fault(old, lambda root, operations: slim(root, devices=["cpu"], eps=["cpu"], operations=operations))
+    check_every_fault(
+        old,
+        lambda root, operations: slim(root, devices=["cpu"], eps=["cpu"], operations=operations),
+    )
 
 
 @pytest.mark.requirement("K18")
@@ -93,7 +103,9 @@ def test_merge(tmp_path: Path, models: list[NewVariant], make_model: ModelMaker)
     (other / "samples").mkdir()
     (other / "samples/in.npz").write_bytes(b"arrays")
     sample = {"name": "s", "component": "model", "inputs": "in.npz"}
-    (other / "samples/samples.json").write_text(json.dumps({"schema_version": "1.0", "samples": [sample]}))
+    (other / "samples/samples.json").write_text(
+        json.dumps({"schema_version": "1.0", "samples": [sample]})
+    )
     (other / "digests.json").unlink()
 
     check_every_fault(

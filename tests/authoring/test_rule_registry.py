@@ -1,4 +1,6 @@
-"""Rules by id: what a user may write for --select, --ignore and --target, and what every rule must say."""
+"""Rules by id: what a user may write for --select, --ignore and --target, and what every rule must
+say.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from ortpkg.package.rules import PACKAGE_RULES
         ("", "no rule ''; ortpkg explain lists all$"),
     ],
 )
-def test_the_beginning_of_an_id_lists_the_rules_that_it_stands_for(written: str, meant: str) -> None:
+def test_the_beginning_of_an_id_lists_the_rules_that_it_stands_for(
+    written: str, meant: str
+) -> None:
     with pytest.raises(UsageError, match=meant):
         find_rule(written)
 
@@ -46,13 +50,19 @@ def test_the_beginning_of_an_id_lists_the_rules_that_it_stands_for(written: str,
         ((" ORT1 , ",), (), {"ORT101", "ORT105"}),
     ],
 )
-def test_the_longest_prefix_decides(select: tuple[str, ...], ignore: tuple[str, ...], wanted: set[str]) -> None:
+def test_the_longest_prefix_decides(
+    select: tuple[str, ...], ignore: tuple[str, ...], wanted: set[str]
+) -> None:
     chosen = rule_filter(select, ignore)
-    assert {rule for rule in ("ORT001", "ORT101", "ORT105", "ORT203") if chosen.wants(rule)} == wanted
+    assert {
+        rule for rule in ("ORT001", "ORT101", "ORT105", "ORT203") if chosen.wants(rule)
+    } == wanted
 
 
 def test_an_unknown_rule_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(UsageError, match=r"there is no rule 'ORT1010'; these begin with ORT101: ORT101$"):
+    with pytest.raises(
+        UsageError, match=r"there is no rule 'ORT1010'; these begin with ORT101: ORT101$"
+    ):
         rule_filter(["ORT101,ORT1010"])
     with pytest.raises(UsageError, match=r"there is no rule 'OTR101' \(did you mean 'ORT101'\?\)"):
         find_rule("OTR101")
@@ -63,7 +73,10 @@ def test_a_rule_is_found_in_any_case() -> None:
 
 
 def test_an_unknown_target_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(UsageError, match=r"'onnxruntime-1.30' \(did you mean 'onnxruntime-1.31'\?\); known are: onnx"):
+    with pytest.raises(
+        UsageError,
+        match=r"'onnxruntime-1.30' \(did you mean 'onnxruntime-1.31'\?\); known are: onnx",
+    ):
         check_targets(["genai", "onnxruntime-1.30"])
 
 

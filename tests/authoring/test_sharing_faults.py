@@ -1,4 +1,6 @@
-"""dedup and add_variant with shared weights, killed or out of disk space at every file operation."""
+"""dedup and add_variant with shared weights, killed or out of disk space at every file
+operation.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from ortpkg.authoring.create import add_variant
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, Severity
-from ortpkg.package.digests import check_digests
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.reader import open_package
+from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.weight_models import (
     Array,
     assert_same_results,
@@ -52,14 +54,21 @@ def command(request: pytest.FixtureRequest, tmp_path: Path, old: Path) -> Comman
 
     def add(root: Path, operations: FileOperations) -> object:
         return add_variant(
-            root, new, variant="new", share_weights=True, operations=operations, notify=lambda text: None
+            root,
+            new,
+            variant="new",
+            share_weights=True,
+            operations=operations,
+            notify=lambda text: None,
         )
 
     if request.param == "add beside a model that is not named":
         edit_metadata(old, lambda variants: [body.pop("model_file") for body in variants.values()])
     commands: dict[str, Command] = {
         "dedup": lambda root, operations: dedup(root, operations=operations),
-        "by checksum": lambda root, operations: dedup(root, layout="shared-weights", operations=operations),
+        "by checksum": lambda root, operations: dedup(
+            root, layout="shared-weights", operations=operations
+        ),
     }
     return commands.get(request.param, add)
 
@@ -67,7 +76,10 @@ def command(request: pytest.FixtureRequest, tmp_path: Path, old: Path) -> Comman
 def places_of(root: Path) -> dict[str, str]:
     """What a reader sees: variant → its model file."""
     (component,) = open_package(root).components
-    return {each.name: str(each.model_path and each.model_path.relative_to(root)) for each in component.variants}
+    return {
+        each.name: str(each.model_path and each.model_path.relative_to(root))
+        for each in component.variants
+    }
 
 
 def errors_of(root: Path) -> list[str]:
@@ -86,7 +98,12 @@ def test_killed_at_any_file_operation_there_is_the_old_or_the_new_package_and_ru
     whole = copy_of(old, "whole")
     counting = FailingOperations()
     command(whole, counting)
-    new, before, after, results = content_of(whole), places_of(old), places_of(whole), results_of(old)
+    new, before, after, results = (
+        content_of(whole),
+        places_of(old),
+        places_of(whole),
+        results_of(old),
+    )
     assert before != after
 
     outcomes = []
@@ -134,13 +151,15 @@ def test_out_of_disk_space_at_any_file_operation_there_is_the_old_or_the_new_pac
 
 
 @pytest.mark.parametrize("operation", ["replace:file0", "replace:metadata.json", "unlink:b.bin"])
-def test_a_process_that_dies_leaves_a_valid_package(old: Path, locks_of_this_test: Path, operation: str) -> None:
+def test_a_process_that_dies_leaves_a_valid_package(
+    old: Path, locks_of_this_test: Path, operation: str
+) -> None:
     kind, _, name = operation.partition(":")
     script = textwrap.dedent(f"""
         import os, pathlib, sys
         from ortpkg.authoring.dedup import dedup
-        from ortpkg.package import package_lock
-        from ortpkg.package.file_operations import FileOperations
+        from ortpkg.storage import package_lock
+        from ortpkg.storage.file_operations import FileOperations
 
         class Dying(FileOperations):
             def before(self, operation, path):
@@ -175,7 +194,9 @@ def test_a_process_that_dies_leaves_a_valid_package(old: Path, locks_of_this_tes
 def test_several_components_change_together(old: Path, tmp_path: Path, kill: bool) -> None:
     for name in ("d", "e"):
         model = make_model(tmp_path / name, WEIGHTS, location=f"{name}.bin")
-        add_variant(old, model, component="second", variant=name, ep="cpu" if name == "d" else "cuda")
+        add_variant(
+            old, model, component="second", variant=name, ep="cpu" if name == "d" else "cuda"
+        )
     whole = copy_of(old, "whole")
     counting = FailingOperations()
     dedup(whole, operations=counting)

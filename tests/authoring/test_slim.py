@@ -26,9 +26,9 @@ from ortpkg.errors import (
     UsageError,
 )
 from ortpkg.package import reader
-from ortpkg.package.digests import check_digests, compute_digests, dump_digests
+from ortpkg.package.formats.samples import read_samples
+from ortpkg.package.integrity.digests import check_digests, compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo
-from ortpkg.package.samples import read_samples
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 
@@ -39,7 +39,11 @@ def package(request: pytest.FixtureRequest, tmp_path: Path, make_model: ModelMak
         NewVariant.for_cpu(make_model("cpu")),
         NewVariant(model=make_model("cuda"), ep="cuda", device="gpu"),
         NewVariant(model=make_model("npu"), ep="qnn", device="npu"),
-        NewVariant(model=make_model("ov"), ep="openvino", provider_options={"device_type": "HETERO:NPU,CPU"}),
+        NewVariant(
+            model=make_model("ov"),
+            ep="openvino",
+            provider_options={"device_type": "HETERO:NPU,CPU"},
+        ),
         NewVariant(model=make_model("any")),
     ]
     return create(tmp_path / "p", models, form=request.param).root
@@ -71,7 +75,9 @@ def test_keeps_what_suits(package: Path, wanted: dict[str, list[str]], left: lis
 
     assert names_of(report.package) == left
     assert [each.variant for each in report.variants if each.is_kept] == left
-    assert sorted(path.name for path in (package / "models/model").iterdir() if path.is_dir()) == sorted(left)
+    assert sorted(
+        path.name for path in (package / "models/model").iterdir() if path.is_dir()
+    ) == sorted(left)
     assert check_digests(package) == ()
     assert json.loads((package / "manifest.json").read_bytes()).get("schema_version") == form
 
@@ -80,7 +86,12 @@ def test_keeps_what_suits(package: Path, wanted: dict[str, list[str]], left: lis
 def test_an_ep_for_one_kind_of_device_goes_unless_that_is_asked_for(
     ep: str, implied: DeviceType, tmp_path: Path, make_model: ModelMaker
 ) -> None:
-    eps = {"asked": ep, "several": "DmlExecutionProvider", "plug-in": "MyExecutionProvider", "any": None}
+    eps = {
+        "asked": ep,
+        "several": "DmlExecutionProvider",
+        "plug-in": "MyExecutionProvider",
+        "any": None,
+    }
     models = [NewVariant(model=make_model(name), ep=each) for name, each in eps.items()]
     root = create(tmp_path / "p", models, notify=lambda _: None).root
 
@@ -90,8 +101,13 @@ def test_an_ep_for_one_kind_of_device_goes_unless_that_is_asked_for(
         assert names_of(report.package) == expected
 
 
-def test_an_ep_that_only_the_package_knows_can_be_asked_for(tmp_path: Path, make_model: ModelMaker) -> None:
-    models = [NewVariant.for_cpu(make_model("a")), NewVariant(model=make_model("b"), ep="MyExecutionProvider")]
+def test_an_ep_that_only_the_package_knows_can_be_asked_for(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    models = [
+        NewVariant.for_cpu(make_model("a")),
+        NewVariant(model=make_model("b"), ep="MyExecutionProvider"),
+    ]
     root = create(tmp_path / "p", models, notify=lambda _: None).root
 
     assert names_of(slim(root, eps=["MyExecutionProvider"]).package) == ["b"]
@@ -118,7 +134,9 @@ def test_tolerances_of_samples_go_with_their_variants(package: Path) -> None:
     tolerances = {"tolerances": {"y": {"absolute": 1.0, "relative": 0.0}}}
     sample = {"name": "s", "inputs": "in.npz", "expected_outputs": "out.npz"}
     sample["variants"] = {"cpu": tolerances, "cuda": tolerances}  # type: ignore[assignment]
-    (package / "samples/samples.json").write_text(json.dumps({"schema_version": "1.0", "samples": [sample]}))
+    (package / "samples/samples.json").write_text(
+        json.dumps({"schema_version": "1.0", "samples": [sample]})
+    )
     (package / "digests.json").write_bytes(dump_digests(compute_digests(package)))
 
     report = slim(package, variants=["cuda"])
@@ -129,25 +147,41 @@ def test_tolerances_of_samples_go_with_their_variants(package: Path) -> None:
     assert "cpu" not in (package / "samples/samples.json").read_text()
 
 
-def test_shared_weights_stay_as_long_as_one_needs_them(tmp_path: Path, make_model_with_data: ModelMaker) -> None:
+def test_shared_weights_stay_as_long_as_one_needs_them(
+    tmp_path: Path, make_model_with_data: ModelMaker
+) -> None:
     big = make_model_with_data("big")
-    root = create(tmp_path / "p", [NewVariant(model=big, name="one", ep="cpu")], form="component").root
+    root = create(
+        tmp_path / "p", [NewVariant(model=big, name="one", ep="cpu")], form="component"
+    ).root
     shutil.copy(root / "models/model/one/big.onnx", root / "models/model/one/two.onnx")
     document = root / "models/model/component.json"
     component = json.loads(document.read_bytes())
     ort = {"ort": {"model_file": "two.onnx"}}
-    component["variants"]["two"] = {"variant_directory": "one", "ep": "CUDAExecutionProvider", "executor_info": ort}
+    component["variants"]["two"] = {
+        "variant_directory": "one",
+        "ep": "CUDAExecutionProvider",
+        "executor_info": ort,
+    }
     document.write_text(json.dumps(component))
     (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
 
     slim(root, variants=["two"])
 
-    assert sorted(path.name for path in (root / "models/model/one").iterdir()) == ["two.onnx", "weights.bin"]
+    assert sorted(path.name for path in (root / "models/model/one").iterdir()) == [
+        "two.onnx",
+        "weights.bin",
+    ]
     assert errors_of(root) == []
 
 
-def test_an_asset_goes_when_nothing_mentions_it_any_more(tmp_path: Path, make_model: ModelMaker) -> None:
-    models = [NewVariant(model=make_model("a"), ep="cpu"), NewVariant(model=make_model("b"), ep="cuda")]
+def test_an_asset_goes_when_nothing_mentions_it_any_more(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    models = [
+        NewVariant(model=make_model("a"), ep="cpu"),
+        NewVariant(model=make_model("b"), ep="cuda"),
+    ]
     root = create(tmp_path / "p", models, form="component").root
     kept, dropped, declared = (f"sha256:{digit * 64}" for digit in "abc")
     for uri in (kept, dropped):
@@ -156,8 +190,12 @@ def test_an_asset_goes_when_nothing_mentions_it_any_more(tmp_path: Path, make_mo
         (folder / "t.json").write_text("{}")
     (root / "elsewhere").mkdir()
     (root / "elsewhere/t.json").write_text("{}")
-    (root / "models/model/a/genai_config.json").write_text(json.dumps({"model": {"tokenizer_dir": kept}}))
-    (root / "models/model/b/genai_config.json").write_text(json.dumps({"a": dropped, "b": declared}))
+    (root / "models/model/a/genai_config.json").write_text(
+        json.dumps({"model": {"tokenizer_dir": kept}})
+    )
+    (root / "models/model/b/genai_config.json").write_text(
+        json.dumps({"a": dropped, "b": declared})
+    )
     manifest = json.loads((root / "manifest.json").read_bytes())
     manifest["shared_assets"] = {declared: "elsewhere"}
     (root / "manifest.json").write_text(json.dumps(manifest))
@@ -171,13 +209,24 @@ def test_an_asset_goes_when_nothing_mentions_it_any_more(tmp_path: Path, make_mo
     assert check_digests(root) == ()
 
 
-def test_refuses_what_would_leave_a_component_without_variants(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_refuses_what_would_leave_a_component_without_variants(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))]).root
     for name in ("second", "third"):
-        add_variant(root, make_model(f"b-{name}"), component=name, ep="cuda", device="gpu", notify=lambda _: None)
+        add_variant(
+            root,
+            make_model(f"b-{name}"),
+            component=name,
+            ep="cuda",
+            device="gpu",
+            notify=lambda _: None,
+        )
     before = content_of(root)
 
-    with pytest.raises(AuthoringError, match="no variant would be left of component model 'second', 'third'"):
+    with pytest.raises(
+        AuthoringError, match="no variant would be left of component model 'second', 'third'"
+    ):
         slim(root, devices=["cpu"])
 
     assert content_of(root) == before
@@ -188,16 +237,23 @@ def test_refuses_what_names_nothing(package: Path) -> None:
         slim(package)
     with pytest.raises(UsageError, match=r"device 'gpuu' is none of .*did you mean 'gpu'"):
         slim(package, devices=["gpuu"])
-    with pytest.raises(UnknownComponentError, match=r"has no variant 'cudaa' \(did you mean 'cuda'\?\)"):
+    with pytest.raises(
+        UnknownComponentError, match=r"has no variant 'cudaa' \(did you mean 'cuda'\?\)"
+    ):
         slim(package, variants=["cudaa"])
-    with pytest.raises(UsageError, match=r"no execution provider 'cudda'; did you mean 'CUDAExecutionProvider'\?"):
+    with pytest.raises(
+        UsageError, match=r"no execution provider 'cudda'; did you mean 'CUDAExecutionProvider'\?"
+    ):
         slim(package, eps=["cpu", "cudda"])
     with pytest.raises(AuthoringError, match=r"every variant .* is wanted"):
         slim(package, devices=["cpu", "gpu", "npu"])
 
 
 def test_says_what_nothing_was_kept_for(tmp_path: Path, make_model: ModelMaker) -> None:
-    models = [NewVariant.for_cpu(make_model("a")), NewVariant(model=make_model("b"), ep="cuda", device="gpu")]
+    models = [
+        NewVariant.for_cpu(make_model("a")),
+        NewVariant(model=make_model("b"), ep="cuda", device="gpu"),
+    ]
     root = create(tmp_path / "p", models).root
     notes: list[str] = []
 
@@ -217,7 +273,9 @@ def test_damage_is_named_and_nothing_is_copied(package: Path, tmp_path: Path) ->
 
 def test_a_slimmed_package_still_converts(package: Path) -> None:
     slim(package, devices=["gpu"])
-    target = "metadata" if "schema_version" in (package / "manifest.json").read_text() else "component"
+    target = (
+        "metadata" if "schema_version" in (package / "manifest.json").read_text() else "component"
+    )
 
     assert names_of(convert(package, target)) == ["cuda", "any"]
 

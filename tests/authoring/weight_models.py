@@ -1,4 +1,6 @@
-"""Models whose weights lie in data files, packed in many ways, and what every runtime makes of them."""
+"""Models whose weights lie in data files, packed in many ways, and what every runtime makes of
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.package.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from ortpkg.package.reader import open_package
 from ortpkg.session.inference_session import InferenceSession
 
@@ -34,7 +36,9 @@ def weight(seed: int, size: int = SIZE) -> Array:
 
 def external(name: str, array: Array, location: str, offset: int, **entries: Any) -> TensorProto:
     tensor = numpy_helper.from_array(array, name)
-    return with_location(tensor, location=location, offset=offset, **({"length": array.nbytes} | entries))
+    return with_location(
+        tensor, location=location, offset=offset, **({"length": array.nbytes} | entries)
+    )
 
 
 def with_location(tensor: TensorProto, **entries: Any) -> TensorProto:
@@ -60,8 +64,9 @@ def make_model(
 ) -> Path:
     """Writes a model that multiplies its input by each of ``weights`` in turn.
 
-    ``packing`` is the order of the weights in the data file, ``padding`` the bytes in front of each, ``embedded`` those
-    that lie in the model, ``entries`` more entries of each tensor's external data.
+    ``packing`` is the order of the weights in the data file, ``padding`` the bytes in front of
+    each, ``embedded`` those that lie in the model, ``entries`` more entries of each tensor's
+    external data.
     """
     folder.mkdir(parents=True, exist_ok=True)
     data, offsets = bytearray(), {}
@@ -104,14 +109,21 @@ def save_chain(path: Path, tensors: Sequence[TensorProto]) -> Path:
 
 def make_package(root: Path, models: Mapping[str, Path]) -> Path:
     """A package with a variant for each model."""
-    variants = [NewVariant(model=path, name=name, ep=ep) for (name, path), ep in zip(models.items(), EPS, strict=False)]
+    variants = [
+        NewVariant(model=path, name=name, ep=ep)
+        for (name, path), ep in zip(models.items(), EPS, strict=False)
+    ]
     return create(root, variants).root
 
 
 def edit_metadata(root: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
-    """Makes the package one of the metadata generation alone, whose variants ``edit`` changes; returns the document."""
+    """Makes the package one of the metadata generation alone, whose variants ``edit`` changes;
+    returns the document.
+    """
     manifest = json.loads((root / "manifest.json").read_bytes())
-    manifest = {key: value for key, value in manifest.items() if key not in ("schema_version", "components")}
+    manifest = {
+        key: value for key, value in manifest.items() if key not in ("schema_version", "components")
+    }
     (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     path = root / "models/model/metadata.json"
     metadata = json.loads(path.read_bytes())
@@ -128,7 +140,9 @@ def record(root: Path) -> None:
 
 
 def results_of(root: Path) -> dict[str, list[Array]]:
-    """Variant → what our engine, the onnx package and onnxruntime compute with its model, each loaded by its path."""
+    """Variant → what our engine, the onnx package and onnxruntime compute with its model, each
+    loaded by its path.
+    """
     found = {}
     for component in open_package(root).components:
         for variant in component.variants:
@@ -140,7 +154,12 @@ def results_of(root: Path) -> dict[str, list[Array]]:
 def outputs_of(path: Path) -> list[Array]:
     """What three runtimes compute; they must agree, and onnx's checker accept the file."""
     onnx.checker.check_model(str(path))
-    size = onnx.load(path, load_external_data=False).graph.input[0].type.tensor_type.shape.dim[1].dim_value
+    size = (
+        onnx.load(path, load_external_data=False)
+        .graph.input[0]
+        .type.tensor_type.shape.dim[1]
+        .dim_value
+    )
     feeds = {"x": np.linspace(-1, 1, 3 * size, dtype=np.float32).reshape(3, size)}
     outputs: list[Array] = [
         np.asarray(InferenceSession(path).run(None, feeds)[0]),
@@ -152,7 +171,9 @@ def outputs_of(path: Path) -> list[Array]:
     return outputs
 
 
-def assert_same_results(before: Mapping[str, Sequence[Array]], after: Mapping[str, Sequence[Array]]) -> None:
+def assert_same_results(
+    before: Mapping[str, Sequence[Array]], after: Mapping[str, Sequence[Array]]
+) -> None:
     """Every variant gives bit for bit what it gave, in every runtime."""
     assert before.keys() == after.keys()
     for variant, outputs in before.items():
@@ -162,7 +183,9 @@ def assert_same_results(before: Mapping[str, Sequence[Array]], after: Mapping[st
 
 def nbytes_of(root: Path) -> int:
     """Size of all models and data."""
-    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file() and path.suffix != ".json")
+    return sum(
+        path.stat().st_size for path in root.rglob("*") if path.is_file() and path.suffix != ".json"
+    )
 
 
 def copy_of(package: Path, name: str) -> Path:

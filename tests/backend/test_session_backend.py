@@ -20,7 +20,13 @@ def test_prepares_paths_bytes_messages_and_sessions(tmp_path: Path) -> None:
     model = model_of("g (float[2] x) => (float[2] y) { y = Neg(x) }")
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     session = ortpkg.InferenceSession(model.SerializeToString())
-    for each in (tmp_path / "m.onnx", str(tmp_path / "m.onnx"), model.SerializeToString(), model, session):
+    for each in (
+        tmp_path / "m.onnx",
+        str(tmp_path / "m.onnx"),
+        model.SerializeToString(),
+        model,
+        session,
+    ):
         assert backend.prepare(each).run(_ONES)[0].tolist() == [-1, -1]
 
 

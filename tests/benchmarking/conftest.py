@@ -1,4 +1,6 @@
-"""Packages to measure, a plug-in that fails in every way, and a command line with records of its own."""
+"""Packages to measure, a plug-in that fails in every way, and a command line with records of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -67,9 +69,11 @@ LineMaker = Callable[[Path], CommandLine]
 
 @pytest.fixture(scope="session")
 def command_line(tmp_path_factory: pytest.TempPathFactory, answers: Path) -> LineMaker:
-    """Makes a command line with the faulty plug-in installed, and caches and records below a folder.
+    """Makes a command line with the faulty plug-in installed, and caches and records below a
+    folder.
 
-    What the plug-in and the other backends answered is copied to it with the plug-in's files, whose times are the same.
+    What the plug-in and the other backends answered is copied to it with the plug-in's files, whose
+    times are the same.
     """
     first = tmp_path_factory.mktemp("faulty")
     information = first / "plugins" / "faulty-1.0.dist-info"
@@ -113,7 +117,9 @@ def scale_model(path: Path, *, factor: float = 2.0, input_type: str = "float[N, 
     return path
 
 
-def add_samples(root: Path, *, component: str | None = None, count: int = 4, expects: bool = True) -> None:
+def add_samples(
+    root: Path, *, component: str | None = None, count: int = 4, expects: bool = True
+) -> None:
     """Samples for ``y = 2 x``."""
     folder = root / "samples"
     folder.mkdir()
@@ -124,7 +130,10 @@ def add_samples(root: Path, *, component: str | None = None, count: int = 4, exp
         entry["component"] = component
     if expects:
         np.savez(folder / "outputs.npz", y=inputs * 2)
-        entry |= {"expected_outputs": "outputs.npz", "tolerances": {"y": {"absolute": 1e-4, "relative": 1e-4}}}
+        entry |= {
+            "expected_outputs": "outputs.npz",
+            "tolerances": {"y": {"absolute": 1e-4, "relative": 1e-4}},
+        }
     (folder / "samples.json").write_text(json.dumps({"schema_version": "1.0", "samples": [entry]}))
     ortpkg.record_digests(root)
 

@@ -1,6 +1,7 @@
 """A plug-in whose only purpose is to fail, each variant in the way that its option ``fault`` says.
 
-Copied into a directory of its own with an entry point beside it, as an installed distribution would be.
+Copied into a directory of its own with an entry point beside it, as an installed distribution would
+be.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class FaultyFactory(CpuDevicesEpFactory):
         return metadata.version("faulty")
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
-        return NativeExecutionProvider(EP_NAME, FaultyLibrary(options), ep_devices=devices, options=options)
+        return NativeExecutionProvider(
+            EP_NAME, FaultyLibrary(options), ep_devices=devices, options=options
+        )
 
 
 class FaultyLibrary(NativeLibrary):

@@ -1,4 +1,6 @@
-"""``backend="auto"`` goes by what was recorded of this package on this machine, and by nothing else."""
+"""``backend="auto"`` goes by what was recorded of this package on this machine, and by nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from ortpkg.benchmarking.record_store import write_records
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.selection.machine import MachineOffer, this_machine
+from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, device_key
 from tests.benchmarking.conftest import DIGITS, LineMaker
 
@@ -29,7 +31,9 @@ def digits(tmp_path: Path) -> Path:
 
 
 def _record(package: PackageInfo, change: Change = lambda offer: offer) -> None:
-    """Records that the embedded engine is fastest for cpu-fp32, on this machine as ``change`` makes it."""
+    """Records that the embedded engine is fastest for cpu-fp32, on this machine as ``change`` makes
+    it.
+    """
     offer = change(this_machine(named={CPU_EP}))
     times_s = {"embedded": 0.001, "onnxruntime": 0.003}
     measurements = [
@@ -62,7 +66,9 @@ def _chosen(root: Path) -> str:
 
 
 def _older(ep_device: EpDevice) -> EpDevice:
-    return replace(ep_device, ep_version="0.0.1") if ep_device.backend == "onnxruntime" else ep_device
+    return (
+        replace(ep_device, ep_version="0.0.1") if ep_device.backend == "onnxruntime" else ep_device
+    )
 
 
 def test_without_a_record_the_usual_order_decides(digits: Path) -> None:

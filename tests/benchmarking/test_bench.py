@@ -23,15 +23,15 @@ import ortpkg
 from ortpkg.api.bench import BenchReport, BenchWishes, bench
 from ortpkg.benchmarking import child_worker, measure
 from ortpkg.benchmarking.candidate import Candidate, thread_options
+from ortpkg.benchmarking.kept_records import load_records
 from ortpkg.benchmarking.measure import Outcome, Plan, Workload, measure_candidates, run_once
-from ortpkg.benchmarking.records import load_records
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.cli.bench import _tell
 from ortpkg.cli.rendering import Output
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
-from ortpkg.selection.machine import this_machine
+from ortpkg.providers.machine_offer import this_machine
 from tests.benchmarking.conftest import DIGITS, CommandLine, LineMaker, add_samples, scale_model
 
 _QUICK = Plan(rounds=1, repeat=3, duration_s=0.0)
@@ -51,7 +51,9 @@ def test_measures_every_variant_on_every_backend_of_this_machine() -> None:
         for verdict in package.select().verdicts
         if verdict.is_eligible and verdict.ep_device is not None
     }
-    measured = {(each.candidate.variant_name, each.candidate.ep_device.backend) for each in report.results}
+    measured = {
+        (each.candidate.variant_name, each.candidate.ep_device.backend) for each in report.results
+    }
     assert measured == eligible
     assert {each.outcome for each in report.results} == {Outcome.MEASURED}
     for result in report.results:
@@ -75,7 +77,9 @@ def test_what_was_measured_is_what_a_selection_finds() -> None:
 
 
 def test_records_nothing_where_asked_not_to(scale_package: Path, state: Path) -> None:
-    report = bench(ortpkg.ModelPackage(scale_package), BenchWishes(backend="embedded", record=False), _QUICK)
+    report = bench(
+        ortpkg.ModelPackage(scale_package), BenchWishes(backend="embedded", record=False), _QUICK
+    )
     assert not report.is_recorded
     assert not (state / "records").exists()
 
@@ -88,11 +92,15 @@ def test_another_number_of_threads_is_measured_but_not_recorded(scale_package: P
     assert load_records(package.info, this_machine()) is None
 
 
-def test_without_samples_inputs_are_made_up_and_the_embedded_engine_is_the_measure(tmp_path: Path) -> None:
+def test_without_samples_inputs_are_made_up_and_the_embedded_engine_is_the_measure(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "bare.ortpackage"
     models = [scale_model(tmp_path / "two.onnx"), scale_model(tmp_path / "three.onnx", factor=3.0)]
     ortpkg.create(root, [ortpkg.NewVariant(model=each, ep="cpu") for each in models])
-    report = bench(ortpkg.ModelPackage(root), BenchWishes(backend="embedded", sizes={"N": 5}), _QUICK)
+    report = bench(
+        ortpkg.ModelPackage(root), BenchWishes(backend="embedded", sizes={"N": 5}), _QUICK
+    )
     by_name = {each.candidate.variant_name: each for each in report.results}
     assert "random inputs, seed 0: x [5, 3]" in report.workloads["model"]
     assert "distances are from what 'two' gives on the embedded engine" in report.workloads["model"]
@@ -104,7 +112,9 @@ def test_without_samples_inputs_are_made_up_and_the_embedded_engine_is_the_measu
     assert report.quarantined == ()
 
 
-def test_samples_without_expected_outputs_are_compared_with_the_embedded_engine(tmp_path: Path) -> None:
+def test_samples_without_expected_outputs_are_compared_with_the_embedded_engine(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "scale.ortpackage"
     ortpkg.create(root, [ortpkg.NewVariant(model=scale_model(tmp_path / "m.onnx"), ep="cpu")])
     add_samples(root, expects=False)
@@ -137,18 +147,24 @@ def test_a_damaged_model_is_skipped(scale_package: Path) -> None:
 
 
 def test_a_backend_that_has_nothing_is_named(scale_package: Path) -> None:
-    with pytest.raises(UsageError, match=r"no variant can be measured on backend 'tpu'; here are: .*embedded"):
+    with pytest.raises(
+        UsageError, match=r"no variant can be measured on backend 'tpu'; here are: .*embedded"
+    ):
         bench(ortpkg.ModelPackage(scale_package), BenchWishes(backend="tpu"), _QUICK)
 
 
-# --- pipelines -------------------------------------------------------------------------------------------------------
+# --- pipelines ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Path:
     """``y = 2 x``, then ``z = y + 1``, with samples for the whole."""
     root = tmp_path / "two.ortpackage"
-    ortpkg.create(root, [ortpkg.NewVariant(model=scale_model(tmp_path / "m.onnx"), ep="cpu")], component="scale")
+    ortpkg.create(
+        root,
+        [ortpkg.NewVariant(model=scale_model(tmp_path / "m.onnx"), ep="cpu")],
+        component="scale",
+    )
     text = """
         <ir_version: 8, opset_import: ["" : 17]>
         shift (float[N, 3] y) => (float[N, 3] z) <float one = {1}> { z = Add(y, one) }
@@ -174,22 +190,31 @@ def test_components_of_a_pipeline_run_on_what_they_get_in_it(pipeline: Path) -> 
     report = bench(ortpkg.ModelPackage(pipeline), BenchWishes(backend="embedded"), _QUICK)
     assert [each.outcome for each in report.results] == [Outcome.MEASURED] * 2
     for component in ("scale", "shift"):
-        assert report.workloads[component].startswith("recorded in the pipeline, fed from the package's samples 'few'")
-    assert all(each.distance is not None and each.distance.max_abs_error == 0 for each in report.results)
+        assert report.workloads[component].startswith(
+            "recorded in the pipeline, fed from the package's samples 'few'"
+        )
+    assert all(
+        each.distance is not None and each.distance.max_abs_error == 0 for each in report.results
+    )
     assert {each.compared for each in report.results} == {4}
 
 
 def test_a_pipeline_that_cannot_run_leaves_made_up_inputs(pipeline: Path) -> None:
     (pipeline / "pipeline.json").write_text(
-        (pipeline / "pipeline.json").read_text().replace('{"y": "y"}, "outputs": {"z"', '{"w": "y"}, "outputs": {"z"')
+        (pipeline / "pipeline.json")
+        .read_text()
+        .replace('{"y": "y"}, "outputs": {"z"', '{"w": "y"}, "outputs": {"z"')
     )
     ortpkg.record_digests(pipeline)
     report = bench(ortpkg.ModelPackage(pipeline), BenchWishes(backend="embedded"), _QUICK)
-    assert any("the pipeline cannot be run to record its components' inputs" in note for note in report.notes)
+    assert any(
+        "the pipeline cannot be run to record its components' inputs" in note
+        for note in report.notes
+    )
     assert all("random inputs" in description for description in report.workloads.values())
 
 
-# --- the measurement itself ------------------------------------------------------------------------------------------
+# --- the measurement itself -----------------------------------------------------------------------
 
 
 def _candidate(model: Path, name: str = "v") -> Candidate:
@@ -218,7 +243,10 @@ def test_what_was_measured_stays_when_it_is_interrupted(tmp_path: Path) -> None:
 
     model = scale_model(tmp_path / "m.onnx")
     results, was_interrupted = measure_candidates(
-        [_candidate(model)], {"c": Workload(feeds=_FEEDS)}, Plan(rounds=2, repeat=4, duration_s=0.0), interrupt
+        [_candidate(model)],
+        {"c": Workload(feeds=_FEEDS)},
+        Plan(rounds=2, repeat=4, duration_s=0.0),
+        interrupt,
     )
     assert was_interrupted
     assert results[0].outcome is Outcome.MEASURED
@@ -234,7 +262,9 @@ def test_what_was_measured_stays_when_it_is_interrupted(tmp_path: Path) -> None:
     ],
 )
 def test_runs_as_often_and_as_long_as_asked(tmp_path: Path, plan: Plan, expected: range) -> None:
-    results, _ = measure_candidates([_candidate(scale_model(tmp_path / "m.onnx"))], {"c": Workload(feeds=_FEEDS)}, plan)
+    results, _ = measure_candidates(
+        [_candidate(scale_model(tmp_path / "m.onnx"))], {"c": Workload(feeds=_FEEDS)}, plan
+    )
     assert results[0].times is not None
     assert results[0].times.count in expected
 
@@ -259,7 +289,9 @@ def test_no_run_is_begun_that_would_look_like_a_hang(tmp_path: Path) -> None:
     assert late.timed(5, 0.0, 60.0) == [round(first_s * 1e9)]
 
 
-def test_a_run_that_raises_on_made_up_inputs_is_not_held_against_the_variant(tmp_path: Path) -> None:
+def test_a_run_that_raises_on_made_up_inputs_is_not_held_against_the_variant(
+    tmp_path: Path,
+) -> None:
     text = """
         <ir_version: 8, opset_import: ["" : 17]>
         pick (int64[1] i) => (float[1] y) <float[2] table = {1, 2}> { y = Gather(table, i) }
@@ -269,7 +301,11 @@ def test_a_run_that_raises_on_made_up_inputs_is_not_held_against_the_variant(tmp
     for is_synthetic in (True, False):
         workload = Workload(feeds=feeds, is_synthetic=is_synthetic)
         result, outputs = run_once(_candidate(tmp_path / "pick.onnx"), workload, _QUICK)
-        assert (result.outcome, result.is_held_against, outputs) == (Outcome.FAILED, not is_synthetic, [])
+        assert (result.outcome, result.is_held_against, outputs) == (
+            Outcome.FAILED,
+            not is_synthetic,
+            [],
+        )
 
 
 @pytest.mark.parametrize(
@@ -334,7 +370,7 @@ def test_a_child_within_its_limit_is_left_alone() -> None:
     assert answer.outcome is ChildOutcome.DONE
 
 
-# --- what selections make of it --------------------------------------------------------------------------------------
+# --- what selections make of it -------------------------------------------------------------------
 
 
 def _slow_model(path: Path) -> Path:
@@ -357,7 +393,12 @@ def _slow_model(path: Path) -> Path:
         [value("y", onnx.TensorProto.FLOAT, ["N", 3])],
         weights,
     )
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+        ),
+        path,
+    )
     return path
 
 
@@ -370,7 +411,10 @@ def three_speeds(tmp_path: Path) -> Path:
         "wrong": scale_model(tmp_path / "wrong.onnx", factor=3.0),
         "fast": scale_model(tmp_path / "fast.onnx"),
     }
-    ortpkg.create(root, [ortpkg.NewVariant(model=model, name=name, ep="cpu") for name, model in models.items()])
+    ortpkg.create(
+        root,
+        [ortpkg.NewVariant(model=model, name=name, ep="cpu") for name, model in models.items()],
+    )
     add_samples(root)
     return root
 
@@ -380,29 +424,58 @@ def test_policy_measured_takes_the_fastest_that_is_accurate(three_speeds: Path) 
     assert package.best_variant().name == "slow"
     bench(package, plan=Plan(rounds=2, repeat=10, duration_s=0.1))
     assert package.best_variant(policy="measured").name == "fast"
-    wrong = {verdict.code for verdict in package.select().verdicts if verdict.variant.name == "wrong"}
+    wrong = {
+        verdict.code for verdict in package.select().verdicts if verdict.variant.name == "wrong"
+    }
     assert "QUARANTINED" in wrong
-    assert not any(verdict.is_eligible for verdict in package.select().verdicts if verdict.variant.name == "wrong")
+    assert not any(
+        verdict.is_eligible
+        for verdict in package.select().verdicts
+        if verdict.variant.name == "wrong"
+    )
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
+# --- the command ----------------------------------------------------------------------------------
 
 
 def test_prints_a_table_best_first_and_draws_a_picture(run: CommandLine, tmp_path: Path) -> None:
-    done = run("bench", DIGITS, "--rounds", 1, "--repeat", 5, "--svg", tmp_path / "b.svg", "--backend", "embedded")
+    done = run(
+        "bench",
+        DIGITS,
+        "--rounds",
+        1,
+        "--repeat",
+        5,
+        "--svg",
+        tmp_path / "b.svg",
+        "--backend",
+        "embedded",
+    )
     assert done.code == 0, done.err
     assert "digits, best first" in done.out
     assert "cpu-int8" in done.out
     assert done.out.count("accurate") == 2
     assert "threads for every backend" in done.out
     assert "[1/2] round 1: classifier/cpu-fp32" in done.err
-    assert "recorded: ortpkg select --policy measured goes by it, ortpkg run by the fastest backend" in done.err
+    assert (
+        "recorded: ortpkg select --policy measured goes by it, ortpkg run by the fastest backend"
+        in done.err
+    )
     assert (tmp_path / "b.svg").read_text().startswith("<svg ")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_keeps_what_was_measured_and_says_so(run: CommandLine, scale_package: Path) -> None:
-    words = ["bench", str(scale_package), "--rounds", "90", "--repeat", "90", "--backend", "embedded"]
+    words = [
+        "bench",
+        str(scale_package),
+        "--rounds",
+        "90",
+        "--repeat",
+        "90",
+        "--backend",
+        "embedded",
+    ]
     child = subprocess.Popen(
         [sys.executable, "-m", "ortpkg", *words],
         env=dict(run.environment),
@@ -420,7 +493,9 @@ def test_ctrl_c_keeps_what_was_measured_and_says_so(run: CommandLine, scale_pack
     assert "recorded" in err
 
 
-def test_a_second_benchmark_waits_for_the_first(run: CommandLine, scale_package: Path, tmp_path: Path) -> None:
+def test_a_second_benchmark_waits_for_the_first(
+    run: CommandLine, scale_package: Path, tmp_path: Path
+) -> None:
     lock = tmp_path / "line" / "state" / "bench.lock"
     lock.parent.mkdir(parents=True)
     words = ["bench", str(scale_package), "--rounds", "1", "--repeat", "1", "--backend", "embedded"]
@@ -477,8 +552,18 @@ def test_says_what_is_wrong_with_the_command_line(
         (ChildOutcome.TIMED_OUT, Plan(timeout_s=119), Outcome.OVER_LIMIT, False),
         (ChildOutcome.TIMED_OUT, Plan(), Outcome.HUNG, True),
         (ChildOutcome.TIMED_OUT, Plan(timeout_s=600), Outcome.HUNG, True),
-        (ChildOutcome.TOO_MUCH_MEMORY, Plan(memory_limit_nbytes=9, generous_nbytes=10), Outcome.OVER_LIMIT, False),
-        (ChildOutcome.TOO_MUCH_MEMORY, Plan(memory_limit_nbytes=10, generous_nbytes=10), Outcome.FAILED, True),
+        (
+            ChildOutcome.TOO_MUCH_MEMORY,
+            Plan(memory_limit_nbytes=9, generous_nbytes=10),
+            Outcome.OVER_LIMIT,
+            False,
+        ),
+        (
+            ChildOutcome.TOO_MUCH_MEMORY,
+            Plan(memory_limit_nbytes=10, generous_nbytes=10),
+            Outcome.FAILED,
+            True,
+        ),
         (ChildOutcome.CRASHED, Plan(timeout_s=0.3, memory_limit_nbytes=1), Outcome.CRASHED, True),
     ],
 )
@@ -490,7 +575,9 @@ def test_a_limit_that_somebody_chose_is_no_fault_of_the_variant(
     outcome: Outcome,
     is_held_against: bool,
 ) -> None:
-    monkeypatch.setattr(measure, "call_in_child", lambda *_, **__: ChildResult(outcome=ended, reason="no answer"))
+    monkeypatch.setattr(
+        measure, "call_in_child", lambda *_, **__: ChildResult(outcome=ended, reason="no answer")
+    )
     candidate = _candidate(tmp_path / "m.onnx")
 
     result, _ = run_once(candidate, Workload(feeds=_FEEDS), plan)
@@ -514,7 +601,9 @@ def test_files_that_cannot_be_read_are_no_fault_of_a_backend_and_nothing_measure
     model = onnx.load(scale_model(tmp_path / "inline.onnx"))
     model.graph.initializer.append(numpy_helper.from_array(np.ones(64, np.float32), "w"))
     model.graph.node.append(onnx.helper.make_node("Neg", ["w"], ["unused"]))
-    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="w.data", size_threshold=0
+    )
     data = tmp_path / "w.data"
     data.unlink() if lost == "removed" else data.write_bytes(data.read_bytes()[:8])
 

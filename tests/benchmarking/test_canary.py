@@ -1,4 +1,6 @@
-"""A canary tries a variant in a child process first; what fails there is not used here, and the next best is."""
+"""A canary tries a variant in a child process first; what fails there is not used here, and the
+next best is.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,32 @@ import pytest
 
 import ortpkg
 from ortpkg.api.canary import best_variant_by_canary
-from ortpkg.benchmarking.canary import check_variant
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.measure import Plan, Workload
 from ortpkg.benchmarking.stored_record import stored_records
+from ortpkg.benchmarking.variant_trial import check_variant
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
-from ortpkg.package.samples import Tolerance
+from ortpkg.package.formats.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
 from ortpkg.selection.verdict import ReasonCode
-from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, LineMaker, add_samples, scale_model
+from tests.benchmarking.conftest import (
+    FAULTY_EP,
+    CommandLine,
+    Done,
+    LineMaker,
+    add_samples,
+    scale_model,
+)
 
 _EMBEDDED = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
 _ONE = np.ones((1, 3), np.float32)
 
 
 @pytest.mark.parametrize(("factor", "cause"), [(2.0, None), (3.0, QuarantineCause.WRONG_OUTPUT)])
-def test_compares_one_run_with_what_is_expected(tmp_path: Path, factor: float, cause: QuarantineCause | None) -> None:
+def test_compares_one_run_with_what_is_expected(
+    tmp_path: Path, factor: float, cause: QuarantineCause | None
+) -> None:
     candidate = Candidate(
         component_name="c",
         variant_name="v",
@@ -36,14 +47,18 @@ def test_compares_one_run_with_what_is_expected(tmp_path: Path, factor: float, c
         model_path=scale_model(tmp_path / "m.onnx", factor=factor),
         tolerances={"y": Tolerance(absolute=0.01)},
     )
-    found = check_variant(candidate, Workload(feeds=[{"x": _ONE}], expected=[{"y": 2 * _ONE}]), Plan())
+    found = check_variant(
+        candidate, Workload(feeds=[{"x": _ONE}], expected=[{"y": 2 * _ONE}]), Plan()
+    )
     assert found.has_passed is (cause is None)
     assert found.cause is cause
     assert found.reason == ("" if cause is None else "wrong output: y is off by up to 1")
     assert found.result.times is None
 
 
-def test_one_that_passed_is_not_tried_again(scale_package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_passed_is_not_tried_again(
+    scale_package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = ortpkg.ModelPackage(scale_package)
     assert best_variant_by_canary(package, backend="embedded").name == "cpu"
 
@@ -63,11 +78,16 @@ def test_where_everything_fails_nothing_is_chosen(scale_package: Path, tmp_path:
     notes: list[str] = []
     place = ortpkg.ModelPackage(scale_package).best_variant().verdict(backend="embedded").ep_device
     with pytest.raises(
-        NoSuitableVariantError, match="every variant of component 'model' that could run here failed"
+        NoSuitableVariantError,
+        match="every variant of component 'model' that could run here failed",
     ) as caught:
-        best_variant_by_canary(ortpkg.ModelPackage(scale_package), backend="embedded", on_note=notes.append)
+        best_variant_by_canary(
+            ortpkg.ModelPackage(scale_package), backend="embedded", on_note=notes.append
+        )
     assert caught.value.selection is not None
-    codes = {verdict.code for verdict in caught.value.selection.verdicts if verdict.ep_device == place}
+    codes = {
+        verdict.code for verdict in caught.value.selection.verdicts if verdict.ep_device == place
+    }
     assert codes == {ReasonCode.CANARY_FAILED}
     assert len(notes) == 1
     assert "'cpu' is not used on CPUExecutionProvider (embedded)" in notes[0]
@@ -102,9 +122,13 @@ class Tried:
 @pytest.fixture
 def tried(tmp_path: Path, command_line: LineMaker) -> Tried:
     model = scale_model(tmp_path / "m.onnx")
-    faulty = ortpkg.NewVariant(model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": "abort"})
+    faulty = ortpkg.NewVariant(
+        model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": "abort"}
+    )
     root = tmp_path / "two.ortpackage"
-    ortpkg.create(root, [faulty, ortpkg.NewVariant(model=model, name="cpu")])  # a named EP ranks before any EP
+    ortpkg.create(
+        root, [faulty, ortpkg.NewVariant(model=model, name="cpu")]
+    )  # a named EP ranks before any EP
     add_samples(root)
     return Tried(root=root, folder=tmp_path / "line", ortpkg=command_line(tmp_path / "line"))
 
@@ -119,7 +143,9 @@ def _codes(done: Done) -> set[tuple[str, str]]:
 
 
 def test_a_variant_that_crashes_goes_into_quarantine_until_its_ep_is_another(tried: Tried) -> None:
-    tried.ortpkg("bench", tried.root, "--rounds", 1, "--repeat", 1, "--backend", "faulty", "--trust")
+    tried.ortpkg(
+        "bench", tried.root, "--rounds", 1, "--repeat", 1, "--backend", "faulty", "--trust"
+    )
     here = _codes(tried.ortpkg("select", tried.root, "--json"))
     assert ("npu", "QUARANTINED") in here
     recorded = tried.folder / "plugins" / "faulty-1.0.dist-info" / "METADATA"
@@ -127,7 +153,9 @@ def test_a_variant_that_crashes_goes_into_quarantine_until_its_ep_is_another(tri
     newer = _codes(tried.ortpkg("select", tried.root, "--json"))
     recorded.write_text(recorded.read_text().replace("Version: 2.0", "Version: 1.0"))
     assert "QUARANTINED" not in {code for _, code in newer}
-    again = tried.ortpkg("bench", tried.root, "--rounds", 1, "--repeat", 1, "--trust", "--json").json
+    again = tried.ortpkg(
+        "bench", tried.root, "--rounds", 1, "--repeat", 1, "--trust", "--json"
+    ).json
     skipped = [each for each in again["results"] if each["outcome"] == "skipped"]
     assert [each["variant"] for each in skipped] == ["npu"]
     assert "SIGABRT" in skipped[0]["reason"]
@@ -152,7 +180,11 @@ def test_run_with_a_canary_takes_the_next_best_and_says_why(tried: Tried) -> Non
     done = tried.ortpkg("run", tried.root, "--canary", "--trust", "--json")
     assert done.code == 0, done.err
     assert done.json["ran"][0]["variant"] == "cpu"
-    (warning,) = [line for line in done.err.splitlines() if line.startswith("warning: variant 'npu' is passed over")]
+    (warning,) = [
+        line
+        for line in done.err.splitlines()
+        if line.startswith("warning: variant 'npu' is passed over")
+    ]
     assert "CANARY_FAILED: its first try in a child process failed" in warning
     assert "SIGABRT" in warning
     again = tried.ortpkg("run", tried.root, "--trust", "--json")
@@ -160,12 +192,16 @@ def test_run_with_a_canary_takes_the_next_best_and_says_why(tried: Tried) -> Non
     assert ("npu", "QUARANTINED") in _codes(tried.ortpkg("select", tried.root, "--json"))
 
 
-@pytest.mark.parametrize(("fault", "limit"), [("hang", ("--timeout", "8s")), ("memory", ("--memory-limit", "400MB"))])
+@pytest.mark.parametrize(
+    ("fault", "limit"), [("hang", ("--timeout", "8s")), ("memory", ("--memory-limit", "400MB"))]
+)
 def test_a_canary_keeps_to_the_limits_of_the_run(
     tmp_path: Path, command_line: LineMaker, fault: str, limit: tuple[str, str]
 ) -> None:
     model = scale_model(tmp_path / "m.onnx")
-    faulty = ortpkg.NewVariant(model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": fault})
+    faulty = ortpkg.NewVariant(
+        model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": fault}
+    )
     root = tmp_path / "one.ortpackage"
     ortpkg.create(root, [faulty])
     add_samples(root)
@@ -173,7 +209,10 @@ def test_a_canary_keeps_to_the_limits_of_the_run(
     done = command_line(tmp_path / "line")("run", root, "--canary", "--trust", *limit)
 
     assert done.code == 3
-    assert "over the limit: " + ("no answer within 8 s" if fault == "hang" else "it held more than") in done.err
+    assert (
+        "over the limit: " + ("no answer within 8 s" if fault == "hang" else "it held more than")
+        in done.err
+    )
 
 
 def test_a_session_with_a_canary_is_made_on_what_survives(tried: Tried) -> None:

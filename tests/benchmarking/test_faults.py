@@ -1,4 +1,6 @@
-"""A backend that fails in every way: the benchmark survives, says how each variant failed, and nothing else suffers."""
+"""A backend that fails in every way: the benchmark survives, says how each variant failed, and
+nothing else suffers.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from typing import Any
 import pytest
 
 import ortpkg
-from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, LineMaker, add_samples, scale_model
+from tests.benchmarking.conftest import (
+    FAULTY_EP,
+    CommandLine,
+    Done,
+    LineMaker,
+    add_samples,
+    scale_model,
+)
 
 #: Fault → how its measurement must end.
 _OUTCOMES = {
@@ -45,7 +54,9 @@ def benched(tmp_path_factory: pytest.TempPathFactory, command_line: LineMaker) -
     folder = tmp_path_factory.mktemp("faults")
     model = scale_model(folder / "double.onnx")
     variants = [
-        ortpkg.NewVariant(model=model, name=fault, ep=FAULTY_EP, device="cpu", provider_options={"fault": fault})
+        ortpkg.NewVariant(
+            model=model, name=fault, ep=FAULTY_EP, device="cpu", provider_options={"fault": fault}
+        )
         for fault in _OUTCOMES
     ]
     variants.append(ortpkg.NewVariant(model=model, name="cpu", ep="cpu"))
@@ -53,7 +64,18 @@ def benched(tmp_path_factory: pytest.TempPathFactory, command_line: LineMaker) -
     ortpkg.create(root, variants)
     add_samples(root)
     run = command_line(folder)
-    options = ("--rounds", 1, "--repeat", 3, "--timeout", 15, "--memory-limit", 800_000_000, "--trust", "--json")
+    options = (
+        "--rounds",
+        1,
+        "--repeat",
+        3,
+        "--timeout",
+        15,
+        "--memory-limit",
+        800_000_000,
+        "--trust",
+        "--json",
+    )
     return Benched(root=root, ortpkg=run, done=run("bench", root, *options))
 
 
@@ -82,7 +104,11 @@ def test_says_why(benched: Benched, fault: str, said: str) -> None:
 
 
 def test_other_variants_are_measured_all_the_same(benched: Benched) -> None:
-    measured = [each for each in benched.done.json["results"] if each["variant"] in {"cpu", "none", "chatter"}]
+    measured = [
+        each
+        for each in benched.done.json["results"]
+        if each["variant"] in {"cpu", "none", "chatter"}
+    ]
     assert len(measured) >= 3
     for result in measured:
         assert result["outcome"] == "measured"
@@ -100,7 +126,9 @@ def test_accurate_ones_come_first_in_the_order_of_their_medians(benched: Benched
 
 def test_quarantines_exactly_what_failed(benched: Benched) -> None:
     listed = benched.ortpkg("quarantine", "list", benched.root, "--json").json["entries"]
-    expected = {fault: _CAUSES[outcome] for fault, outcome in _OUTCOMES.items() if outcome in _CAUSES}
+    expected = {
+        fault: _CAUSES[outcome] for fault, outcome in _OUTCOMES.items() if outcome in _CAUSES
+    }
     assert {entry["variant_name"]: entry["cause"] for entry in listed} == expected
     assert {entry["ep_version"] for entry in listed} == {"1.0"}
 

@@ -10,15 +10,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ortpkg.arrays.synthetic_inputs import synthetic_feed
 from ortpkg.benchmarking.accuracy import distance, farthest
 from ortpkg.benchmarking.array_file import read_arrays, write_arrays
 from ortpkg.benchmarking.memory import gpu_memory_nbytes, parse_nvidia_processes, peak_memory_nbytes
 from ortpkg.benchmarking.run_statistics import run_times
-from ortpkg.benchmarking.synthetic_inputs import synthetic_feed
 from ortpkg.errors import UsageError
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.isolation.child import call_in_child
-from ortpkg.package.samples import Tolerance
+from ortpkg.package.formats.samples import Tolerance
 
 _TIGHT = {"y": Tolerance(absolute=0.1)}
 
@@ -37,9 +37,12 @@ def test_tells_the_largest_difference_and_the_angle() -> None:
 
 @pytest.mark.parametrize("tolerances", [_TIGHT, None])
 @pytest.mark.parametrize(
-    ("actual", "expected"), [([1.0], [[1.0]]), ([np.nan], [1.0]), ([1.0], [np.nan]), ([np.inf], [1.0]), (["a"], ["b"])]
+    ("actual", "expected"),
+    [([1.0], [[1.0]]), ([np.nan], [1.0]), ([1.0], [np.nan]), ([np.inf], [1.0]), (["a"], ["b"])],
 )
-def test_what_no_tolerance_allows_is_wrong_even_without_one(actual: Any, expected: Any, tolerances: Any) -> None:
+def test_what_no_tolerance_allows_is_wrong_even_without_one(
+    actual: Any, expected: Any, tolerances: Any
+) -> None:
     found = _distance(actual, expected, tolerances)
     assert found.max_abs_error == float("inf")
     assert found.is_within is False
@@ -86,7 +89,7 @@ def test_one_run_is_its_own_percentile() -> None:
     assert found.p50_s == found.p95_s == found.lowest_s == pytest.approx(7e-9)
 
 
-# --- memory ----------------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def test_peak_memory_is_that_of_this_program(tmp_path: Path) -> None:
@@ -109,7 +112,9 @@ def test_adds_up_what_the_kernel_says_of_gpus(tmp_path: Path) -> None:
     client = "drm-driver:\txe\ndrm-client-id:\t5\ndrm-pdev:\t0000:03:00.0\n"
     (fdinfo / "1").write_text("pos:\t0\nflags:\t02\n")
     for name in ("3", "4"):  # two descriptors of one client
-        (fdinfo / name).write_text(client + "drm-resident-vram0:\t2 MiB\ndrm-resident-system:\t9 MiB\n")
+        (fdinfo / name).write_text(
+            client + "drm-resident-vram0:\t2 MiB\ndrm-resident-system:\t9 MiB\n"
+        )
     (fdinfo / "5").write_text("drm-driver:\tamdgpu\ndrm-client-id:\t9\ndrm-memory-vram:\t512 KiB\n")
     assert gpu_memory_nbytes(7, proc=tmp_path) == (2 << 20) + (512 << 10)
 
@@ -119,13 +124,14 @@ def test_nobody_tells_of_a_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("12, 300\n7, 20\n7, 5\n", 25 << 20), ("7, [N/A]\n", None), ("", None), ("nonsense", None)]
+    ("text", "expected"),
+    [("12, 300\n7, 20\n7, 5\n", 25 << 20), ("7, [N/A]\n", None), ("", None), ("nonsense", None)],
 )
 def test_reads_the_list_of_nvidia_smi(text: str, expected: int | None) -> None:
     assert parse_nvidia_processes(text, 7) == expected
 
 
-# --- made-up inputs --------------------------------------------------------------------------------------------------
+# --- made-up inputs -------------------------------------------------------------------------------
 
 
 def _value(name: str, type_: str, shape: Any) -> ValueSignature:
@@ -139,7 +145,11 @@ def test_open_dimensions_get_documented_sizes() -> None:
         _value("other", "tensor(bool)", (2, "k", None)),
     ]
     feed = synthetic_feed(inputs, sizes={}, ranges={})
-    assert [feed[name].shape for name in ("image", "ids", "other")] == [(1, 3, 224, 224), (1, 64), (2, 8, 8)]
+    assert [feed[name].shape for name in ("image", "ids", "other")] == [
+        (1, 3, 224, 224),
+        (1, 64),
+        (2, 8, 8),
+    ]
     assert set(np.unique(feed["ids"])) <= {0, 1}
     assert feed["other"].dtype == np.bool_
 
@@ -162,16 +172,26 @@ def test_the_same_values_every_time() -> None:
     ("value", "sizes", "said"),
     [
         (_value("x", "tensor(float)", None), {}, "input 'x' ('tensor(float)') has no known shape"),
-        (_value("x", "seq(tensor(float))", (1,)), {}, "input 'x' is 'seq(tensor(float))': no values"),
+        (
+            _value("x", "seq(tensor(float))", (1,)),
+            {},
+            "input 'x' is 'seq(tensor(float))': no values",
+        ),
         (
             _value("x", "tensor(float)", ("batch",)),
             {"bach": 2},
             "no input has a dimension 'bach' (did you mean 'batch'?)",
         ),
-        (_value("x", "tensor(float)", (1 << 20, 1 << 10)), {}, "input 'x' would have 4294967296 bytes"),
+        (
+            _value("x", "tensor(float)", (1 << 20, 1 << 10)),
+            {},
+            "input 'x' would have 4294967296 bytes",
+        ),
     ],
 )
-def test_says_what_cannot_be_made_up(value: ValueSignature, sizes: dict[str, int], said: str) -> None:
+def test_says_what_cannot_be_made_up(
+    value: ValueSignature, sizes: dict[str, int], said: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         synthetic_feed([value], sizes=sizes, ranges={})
     assert said in str(caught.value)
@@ -179,8 +199,16 @@ def test_says_what_cannot_be_made_up(value: ValueSignature, sizes: dict[str, int
 
 def test_arrays_cross_between_processes_as_they_are(tmp_path: Path) -> None:
     feeds = [
-        {"../a/b.npy": np.arange(3), "file": np.array(1.5, np.float16), "text": np.array(["x", "yy"], object)},
-        {"low": np.array([1, 2], ml_dtypes.bfloat16), "bits": np.array([1, -2], ml_dtypes.int4), "no": [1, 2]},
+        {
+            "../a/b.npy": np.arange(3),
+            "file": np.array(1.5, np.float16),
+            "text": np.array(["x", "yy"], object),
+        },
+        {
+            "low": np.array([1, 2], ml_dtypes.bfloat16),
+            "bits": np.array([1, -2], ml_dtypes.int4),
+            "no": [1, 2],
+        },
     ]
     write_arrays(tmp_path / "arrays.npz", feeds)
     first, second = read_arrays(tmp_path / "arrays.npz")

@@ -9,7 +9,7 @@ import pytest
 import ortpkg
 from ortpkg.benchmarking.record_store import write_records
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.selection.machine import this_machine
+from ortpkg.providers.machine_offer import this_machine
 from ortpkg.selection.measurements import Measurement, device_key
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.session_plan import SessionPlan
@@ -30,7 +30,10 @@ def package(tmp_path: Path) -> ortpkg.ModelPackage:
 def record(package: ortpkg.ModelPackage, *, openvino_s: float, cpu_s: float) -> None:
     """Writes what ``ortpkg bench`` would, had it measured these times."""
     offer = this_machine(named={OPENVINO_EP})
-    places = {(each.ep_name, each.backend): device_key(each, offer.ep_devices) for each in offer.ep_devices}
+    places = {
+        (each.ep_name, each.backend): device_key(each, offer.ep_devices)
+        for each in offer.ep_devices
+    }
     times = {(OPENVINO_EP, "openvino"): openvino_s, (CPU_EP, "embedded"): cpu_s}
     measured = [
         Measurement(

@@ -18,15 +18,21 @@ from ortpkg.devices.hardware import EpDevice
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
-def _result(name: str, *times_ns: int, outcome: Outcome = Outcome.MEASURED, reason: str = "") -> CandidateResult:
+def _result(
+    name: str, *times_ns: int, outcome: Outcome = Outcome.MEASURED, reason: str = ""
+) -> CandidateResult:
     ep_device = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
     return CandidateResult(
-        candidate=Candidate(component_name="c", variant_name=name, ep_device=ep_device, model_path=Path("m")),
+        candidate=Candidate(
+            component_name="c", variant_name=name, ep_device=ep_device, model_path=Path("m")
+        ),
         outcome=outcome,
         reason=reason,
         is_held_against=outcome is not Outcome.MEASURED,
         times=run_times([times_ns]) if times_ns else None,
-        distance=Distance(max_abs_error=0.5, is_within=outcome is Outcome.MEASURED) if times_ns else None,
+        distance=Distance(max_abs_error=0.5, is_within=outcome is Outcome.MEASURED)
+        if times_ns
+        else None,
     )
 
 
@@ -44,7 +50,9 @@ def _texts(picture: ET.Element) -> str:
 
 def test_a_bar_is_as_long_as_the_median() -> None:
     short, long = _bars(_draw(_result("a", 1000), _result("b", 4000)))
-    assert float(long.get("width", "")) == pytest.approx(4 * float(short.get("width", "")), rel=0.01)
+    assert float(long.get("width", "")) == pytest.approx(
+        4 * float(short.get("width", "")), rel=0.01
+    )
 
 
 def test_a_great_range_is_drawn_on_a_logarithmic_scale_and_says_so() -> None:
@@ -61,7 +69,11 @@ def test_flags_wrong_outputs_and_says_what_was_not_measured() -> None:
         _result("gone", outcome=Outcome.CRASHED, reason="it was ended by SIGSEGV"),
     )
     assert [each.get("class") for each in _bars(picture)] == ["bar", "wrong"]
-    flags = ["".join(each.itertext()) for each in picture.iter(f"{_SVG}text") if each.get("class") == "flag"]
+    flags = [
+        "".join(each.itertext())
+        for each in picture.iter(f"{_SVG}text")
+        if each.get("class") == "flag"
+    ]
     assert flags == ["WRONG OUTPUT", "crashed: it was ended by SIGSEGV"]
 
 
@@ -69,7 +81,14 @@ def test_everything_stays_inside_the_picture() -> None:
     picture = _draw(_result("a", 1_000, 90_000), _result("b", 50_000))
     width, height = (float(each) for each in picture.get("viewBox", "").split()[2:])
     for each in picture.iter():
-        for key, most in (("x", width), ("x1", width), ("x2", width), ("y", height), ("y1", height), ("y2", height)):
+        for key, most in (
+            ("x", width),
+            ("x1", width),
+            ("x2", width),
+            ("y", height),
+            ("y1", height),
+            ("y2", height),
+        ):
             assert 0 <= float(each.get(key, "0")) <= most
 
 
@@ -81,6 +100,8 @@ def test_names_of_strangers_do_no_harm() -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", picture)
 
 
-@pytest.mark.parametrize("results", [[], [_result("a", outcome=Outcome.SKIPPED)], [_result("a", 0)]])
+@pytest.mark.parametrize(
+    "results", [[], [_result("a", outcome=Outcome.SKIPPED)], [_result("a", 0)]]
+)
 def test_draws_nothing_much_of_nothing(results: list[CandidateResult]) -> None:
     assert "digits" in _texts(_draw(*results))

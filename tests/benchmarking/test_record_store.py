@@ -1,4 +1,6 @@
-"""Records: kept per package and machine, stale when something changed, and never a reason to fail."""
+"""Records: kept per package and machine, stale when something changed, and never a reason to
+fail.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ import pytest
 
 import ortpkg
 from ortpkg.benchmarking import fingerprint
+from ortpkg.benchmarking.kept_records import load_records
 from ortpkg.benchmarking.package_digest import package_digest
 from ortpkg.benchmarking.record_format import MOST_BYTES, CanaryPass
 from ortpkg.benchmarking.record_store import (
@@ -30,21 +33,28 @@ from ortpkg.benchmarking.record_store import (
     write_quarantine,
     write_records,
 )
-from ortpkg.benchmarking.records import load_records
-from ortpkg.benchmarking.state_directory import state_directory
 from ortpkg.benchmarking.stored_record import stored_records
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.selection.machine import MachineOffer
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import Measurement, QuarantineCause, QuarantineEntry, device_key
+from ortpkg.storage.state_directory import state_directory
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU X", vendor_id=0x8086, architecture="icelake")
 _GPU = HardwareDevice(
-    type=DeviceType.GPU, name="Arc", vendor_id=0x8086, device_id=1, metadata={"driver": "xe", "driver_version": "1.0"}
+    type=DeviceType.GPU,
+    name="Arc",
+    vendor_id=0x8086,
+    device_id=1,
+    metadata={"driver": "xe", "driver_version": "1.0"},
 )
-_OPENVINO = EpDevice(ep_name="OpenVINOExecutionProvider", device=_GPU, backend="openvino", ep_version="2026.4")
-_EMBEDDED = EpDevice(ep_name="CPUExecutionProvider", device=_CPU, backend="embedded", ep_version="0.1")
+_OPENVINO = EpDevice(
+    ep_name="OpenVINOExecutionProvider", device=_GPU, backend="openvino", ep_version="2026.4"
+)
+_EMBEDDED = EpDevice(
+    ep_name="CPUExecutionProvider", device=_CPU, backend="embedded", ep_version="0.1"
+)
 
 
 def _offer(*ep_devices: EpDevice, gpu: HardwareDevice = _GPU) -> MachineOffer:
@@ -53,7 +63,13 @@ def _offer(*ep_devices: EpDevice, gpu: HardwareDevice = _GPU) -> MachineOffer:
 
 
 def _measurement(variant: str, ep_device: EpDevice = _OPENVINO, **facts: Any) -> Measurement:
-    default = {"p50_s": 0.01, "p95_s": 0.02, "throughput_per_s": 90.0, "cold_start_s": 1.0, "first_run_s": 0.1}
+    default = {
+        "p50_s": 0.01,
+        "p95_s": 0.02,
+        "throughput_per_s": 90.0,
+        "cold_start_s": 1.0,
+        "first_run_s": 0.1,
+    }
     return Measurement(
         component_name="model",
         variant_name=variant,
@@ -96,14 +112,19 @@ def test_that_nothing_is_recorded_is_found_out_in_microseconds(package: PackageI
 
 
 @pytest.mark.parametrize("stated", ["", "/srv/state"])
-def test_the_directory_is_that_of_platformdirs(stated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_directory_is_that_of_platformdirs(
+    stated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("ORTPKG_STATE_DIR")
     monkeypatch.setenv("XDG_STATE_HOME", stated)
     assert state_directory() == platformdirs.user_state_dir("ortpkg", appauthor=False)
 
 
 def test_what_was_written_is_read(package: PackageInfo) -> None:
-    measured = (_measurement("a", max_abs_error=0.5, is_accurate=True, peak_memory_nbytes=7), _measurement("b"))
+    measured = (
+        _measurement("a", max_abs_error=0.5, is_accurate=True, peak_memory_nbytes=7),
+        _measurement("b"),
+    )
     assert write_records(package, _offer(), measured) == ""
     found = load_records(package, _offer())
     assert found is not None
@@ -115,7 +136,9 @@ def test_what_was_written_is_read(package: PackageInfo) -> None:
 def test_a_copy_of_the_package_has_the_same_records(package: PackageInfo, tmp_path: Path) -> None:
     write_records(package, _offer(), [_measurement("a")])
     shutil.copytree(package.root, tmp_path / "copy.ortpackage")
-    assert load_records(ortpkg.ModelPackage(tmp_path / "copy.ortpackage").info, _offer()) is not None
+    assert (
+        load_records(ortpkg.ModelPackage(tmp_path / "copy.ortpackage").info, _offer()) is not None
+    )
 
 
 def test_a_changed_package_has_none(package: PackageInfo) -> None:
@@ -154,7 +177,9 @@ def test_without_digests_the_documents_and_the_times_of_files_count(package: Pac
         ),
     ],
 )
-def test_a_change_makes_measurements_stale_and_is_named(package: PackageInfo, now: MachineOffer, said: str) -> None:
+def test_a_change_makes_measurements_stale_and_is_named(
+    package: PackageInfo, now: MachineOffer, said: str
+) -> None:
     write_records(package, _offer(), [_measurement("a")])
     found = load_records(package, now)
     assert found is not None
@@ -203,7 +228,9 @@ def test_a_variable_that_steers_the_kernels_makes_them_stale(
     assert "variable OPENBLAS_CORETYPE was unset, is Haswell" in found.stale_reason
 
 
-def test_another_number_of_threads_makes_them_stale(package: PackageInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_number_of_threads_makes_them_stale(
+    package: PackageInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_records(package, _offer(), [_measurement("a")])
     monkeypatch.setattr(fingerprint, "default_threads", lambda: 99)
     found = load_records(package, _offer())
@@ -248,10 +275,13 @@ def test_machines_that_share_a_home_keep_their_own(package: PackageInfo) -> None
     for offer, variant in ((_offer(), "a"), (other, "b")):
         found = load_records(package, offer)
         assert found is not None
-        assert ([each.variant_name for each in found.measurements], found.stale_reason) == ([variant], "")
+        assert ([each.variant_name for each in found.measurements], found.stale_reason) == (
+            [variant],
+            "",
+        )
 
 
-# --- quarantine ------------------------------------------------------------------------------------------------------
+# --- quarantine -----------------------------------------------------------------------------------
 
 
 def test_quarantine_holds_for_one_version_of_ep_and_driver(package: PackageInfo) -> None:
@@ -290,10 +320,19 @@ def test_clearing_counts_and_keeps_what_was_not_asked_for(package: PackageInfo) 
     for variant, changes, removes in (("none", 0, 0), ("a", 2, 0), ("", 1, 1)):
         planned = clearing_of_quarantine(package, variant=variant)
         assert (len(planned.changes), len(planned.removes)) == (changes, removes)
-        before = {path: path.read_bytes() for path in planned.root.iterdir() if path.suffix != ".lock"}
-        assert clear_records(package, quarantine_only=True, variant=variant) == (1 if changes else 0)
-        after = {path: path.read_bytes() for path in planned.root.iterdir() if path.suffix != ".lock"}
-        assert {path.name for path in before if before[path] != after.get(path)} == {*planned.changes, *planned.removes}
+        before = {
+            path: path.read_bytes() for path in planned.root.iterdir() if path.suffix != ".lock"
+        }
+        assert clear_records(package, quarantine_only=True, variant=variant) == (
+            1 if changes else 0
+        )
+        after = {
+            path: path.read_bytes() for path in planned.root.iterdir() if path.suffix != ".lock"
+        }
+        assert {path.name for path in before if before[path] != after.get(path)} == {
+            *planned.changes,
+            *planned.removes,
+        }
         assert {path.name for path in before.keys() - after.keys()} == set(planned.removes)
     assert clear_records(package) == 1
     assert load_records(package, _offer()) is None
@@ -310,7 +349,7 @@ def test_a_canary_counts_for_its_versions(package: PackageInfo) -> None:
     assert not has_passed_canary(package, place)
 
 
-# --- files that are not what they should be --------------------------------------------------------------------------
+# --- files that are not what they should be -------------------------------------------------------
 
 
 def _damage_text(text: str) -> str:
@@ -342,14 +381,35 @@ def _with(pointer: str, value: Any) -> Callable[[str], str]:
         (lambda _: '{"schema_version": "2.0"}', "its schema_version is not 1.x"),
         (_with("schema_version", 1), "its schema_version is not 1.x"),
         (_with("machines", {}), "/machines is not a list of at most 20 entries"),
-        (_with("machines/0/measurements/0/p50_s", "fast"), "/machines/0/measurements/0/p50_s is not a number"),
-        (_with("machines/0/measurements/0/p50_s", -1), "/machines/0/measurements/0/p50_s is less than 0"),
-        (_with("machines/0/measurements/0/p50_s", float("nan")), "/machines/0/measurements/0/p50_s is not a number"),
-        (_with("machines/0/measurements/0/p50_s", True), "/machines/0/measurements/0/p50_s is not a number"),
-        (_with("machines/0/measurements/0/is_accurate", "yes"), "is_accurate is neither true, false nor null"),
-        (_with("machines/0/fingerprint/threads", 2), "/machines/0/fingerprint/threads is not a text"),
+        (
+            _with("machines/0/measurements/0/p50_s", "fast"),
+            "/machines/0/measurements/0/p50_s is not a number",
+        ),
+        (
+            _with("machines/0/measurements/0/p50_s", -1),
+            "/machines/0/measurements/0/p50_s is less than 0",
+        ),
+        (
+            _with("machines/0/measurements/0/p50_s", float("nan")),
+            "/machines/0/measurements/0/p50_s is not a number",
+        ),
+        (
+            _with("machines/0/measurements/0/p50_s", True),
+            "/machines/0/measurements/0/p50_s is not a number",
+        ),
+        (
+            _with("machines/0/measurements/0/is_accurate", "yes"),
+            "is_accurate is neither true, false nor null",
+        ),
+        (
+            _with("machines/0/fingerprint/threads", 2),
+            "/machines/0/fingerprint/threads is not a text",
+        ),
         (_with("quarantined/0/cause", "BORED"), "/quarantined/0/cause is none of CRASH"),
-        (_with("quarantined/0/detail", "x" * 3000), "/quarantined/0/detail is not a text of at most 2000 characters"),
+        (
+            _with("quarantined/0/detail", "x" * 3000),
+            "/quarantined/0/detail is not a text of at most 2000 characters",
+        ),
         (_with("package/digest", "sha256:0"), "it is about another package"),
         (lambda text: text + " " * MOST_BYTES, f"it has more than {MOST_BYTES} bytes"),
     ],
@@ -368,7 +428,9 @@ def test_of_a_file_that_is_no_record_only_the_quarantine_counts_and_a_warning_sa
     assert found.problem == f"{found.stale_reason}; what is in quarantine was recovered (1)"
 
 
-def test_without_its_copy_each_entry_of_the_quarantine_that_can_be_read_counts(package: PackageInfo) -> None:
+def test_without_its_copy_each_entry_of_the_quarantine_that_can_be_read_counts(
+    package: PackageInfo,
+) -> None:
     write_records(package, _offer(), [_measurement("c")])
     write_quarantine(package, [_entry("a"), _entry("b")])
     (stored,) = stored_records()
@@ -411,7 +473,9 @@ def test_what_was_lifted_does_not_come_back_with_damage(package: PackageInfo) ->
     assert found.quarantined == ()
 
 
-def test_a_damaged_file_of_which_the_quarantine_is_known_can_be_cleared(package: PackageInfo) -> None:
+def test_a_damaged_file_of_which_the_quarantine_is_known_can_be_cleared(
+    package: PackageInfo,
+) -> None:
     write_quarantine(package, [_entry("a")])
     (stored,) = stored_records()
     stored.path.write_text("{")
@@ -425,7 +489,11 @@ def test_damage_is_warned_of_under_every_policy(package: PackageInfo, policy: st
     (stored,) = stored_records()
     stored.path.write_text("{")
     warnings = ortpkg.ModelPackage(package.root).select(policy=policy).warnings
-    assert [each for each in warnings if "is ignored: it is not JSON" in each and "was recovered (1)" in each]
+    assert [
+        each
+        for each in warnings
+        if "is ignored: it is not JSON" in each and "was recovered (1)" in each
+    ]
 
 
 def test_a_damaged_file_is_replaced_by_the_next_benchmark(package: PackageInfo) -> None:
@@ -452,7 +520,9 @@ def test_a_home_that_cannot_be_written_gives_a_reason(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "file"))
-    assert "cannot be written: Not a directory" in write_records(package, _offer(), [_measurement("a")])
+    assert "cannot be written: Not a directory" in write_records(
+        package, _offer(), [_measurement("a")]
+    )
     assert load_records(package, _offer()) is None
     assert clear_records() == 0
 
@@ -472,11 +542,14 @@ def test_writers_at_the_same_time_lose_nothing(package: PackageInfo) -> None:
     root = str(Path(ortpkg.__file__).parents[1])
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(package.root), name], env={**os.environ, "PYTHONPATH": root}
+            [sys.executable, "-c", _WRITER, str(package.root), name],
+            env={**os.environ, "PYTHONPATH": root},
         )
         for name in "abcd"
     ]
     assert [writer.wait(120) for writer in writers] == [0] * 4
     found = load_records(package, _offer())
     assert found is not None
-    assert {each.variant_name for each in found.measurements} == {f"{a}{n}" for a in "abcd" for n in range(10)}
+    assert {each.variant_name for each in found.measurements} == {
+        f"{a}{n}" for a in "abcd" for n in range(10)
+    }

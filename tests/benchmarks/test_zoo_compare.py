@@ -1,4 +1,6 @@
-"""The comparison with onnxruntime on the zoo: what counts as agreement, and how a disagreement shows."""
+"""The comparison with onnxruntime on the zoo: what counts as agreement, and how a disagreement
+shows.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,21 @@ TEXT = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) 
         ([], [], 0.0),
     ],
 )
-def test_differences_are_relative_to_the_largest_number(ours: list[float], theirs: list[float], error: float) -> None:
+def test_differences_are_relative_to_the_largest_number(
+    ours: list[float], theirs: list[float], error: float
+) -> None:
     assert compare.largest_error([np.array(ours)], [np.array(theirs)]) == error
 
 
-@pytest.mark.parametrize(("ours", "theirs", "whose"), [([NAN, 1], [0, 1], "ours"), ([0, 1], [NAN, NAN], "theirs")])
-def test_nan_on_one_side_alone_is_an_error(ours: list[float], theirs: list[float], whose: str) -> None:
-    with pytest.raises(ValueError, match=rf"of 2 elements are NaN in one output and not in the other \({whose}\)"):
+@pytest.mark.parametrize(
+    ("ours", "theirs", "whose"), [([NAN, 1], [0, 1], "ours"), ([0, 1], [NAN, NAN], "theirs")]
+)
+def test_nan_on_one_side_alone_is_an_error(
+    ours: list[float], theirs: list[float], whose: str
+) -> None:
+    with pytest.raises(
+        ValueError, match=rf"of 2 elements are NaN in one output and not in the other \({whose}\)"
+    ):
         compare.largest_error([np.array(ours)], [np.array(theirs)])
 
 

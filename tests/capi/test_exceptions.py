@@ -1,4 +1,6 @@
-"""What programs written for onnxruntime catch: the same situation, in both libraries, under the same names."""
+"""What programs written for onnxruntime catch: the same situation, in both libraries, under the
+same names.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,16 @@ from ortpkg.errors import onnxruntime_exceptions
 from tests.session.conftest import model_of
 
 RELU = model_of("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }", opset=17).SerializeToString()
-RESHAPE = model_of("g (float[N,2] x, int64[K] s) => (float[] y) { y = Reshape(x, s) }", opset=17).SerializeToString()
+RESHAPE = model_of(
+    "g (float[N,2] x, int64[K] s) => (float[] y) { y = Reshape(x, s) }", opset=17
+).SerializeToString()
 X = np.ones((1, 2), np.float32)
 
-EXCEPTIONS = [name for name in dir(theirs) if isinstance(getattr(theirs, name), type(Exception)) and name[0].isupper()]
+EXCEPTIONS = [
+    name
+    for name in dir(theirs)
+    if isinstance(getattr(theirs, name), type(Exception)) and name[0].isupper()
+]
 EXCEPTIONS = [name for name in EXCEPTIONS if issubclass(getattr(theirs, name), BaseException)]
 
 
@@ -64,10 +72,14 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "an unknown output": _run({"x": X}, ["q"]),
     "a kernel that fails": _run({"x": X, "s": np.array([3])}, None, RESHAPE),
     "a run that was ended": _terminated,
-    "a config entry that was never set": lambda ort: ort.SessionOptions().get_session_config_entry("foo"),
+    "a config entry that was never set": lambda ort: ort.SessionOptions().get_session_config_entry(
+        "foo"
+    ),
     "an empty config key": _config("", "1"),
     "a config value that is too long": _config("a", "1" * 8193),
-    "a run's config entry that was never set": lambda ort: ort.RunOptions().get_run_config_entry("foo"),
+    "a run's config entry that was never set": lambda ort: ort.RunOptions().get_run_config_entry(
+        "foo"
+    ),
 }
 
 
@@ -83,7 +95,9 @@ def test_a_mistake_is_caught_under_onnxruntimes_name(mistake: str) -> None:
     with pytest.raises(errors.OrtpkgError) as caught:
         MISTAKES[mistake](ortpkg)
     missing = _bases(expected.type) - _bases(caught.type)
-    if mistake == "a node's input that nothing makes":  # INVALID_ARGUMENT there since 1.31, INVALID_GRAPH before
+    if (
+        mistake == "a node's input that nothing makes"
+    ):  # INVALID_ARGUMENT there since 1.31, INVALID_GRAPH before
         missing -= {"InvalidArgument"}
     assert not missing
 
@@ -95,7 +109,9 @@ def test_every_exception_of_onnxruntime_is_here(name: str) -> None:
 
 
 def test_an_error_is_of_its_own_status_only() -> None:
-    """Relatives among our classes do not become relatives there: a missing file is not a damaged one."""
+    """Relatives among our classes do not become relatives there: a missing file is not a damaged
+    one.
+    """
     missing = errors.ModelNotFoundError("gone")
     assert isinstance(missing, ours.NoSuchFile)
     assert isinstance(missing, errors.ModelFileError)

@@ -53,7 +53,9 @@ def ortpkg(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 def model(tmp_path: Path) -> Callable[..., Path]:
     """Makes a small ONNX file: ``y = x * factor`` over float[N, 3]."""
 
-    def make(name: str = "double.onnx", *, factor: float = 2.0, input_type: str = "float[N, 3]") -> Path:
+    def make(
+        name: str = "double.onnx", *, factor: float = 2.0, input_type: str = "float[N, 3]"
+    ) -> Path:
         text = f"""
             <ir_version: 8, opset_import: ["" : 17]>
             scale ({input_type} x) => (float[N, 3] y) <float factor = {{{factor}}}> {{ y = Mul(x, factor) }}

@@ -1,4 +1,6 @@
-"""The command line as a whole: help, versions, mistyped words, exit codes, errors as text and as JSON."""
+"""The command line as a whole: help, versions, mistyped words, exit codes, errors as text and as
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,18 @@ def test_help_groups_every_command_and_has_examples_that_exist(ortpkg: RunComman
     assert "--input image=scan.npy" in ortpkg("help", "run").out
 
 
-@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"], ["-q", "--help"], ["--help", "select"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["-h"], ["help"], ["-q", "--help"], ["--help", "select"]]
+)
 def test_help_is_the_same_however_it_is_asked_for_and_loads_no_command(words: list[str]) -> None:
     program = (
-        f"import sys; from ortpkg.cli.app import run; run({words!r}); "
-        "print(any(name.startswith('ortpkg.cli.select') or name == 'rich.table' for name in sys.modules))"
+        f"import sys; from ortpkg.cli.app import run; run({words!r});"
+        " print(any(name.startswith('ortpkg.cli.select') or name == 'rich.table' for name in"
+        " sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("Usage: ortpkg [OPTIONS] COMMAND")
     assert done.stdout.splitlines()[-1] == "False"
 
@@ -85,8 +92,14 @@ def test_no_text_for_users_names_a_file_that_the_wheel_lacks_or_an_index_without
             and isinstance(node.body[0], ast.Expr)
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                assert not re.search(r"docs/\w+\.md|pip install '?ortpkg", node.value), f"{path}: {node.value}"
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in docstrings
+            ):
+                assert not re.search(r"docs/\w+\.md|pip install '?ortpkg", node.value), (
+                    f"{path}: {node.value}"
+                )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -97,8 +110,12 @@ def test_every_command_has_help_of_its_own(ortpkg: RunCommand, name: str) -> Non
     assert "--json" in done.out
 
 
-@pytest.mark.parametrize("distribution", ["onnxruntime_openvino", "onnxruntime_gpu", "onnxruntime_directml"])
-def test_version_names_the_distribution_that_brings_onnxruntime(distribution: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "distribution", ["onnxruntime_openvino", "onnxruntime_gpu", "onnxruntime_directml"]
+)
+def test_version_names_the_distribution_that_brings_onnxruntime(
+    distribution: str, tmp_path: Path
+) -> None:
     (tmp_path / "onnxruntime").mkdir()
     (tmp_path / "onnxruntime" / "__init__.py").touch()
     information = tmp_path / f"{distribution}-1.24.1.dist-info"
@@ -137,9 +154,15 @@ def test_a_mistyped_option_is_a_usage_error(ortpkg: RunCommand) -> None:
     [
         (["select", DIGITS, "--devise", "npu"], "No such option: --devise"),
         (["pack"], "Missing argument 'PKG'"),
-        (["run", DIGITS, "--timeout", "soon"], "'soon' is no duration above 0; write e.g. 5ms, 90s or 10min"),
+        (
+            ["run", DIGITS, "--timeout", "soon"],
+            "'soon' is no duration above 0; write e.g. 5ms, 90s or 10min",
+        ),
         (["run", DIGITS, "--timeout", "0"], "'0' is no duration above 0"),
-        (["run", DIGITS, "--memory-limit", "0"], "'0' is no size above 0; write e.g. 64kB, 500MB or 1.5GiB"),
+        (
+            ["run", DIGITS, "--memory-limit", "0"],
+            "'0' is no size above 0; write e.g. 64kB, 500MB or 1.5GiB",
+        ),
         (["selct", DIGITS], "there is no command 'selct' (did you mean 'select'?)"),
         (["inspect", DIGITS, "more"], "unexpected extra argument"),
     ],
@@ -183,7 +206,9 @@ def test_the_help_of_a_command_loads_that_command_only(ortpkg: RunCommand) -> No
         "import sys; from ortpkg.cli.app import run; run(['--quiet', 'devices', '--help']); "
         "print('ortpkg.cli.create' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "False"
 
 
@@ -230,15 +255,27 @@ def test_an_interrupt_is_exit_code_130(ortpkg: RunCommand, monkeypatch: pytest.M
 
 def test_nothing_is_coloured_when_piped() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ortpkg", "select", str(DIGITS), "--explain"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "ortpkg", "select", str(DIGITS), "--explain"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "\x1b" not in done.stdout + done.stderr
 
 
 def test_completion_knows_the_commands() -> None:
-    environment = {"_ORTPKG_COMPLETE": "complete_bash", "COMP_WORDS": "ortpkg sel", "COMP_CWORD": "1", "PATH": ""}
+    environment = {
+        "_ORTPKG_COMPLETE": "complete_bash",
+        "COMP_WORDS": "ortpkg sel",
+        "COMP_CWORD": "1",
+        "PATH": "",
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "ortpkg"], capture_output=True, text=True, check=False, env=environment
+        [sys.executable, "-m", "ortpkg"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
     )
     assert done.stdout.split() == ["select"]
 
@@ -260,11 +297,16 @@ def test_a_package_that_cannot_be_read_is_no_wrong_usage(tmp_path: Path) -> None
     assert "Permission denied" in done.stderr
 
 
-def test_a_file_that_the_system_refuses_is_no_bug_of_ours(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_the_system_refuses_is_no_bug_of_ours(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "/some/file")
 
     monkeypatch.delenv("ORTPKG_TRACEBACK", raising=False)
     monkeypatch.setattr("ortpkg.cli.inspect.opened", refuse)
     done = ortpkg("inspect", DIGITS)
-    assert (done.code, done.err) == (4, "error: the system refuses access to '/some/file': Permission denied\n")
+    assert (done.code, done.err) == (
+        4,
+        "error: the system refuses access to '/some/file': Permission denied\n",
+    )

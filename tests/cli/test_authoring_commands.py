@@ -14,10 +14,16 @@ MakeModel = Callable[..., Path]
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
 
 
-def test_three_files_become_a_package_that_validates(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_three_files_become_a_package_that_validates(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     package = tmp_path / "p.ortpackage"
     files = [model(f"{device}.onnx") for device in ("c", "g", "n")]
     done = ortpkg("create", package, "--cpu", files[0], "--gpu", files[1], "--npu", files[2])
@@ -26,7 +32,10 @@ def test_three_files_become_a_package_that_validates(ortpkg: RunCommand, model: 
     assert ortpkg("validate", package).code == 0
     listed = ortpkg("inspect", package, "--json").json
     (component,) = listed["component_models"]
-    assert [(v["name"], v["constraints"]["ep"], v["constraints"]["device"]) for v in component["variants"]] == [
+    assert [
+        (v["name"], v["constraints"]["ep"], v["constraints"]["device"])
+        for v in component["variants"]
+    ] == [
         ("c", "CPUExecutionProvider", "cpu"),
         ("g", None, "gpu"),
         ("n", None, "npu"),
@@ -34,20 +43,42 @@ def test_three_files_become_a_package_that_validates(ortpkg: RunCommand, model: 
     assert [value["name"] for value in listed["inputs"]] == ["x"]
 
 
-def test_an_execution_provider_can_be_named_by_alias(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_an_execution_provider_can_be_named_by_alias(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     package = tmp_path / "p.ortpackage"
-    done = ortpkg("create", package, "--cpu", model("c.onnx"), "--variant", f"openvino:npu={model('n.onnx')}", "--json")
+    done = ortpkg(
+        "create",
+        package,
+        "--cpu",
+        model("c.onnx"),
+        "--variant",
+        f"openvino:npu={model('n.onnx')}",
+        "--json",
+    )
     assert done.code == 0
     variant = done.json["component_models"][0]["variants"][1]
     assert variant["constraints"]["ep"] == "OpenVINOExecutionProvider"
     assert variant["constraints"]["device"] == "npu"
 
 
-def test_init_then_add_variant_makes_a_package(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_init_then_add_variant_makes_a_package(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     package = tmp_path / "p.ortpackage"
     assert ortpkg("init", package, "--name", "scaler").code == 0
     assert ortpkg("validate", package).code == 0
-    words = ["add-variant", package, model(), "--component", "scale", "--variant", "cpu", "--ep", "cpu"]
+    words = [
+        "add-variant",
+        package,
+        model(),
+        "--component",
+        "scale",
+        "--variant",
+        "cpu",
+        "--ep",
+        "cpu",
+    ]
     assert ortpkg(*words).code == 0
     assert ortpkg("validate", package, "--strict").code == 0
     listed = ortpkg("inspect", package, "--json").json
@@ -71,7 +102,9 @@ def test_add_variant_extends_the_only_component_of_a_real_package(
     assert "2 component models ('scale', 'other'): name one" in refused.err
 
 
-def test_a_removed_variant_is_gone_with_its_files(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_a_removed_variant_is_gone_with_its_files(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     package = tmp_path / "p.ortpackage"
     ortpkg("create", package, "--cpu", model("a.onnx"), "--gpu", model("b.onnx"))
     before = tree(package)
@@ -120,7 +153,9 @@ def test_a_refused_variant_changes_nothing(
     assert tree(package) == before
 
 
-def test_force_accepts_what_differs_and_says_so(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_force_accepts_what_differs_and_says_so(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     package = tmp_path / "p.ortpackage"
     ortpkg("create", package, "--cpu", model())
     wide = model("wide.onnx", input_type="float[N, 3, 1]")
@@ -129,7 +164,9 @@ def test_force_accepts_what_differs_and_says_so(ortpkg: RunCommand, model: MakeM
     assert "warning: " in done.err
 
 
-def test_a_new_package_never_replaces_what_is_there(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_a_new_package_never_replaces_what_is_there(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     (tmp_path / "p.ortpackage").mkdir()
     (tmp_path / "p.ortpackage" / "mine.txt").write_text("keep me", encoding="utf-8")
     done = ortpkg("create", tmp_path / "p.ortpackage", "--cpu", model())
@@ -137,7 +174,9 @@ def test_a_new_package_never_replaces_what_is_there(ortpkg: RunCommand, model: M
     assert tree(tmp_path / "p.ortpackage") == {"mine.txt": b"keep me"}
 
 
-def test_validate_prints_every_finding_and_exits_with_4(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_validate_prints_every_finding_and_exits_with_4(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     package = tmp_path / "p.ortpackage"
     ortpkg("create", package, "--cpu", model("a.onnx"), "--gpu", model("b.onnx"))
     metadata = package / "models" / "model" / "metadata.json"

@@ -36,7 +36,10 @@ def test_a_release_is_a_policy(ortpkg: RunCommand) -> None:
 def test_1_27_selects_nothing_for_the_cpu_alone_and_says_so(ortpkg: RunCommand) -> None:
     done = ortpkg("select", DIGITS, "--policy", "onnxruntime-1.27", "--ep", "cpu")
     assert done.code == 3
-    assert "NO_EP_GIVEN: onnxruntime 1.27 is given no EP but the CPU's, and selects nothing then" in done.err
+    assert (
+        "NO_EP_GIVEN: onnxruntime 1.27 is given no EP but the CPU's, and selects nothing then"
+        in done.err
+    )
 
 
 def test_an_unknown_release_is_a_usage_error_with_the_nearest(ortpkg: RunCommand) -> None:

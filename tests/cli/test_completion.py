@@ -15,7 +15,11 @@ from tests.cli.conftest import DIGITS
 def offered(line: str, **environment: str) -> list[str]:
     """What bash would offer for the last word of ``line``."""
     words = line.split(" ")
-    asked = {"_ORTPKG_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    asked = {
+        "_ORTPKG_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "ortpkg"],
         capture_output=True,
@@ -55,7 +59,9 @@ def test_a_package_that_cannot_be_read_offers_nothing(tmp_path: Path, package: s
     assert offered(f"ortpkg run {tmp_path / package} --variant ") == []
 
 
-def test_the_names_of_the_package_around_the_current_folder_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_names_of_the_package_around_the_current_folder_are_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(DIGITS / "models")
     assert offered("ortpkg run --variant cpu") == ["cpu-fp32", "cpu-int8"]
 

@@ -27,7 +27,18 @@ def digits(tmp_path: Path) -> Path:
         ["plan"],
         ["migrate-check"],
         ["cache", "why", "--backend", "embedded"],
-        ["bench", "--backend", "embedded", "--variant", "cpu-fp32", "--rounds", "1", "--repeat", "1", "--no-record"],
+        [
+            "bench",
+            "--backend",
+            "embedded",
+            "--variant",
+            "cpu-fp32",
+            "--rounds",
+            "1",
+            "--repeat",
+            "1",
+            "--no-record",
+        ],
     ],
     ids=lambda words: " ".join(words[:2]),
 )
@@ -50,7 +61,9 @@ def test_what_is_named_is_taken_and_nothing_is_said(
     assert ortpkg("inspect", "-q").err == ""
 
 
-@pytest.mark.parametrize("words", [["select"], ["run"], ["validate"], ["plan"], ["cache", "why"], ["bench"]])
+@pytest.mark.parametrize(
+    "words", [["select"], ["run"], ["validate"], ["plan"], ["cache", "why"], ["bench"]]
+)
 def test_where_there_is_none_the_error_says_so(
     ortpkg: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
@@ -68,6 +81,10 @@ def test_a_command_that_changes_a_package_has_to_be_told_which(
     ortpkg: RunCommand, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(digits)
-    for words in (["dedup"], ["slim", "--in-place", "--device", "cpu"], ["convert", "--to", "metadata", "--in-place"]):
+    for words in (
+        ["dedup"],
+        ["slim", "--in-place", "--device", "cpu"],
+        ["convert", "--to", "metadata", "--in-place"],
+    ):
         done = ortpkg(*words)
         assert (done.code, "Missing argument 'PKG'" in done.err) == (2, True), done.err

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from ortpkg.api import situation
-from ortpkg.api.doctor import doctor
 from ortpkg.cli import doctor as doctor_command
+from ortpkg.doctor import situation
+from ortpkg.doctor.diagnosis import doctor
 from tests.cli.conftest import RunCommand
 
 
 def _examining(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> None:
     """Lets the command examine this machine with ``facts`` changed."""
     here = replace(
-        situation.gather(), **{"failures": (), "missing": {}, "overlapping": (), "device_files": (), **facts}
+        situation.gather(),
+        **{"failures": (), "missing": {}, "overlapping": (), "device_files": (), **facts},
     )
     monkeypatch.setattr(doctor_command, "doctor", lambda: doctor(here))
 
@@ -28,7 +29,15 @@ def test_it_shows_the_machine_its_providers_and_versions(ortpkg: RunCommand) -> 
     assert done.code in (0, 1)
     titles = [line for line in done.out.splitlines() if not line.startswith(" ")]
     assert titles == [
-        *("platform", "software", "hardware", "notes", "execution providers", "plug-ins", "device files"),
+        *(
+            "platform",
+            "software",
+            "hardware",
+            "notes",
+            "execution providers",
+            "plug-ins",
+            "device files",
+        ),
         *("environment", "complaints"),
     ]
     assert "CPUExecutionProvider (embedded" in done.out
@@ -62,14 +71,20 @@ def test_json_has_the_same_facts(ortpkg: RunCommand) -> None:
     ],
 )
 def test_the_exit_code_tells_whether_something_cannot_be_used(
-    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], words: list[str], code: int
+    ortpkg: RunCommand,
+    monkeypatch: pytest.MonkeyPatch,
+    facts: dict[str, Any],
+    words: list[str],
+    code: int,
 ) -> None:
     _examining(monkeypatch, **facts)
 
     assert ortpkg("doctor", *words).code == code
 
 
-def test_text_of_a_driver_cannot_steer_the_terminal(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_of_a_driver_cannot_steer_the_terminal(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _examining(monkeypatch, failures=("it said \x1b[2J",))
 
     for words in ([], ["--markdown"]):

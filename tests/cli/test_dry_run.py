@@ -11,9 +11,9 @@ import pytest
 from ortpkg.authoring.create import create
 from ortpkg.cli.app import COMMANDS
 from ortpkg.errors import AuthoringError
-from ortpkg.package.digests import STAGING_PREFIX
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.rehearsal import rehearse
+from ortpkg.package.integrity.digests import STAGING_PREFIX
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.rehearsal import rehearse
 from tests.cli.conftest import RunCommand
 from tests.package.failing_operations import content_of
 
@@ -21,11 +21,17 @@ MakeModel = Callable[..., Path]
 
 
 @pytest.fixture
-def folder(ortpkg: RunCommand, model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """``p`` with the variants ``double`` and ``second``, ``other``, ``packed.ortpkg``, ``unrecorded``
-    (``p`` without digests.json), and two models."""
+def folder(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """``p`` with the variants ``double`` and ``second``, ``other``, ``packed.ortpkg``,
+    ``unrecorded`` (``p`` without digests.json), and two models.
+    """
     monkeypatch.chdir(tmp_path)
-    assert ortpkg("create", "p", "--cpu", model(), "--variant", f"cuda={model('second.onnx')}").code == 0
+    assert (
+        ortpkg("create", "p", "--cpu", model(), "--variant", f"cuda={model('second.onnx')}").code
+        == 0
+    )
     assert ortpkg("create", "other", "--cpu", model("third.onnx"), "--name", "p").code == 0
     assert ortpkg("pack", "p", "-o", "packed.ortpkg").code == 0
     shutil.copytree("p", "unrecorded")
@@ -59,7 +65,9 @@ CHANGES = (
 
 
 @pytest.mark.parametrize("words", CHANGES)
-def test_a_dry_run_foretells_what_changes_and_changes_nothing(ortpkg: RunCommand, folder: Path, words: str) -> None:
+def test_a_dry_run_foretells_what_changes_and_changes_nothing(
+    ortpkg: RunCommand, folder: Path, words: str
+) -> None:
     before = content_of(folder)
     done = ortpkg(*words.split(), "--dry-run", "--json")
     assert done.code == 0, done.err
@@ -74,7 +82,11 @@ def test_a_dry_run_foretells_what_changes_and_changes_nothing(ortpkg: RunCommand
         return {(root / file).as_posix() for file in files}
 
     added, changed = named([each["file"] for each in foretold["adds"]]), named(foretold["changes"])
-    removed = {file for file in before if any(Path(file).is_relative_to(each) for each in named(foretold["removes"]))}
+    removed = {
+        file
+        for file in before
+        if any(Path(file).is_relative_to(each) for each in named(foretold["removes"]))
+    }
     assert added == after.keys() - before.keys()
     assert removed == before.keys() - after.keys()
     really = {file for file in before.keys() & after.keys() if before[file] != after[file]}
@@ -98,7 +110,9 @@ def test_a_dry_run_refuses_what_the_command_refuses(ortpkg: RunCommand, folder: 
     assert "verify changes nothing" in ortpkg("verify", "p", "--dry-run").err
 
 
-def test_a_dry_run_cannot_look_past_a_command_that_was_stopped(ortpkg: RunCommand, folder: Path) -> None:
+def test_a_dry_run_cannot_look_past_a_command_that_was_stopped(
+    ortpkg: RunCommand, folder: Path
+) -> None:
     (folder / "p" / f"{STAGING_PREFIX}0123456789abcdef").mkdir()
     done = ortpkg("remove-variant", "p", "second", "--dry-run")
     assert done.code == 4
@@ -126,7 +140,11 @@ def test_every_command_that_changes_files_has_a_dry_run(ortpkg: RunCommand) -> N
 
 def test_an_output_is_replaced_only_where_asked_for(ortpkg: RunCommand, folder: Path) -> None:
     assert ortpkg("pack", "p", "-o", "q.ortpkg").code == 0
-    for words in ("create p --cpu third.onnx", "pack other -o packed.ortpkg", "unpack q.ortpkg -o p"):
+    for words in (
+        "create p --cpu third.onnx",
+        "pack other -o packed.ortpkg",
+        "unpack q.ortpkg -o p",
+    ):
         before = content_of(folder)
         done = ortpkg(*words.split())
         assert done.code == 4
@@ -148,7 +166,9 @@ def test_an_output_is_replaced_only_where_asked_for(ortpkg: RunCommand, folder: 
         ("pack p -o third.onnx", "third.onnx"),
     ],
 )
-def test_only_a_package_or_a_packed_one_is_overwritten(ortpkg: RunCommand, folder: Path, words: str, kept: str) -> None:
+def test_only_a_package_or_a_packed_one_is_overwritten(
+    ortpkg: RunCommand, folder: Path, words: str, kept: str
+) -> None:
     (folder / "folder").mkdir()
     (folder / "folder/mine.txt").write_text("mine")
     (folder / "link").symlink_to(folder / "other")
@@ -169,11 +189,22 @@ def test_functions_can_be_rehearsed(folder: Path) -> None:
     assert not (folder / "new").exists()
 
 
-def test_a_system_that_cannot_exchange_names_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_that_cannot_exchange_names_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ortpkg.authoring.new_variant import NewVariant
 
-    monkeypatch.setattr("ortpkg.package.file_operations.exchange_names", lambda _first, _second: False)
+    monkeypatch.setattr(
+        "ortpkg.storage.file_operations.exchange_names", lambda _first, _second: False
+    )
     before = content_of(folder)
-    with pytest.raises(AuthoringError, match="cannot be exchanged in one step on this system: remove it first"):
-        create(folder / "p", [NewVariant.for_cpu(folder / "third.onnx")], overwrite=True, operations=FileOperations())
+    with pytest.raises(
+        AuthoringError, match="cannot be exchanged in one step on this system: remove it first"
+    ):
+        create(
+            folder / "p",
+            [NewVariant.for_cpu(folder / "third.onnx")],
+            overwrite=True,
+            operations=FileOperations(),
+        )
     assert content_of(folder) == before

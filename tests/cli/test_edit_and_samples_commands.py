@@ -15,7 +15,9 @@ MakeModel = Callable[..., Path]
 
 @pytest.fixture
 def package(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> Path:
-    assert ortpkg("create", tmp_path / "p", "--cpu", model(), "--cpu", model("other.onnx")).code == 0
+    assert (
+        ortpkg("create", tmp_path / "p", "--cpu", model(), "--cpu", model("other.onnx")).code == 0
+    )
     return tmp_path / "p"
 
 
@@ -39,7 +41,11 @@ def test_inspect_shows_what_variants_have_instead_of_the_packages_version(
         assert ortpkg(*create).code == 0
         assert ortpkg("merge", tmp_path / name, "--into", package).code == 0
     rows = [line.split()[:2] for line in ortpkg("inspect", package).out.splitlines()]
-    assert [row for row in rows if len(row) > 1 and row[0] in ("variant", "double", "other", "new", "old")] == [
+    assert [
+        row
+        for row in rows
+        if len(row) > 1 and row[0] in ("variant", "double", "other", "new", "old")
+    ] == [
         ["variant", "version"],
         ["double", "1.0"],
         ["other", "1.0"],
@@ -49,8 +55,15 @@ def test_inspect_shows_what_variants_have_instead_of_the_packages_version(
 
 
 def test_edit_replaces_a_model(ortpkg: RunCommand, package: Path, model: MakeModel) -> None:
-    assert ortpkg("edit", package, "--variant", "double", "--model", model("new.onnx", factor=3.0)).code == 0
-    done = ortpkg("run", package, "--variant", "double", "--random", "--dim", "N=1", "--backend", "embedded")
+    assert (
+        ortpkg(
+            "edit", package, "--variant", "double", "--model", model("new.onnx", factor=3.0)
+        ).code
+        == 0
+    )
+    done = ortpkg(
+        "run", package, "--variant", "double", "--random", "--dim", "N=1", "--backend", "embedded"
+    )
     assert done.code == 0
 
 
@@ -74,7 +87,9 @@ def test_given_samples_are_run(ortpkg: RunCommand, package: Path, tmp_path: Path
     words = ("--name", "wrong", "-i", tmp_path / "x.npz", "--expected", f"y={tmp_path / 'y.npy'}")
     assert ortpkg("samples", "add", package, *words).code == 0
     assert ortpkg("run", package, "--backend", "embedded").code == 1
-    assert ortpkg("samples", "record", package, "--name", "wrong", "--backend", "embedded").code == 0
+    assert (
+        ortpkg("samples", "record", package, "--name", "wrong", "--backend", "embedded").code == 0
+    )
     assert ortpkg("run", package, "--backend", "embedded").code == 0
 
 
@@ -83,9 +98,18 @@ def test_given_samples_are_run(ortpkg: RunCommand, package: Path, tmp_path: Path
     [
         (("add", "--name", "s"), "give the inputs, with --input or --random"),
         (("record", "--name", "s", "--random", "--expected", "y.npy"), "--expected is for add"),
-        (("record", "--name", "s", "--random", "--tolerance", "y"), "write ABS, ABS,REL or OUTPUT=ABS,REL"),
-        (("record", "--name", "s", "--random", "--tolerance", "nan"), "write ABS, ABS,REL or OUTPUT=ABS,REL"),
-        (("record", "--name", "s", "--random", "--tolerance", "u=1"), "the model has no output 'u'"),
+        (
+            ("record", "--name", "s", "--random", "--tolerance", "y"),
+            "write ABS, ABS,REL or OUTPUT=ABS,REL",
+        ),
+        (
+            ("record", "--name", "s", "--random", "--tolerance", "nan"),
+            "write ABS, ABS,REL or OUTPUT=ABS,REL",
+        ),
+        (
+            ("record", "--name", "s", "--random", "--tolerance", "u=1"),
+            "the model has no output 'u'",
+        ),
     ],
 )
 def test_wrong_usage_of_samples_says_what_would_be_right(

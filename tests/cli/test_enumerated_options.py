@@ -1,4 +1,6 @@
-"""Options that take one of a list of words: a mistyped one is wrong usage, with the word that was probably meant."""
+"""Options that take one of a list of words: a mistyped one is wrong usage, with the word that was
+probably meant.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_a_mistyped_word_is_wrong_usage_with_a_suggestion(
         "NEW": str(tmp_path / "new"),
         "M": str(DIGITS / "models/classifier/cpu-fp32/model.onnx"),
     }
-    done = ortpkg(*(places.get(word, word.replace("=M", f"={places['M']}")) for word in words.split()))
+    done = ortpkg(
+        *(places.get(word, word.replace("=M", f"={places['M']}")) for word in words.split())
+    )
     assert done.code == 2, done.err
     assert meant in done.err
     assert "error: " in done.err

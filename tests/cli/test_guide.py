@@ -17,13 +17,16 @@ from tests.cli.conftest import DIGITS
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: What may end otherwise than with 0: where something differs, nothing fits, or this machine lacks something.
+#: What may end otherwise than with 0: where something differs, nothing fits, or this machine lacks
+#: something.
 _OTHER_CODES = {"diff": {1}, "select": {3}, "doctor": {1}}
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the reader is supposed to have: models, a scan of a digit, a package with two models that share weights."""
+    """What the reader is supposed to have: models, a scan of a digit, a package with two models
+    that share weights.
+    """
     variants = DIGITS / "models" / "classifier"
     for name in ("digits.onnx", "npu.onnx", "other.onnx", "model.onnx"):
         shutil.copy(variants / "cpu-fp32" / "model.onnx", tmp_path / name)
@@ -41,7 +44,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def commands(block: str) -> list[list[str]]:
-    """The words of each command: comments and redirections left out, patterns of files filled in."""
+    """The words of each command: comments and redirections left out, patterns of files filled
+    in.
+    """
     lines = [shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines()]
     found = []
     for words in filter(None, lines):
@@ -52,10 +57,16 @@ def commands(block: str) -> list[list[str]]:
 
 
 @pytest.mark.timeout(900)
-def test_every_block_of_the_guide_runs_in_order(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_block_of_the_guide_runs_in_order(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     text = GUIDE.read_text(encoding="utf-8")
     authoring, rest = text.split("\n## Choose\n")
-    names: dict[str, Any] = {"image": np.zeros((1, 1, 8, 8), np.float32), "onnxruntime": onnxruntime, "Path": Path}
+    names: dict[str, Any] = {
+        "image": np.zeros((1, 1, 8, 8), np.float32),
+        "onnxruntime": onnxruntime,
+        "Path": Path,
+    }
     ran = 0
     for part in (authoring, rest):
         for language, block in _BLOCK.findall(part):
@@ -65,7 +76,10 @@ def test_every_block_of_the_guide_runs_in_order(folder: Path, capfd: pytest.Capt
                 for words in commands(block):
                     assert words[0] == "ortpkg", words
                     code = run(words[1:])
-                    assert code in {0} | _OTHER_CODES.get(words[1], set()), (words, capfd.readouterr())
+                    assert code in {0} | _OTHER_CODES.get(words[1], set()), (
+                        words,
+                        capfd.readouterr(),
+                    )
                     ran += 1
         shutil.rmtree(folder / "digits.ortpackage")
         shutil.copytree(DIGITS, folder / "digits.ortpackage")

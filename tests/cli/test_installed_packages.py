@@ -1,4 +1,6 @@
-"""Packages as an installer lays them out, and packages that only a release opens: what the flags are for."""
+"""Packages as an installer lays them out, and packages that only a release opens: what the flags
+are for.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +53,19 @@ def test_a_package_that_only_the_release_opens_is_opened_by_its_rules(
     root = tmp_path / "p.ortpackage"
     assert ortpkg("create", root, "--gpu", model(), "--format", "component").code == 0
     text = (root / "manifest.json").read_text()
-    (root / "manifest.json").write_text(text.replace("{", '{"schema_version": "1.0",', 1))  # a key twice
+    (root / "manifest.json").write_text(
+        text.replace("{", '{"schema_version": "1.0",', 1)
+    )  # a key twice
     (root / "digests.json").unlink()
     assert ortpkg(command, root).code == 4
 
-    done = ortpkg(command, root, "--compat", "onnxruntime-1.31", *(["--policy", "prefer-gpu"] * (command == "select")))
+    done = ortpkg(
+        command,
+        root,
+        "--compat",
+        "onnxruntime-1.31",
+        *(["--policy", "prefer-gpu"] * (command == "select")),
+    )
 
     assert "ORT004" not in done.out + done.err
     assert done.code in ((0, 3) if command == "select" else (0,)), done.err

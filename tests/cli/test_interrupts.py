@@ -15,10 +15,13 @@ from tests.cli.conftest import DIGITS
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 
-def interrupted_at(module: str, words: list[str], *, swallowed: bool = False) -> subprocess.CompletedProcess[str]:
+def interrupted_at(
+    module: str, words: list[str], *, swallowed: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Runs ``ortpkg WORD...``, which gets an interrupt when it loads ``module``.
 
-    ``swallowed``: the module makes an ImportError of the interrupt, as extension modules written in C++ do.
+    ``swallowed``: the module makes an ImportError of the interrupt, as extension modules written in
+        C++ do.
     """
     program = f"""
 import os, signal, sys
@@ -42,26 +45,36 @@ sys.argv = ["ortpkg", *{words!r}]
 from ortpkg.__main__ import main
 main()
 """
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 @pytest.mark.parametrize("swallowed", [False, True])
-@pytest.mark.parametrize("module", ["ortpkg.cli.app", "typer", "ortpkg.cli.run", "ortpkg.session.options", "numpy"])
+@pytest.mark.parametrize(
+    "module", ["ortpkg.cli.app", "typer", "ortpkg.cli.run", "ortpkg.session.options", "numpy"]
+)
 def test_an_interrupt_while_a_module_loads_is_cancelled(module: str, swallowed: bool) -> None:
-    done = interrupted_at(module, ["run", str(DIGITS), "--backend", "embedded"], swallowed=swallowed)
+    done = interrupted_at(
+        module, ["run", str(DIGITS), "--backend", "embedded"], swallowed=swallowed
+    )
     assert (done.returncode, done.stderr.splitlines()[-1]) == (130, "cancelled")
     assert "Traceback" not in done.stderr
     assert "bug" not in done.stderr
 
 
 def test_an_interrupt_while_onnxruntime_loads_is_no_failure_of_it() -> None:
-    done = interrupted_at("onnxruntime", ["run", str(DIGITS), "--backend", "onnxruntime"], swallowed=True)
+    done = interrupted_at(
+        "onnxruntime", ["run", str(DIGITS), "--backend", "onnxruntime"], swallowed=True
+    )
     assert (done.returncode, done.stderr.splitlines()[-1]) == (130, "cancelled")
     assert "error" not in done.stderr
 
 
 def of_program(text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 def test_what_loads_before_interrupts_are_heard_is_ours_and_next_to_nothing() -> None:
@@ -77,7 +90,8 @@ _signal.signal = spy
 import ortpkg.__main__
 """
     done = of_program(program)
-    # warnings and signal, which some Pythons load at their start and some do not, are not among them either.
+    # warnings and signal, which some Pythons load at their start and some do not, are not among
+    # them either.
     assert done.stdout.split() == [
         "__future__",
         "ortpkg",
@@ -89,7 +103,9 @@ import ortpkg.__main__
 
 
 def test_an_interrupt_before_the_command_line_starts_is_cancelled() -> None:
-    done = of_program("import os\nfrom ortpkg.__main__ import main\nos.kill(os.getpid(), 2)\nmain()")
+    done = of_program(
+        "import os\nfrom ortpkg.__main__ import main\nos.kill(os.getpid(), 2)\nmain()"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "cancelled\n")
 
 
@@ -104,7 +120,9 @@ os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_an_interrupt_comes_at_any_moment() -> None:
-    """From the moment on where Python has loaded itself; before that it is Python that is interrupted."""
+    """From the moment on where Python has loaded itself; before that it is Python that is
+    interrupted.
+    """
     words = [sys.executable, "-m", "ortpkg", "run", str(DIGITS), "--backend", "embedded"]
     codes = []
     for step in range(12):
@@ -113,7 +131,10 @@ def test_an_interrupt_comes_at_any_moment() -> None:
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
         codes.append(running.returncode)
-        if "Python runtime state: initialized" in said or "importlib._bootstrap" in said.split("ortpkg")[0]:
+        if (
+            "Python runtime state: initialized" in said
+            or "importlib._bootstrap" in said.split("ortpkg")[0]
+        ):
             continue  # on a busy machine it was still Python that was loading
         if running.returncode == 130:
             assert said.count("cancelled\n") == 1
@@ -126,7 +147,10 @@ def test_an_interrupt_comes_at_any_moment() -> None:
 def test_a_background_job_that_ignores_interrupts_goes_on_ignoring_them() -> None:
     program = 'trap \'\' INT; exec "$0" -m ortpkg inspect "$1"'
     running = subprocess.Popen(
-        ["sh", "-c", program, sys.executable, str(DIGITS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ["sh", "-c", program, sys.executable, str(DIGITS)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     time.sleep(0.3)
     running.send_signal(signal.SIGINT)

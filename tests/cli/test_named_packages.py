@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortpkg.api.archive import pack
+from ortpkg.api.packing import pack
 from tests.cli.conftest import DIGITS, RunCommand
 from tests.npz import arrays_in
 
@@ -22,8 +22,20 @@ def packed(tmp_path: Path) -> Path:
     return pack(DIGITS, tmp_path / "digits.ortpkg").path
 
 
-def test_a_bare_model_runs_on_random_inputs(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
-    words = ("run", model(), "--random", "--dim", "N=4", "--backend", "embedded", "--overwrite", "-o")
+def test_a_bare_model_runs_on_random_inputs(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
+    words = (
+        "run",
+        model(),
+        "--random",
+        "--dim",
+        "N=4",
+        "--backend",
+        "embedded",
+        "--overwrite",
+        "-o",
+    )
     for seed in ("0", "0", "1"):
         assert ortpkg(*words, tmp_path / f"{seed}.npz", "--seed", seed).code == 0
     first, other = (arrays_in(tmp_path / name)["y"] for name in ("0.npz", "1.npz"))
@@ -34,18 +46,27 @@ def test_a_bare_model_runs_on_random_inputs(ortpkg: RunCommand, model: MakeModel
 def test_a_bare_model_needs_inputs(ortpkg: RunCommand, model: MakeModel) -> None:
     done = ortpkg("run", model())
     assert done.code == 2
-    assert "model 'double' carries no samples: give --input NAME=FILE for 'x', or --random" in done.err
-    assert "--dim gives random inputs a size: it needs --random" in ortpkg("run", model(), "--dim", "N=1").err
+    assert (
+        "model 'double' carries no samples: give --input NAME=FILE for 'x', or --random" in done.err
+    )
+    assert (
+        "--dim gives random inputs a size: it needs --random"
+        in ortpkg("run", model(), "--dim", "N=1").err
+    )
 
 
-def test_a_bare_model_is_shown_with_its_inputs_and_outputs(ortpkg: RunCommand, model: MakeModel) -> None:
+def test_a_bare_model_is_shown_with_its_inputs_and_outputs(
+    ortpkg: RunCommand, model: MakeModel
+) -> None:
     done = ortpkg("inspect", model())
     assert "double: bare model, " in done.out
     assert "inputs: x tensor(float) [N, 3]" in done.out
 
 
 def test_a_bare_model_is_measured(ortpkg: RunCommand, model: MakeModel) -> None:
-    done = ortpkg("bench", model(), "--backend", "embedded", "--repeat", "2", "--rounds", "1", "--json")
+    done = ortpkg(
+        "bench", model(), "--backend", "embedded", "--repeat", "2", "--rounds", "1", "--json"
+    )
     assert [each["variant"] for each in done.json["results"]] == ["double"]
 
 
@@ -55,7 +76,9 @@ def test_a_packed_package_runs_its_samples(ortpkg: RunCommand, packed: Path) -> 
     assert "357 of 360 right" in done.out
 
 
-def test_a_packed_package_is_shown_by_the_name_that_was_given(ortpkg: RunCommand, packed: Path) -> None:
+def test_a_packed_package_is_shown_by_the_name_that_was_given(
+    ortpkg: RunCommand, packed: Path
+) -> None:
     assert f"digits 1.0.0: universal format, {packed}" in ortpkg("inspect", packed).out
     assert ortpkg("inspect", packed, "--json").json["root"] == str(packed)
     assert ortpkg("verify", packed).code == 0
@@ -69,11 +92,16 @@ def test_create_makes_a_package_of_a_model_right_here(
     monkeypatch.chdir(tmp_path)
     assert ortpkg("create", model()).code == 0
     assert (
-        ortpkg("inspect", "double.ortpackage", "--json").json["component_models"][0]["variants"][0]["name"] == "double"
+        ortpkg("inspect", "double.ortpackage", "--json").json["component_models"][0]["variants"][0][
+            "name"
+        ]
+        == "double"
     )
 
 
-def test_create_makes_a_packed_package(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_create_makes_a_packed_package(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     packed = tmp_path / "d.ortpkg"
     assert ortpkg("create", packed, "--cpu", model(), "--json").json["root"] == str(packed)
     assert ortpkg("verify", packed).code == 0
@@ -86,7 +114,10 @@ def test_a_packed_package_and_a_bare_model_are_planned_and_selected(
     ortpkg: RunCommand, packed: Path, model: MakeModel
 ) -> None:
     assert "memory pattern" in ortpkg("plan", packed, "--variant", "cpu-fp32").out
-    assert ortpkg("select", packed, "--device", "cpu", "--json").json["selections"][0]["selected"] is not None
+    assert (
+        ortpkg("select", packed, "--device", "cpu", "--json").json["selections"][0]["selected"]
+        is not None
+    )
     assert ortpkg("select", model(), "--json").code == 0
 
 
@@ -128,15 +159,24 @@ def _with_data_outside(folder: Path) -> Path:
     """A model whose weight of 4 kB lies in ``weights.data`` beside it."""
     folder.mkdir()
     proto = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 18]> g (float[1, 1000] x) => (float[1, 1000] y) { y = Add(x, w) }'
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[1, 1000] x) => (float[1, 1000] y) { y ='
+        " Add(x, w) }"
     )
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1000, np.float32), "w"))
-    onnx.save(proto, folder / "m.onnx", save_as_external_data=True, location="weights.data", size_threshold=0)
+    onnx.save(
+        proto,
+        folder / "m.onnx",
+        save_as_external_data=True,
+        location="weights.data",
+        size_threshold=0,
+    )
     return folder / "m.onnx"
 
 
 def _in_a_cache(model: Path, folder: Path) -> Path:
-    """Moves the model and its data into ``blobs``, with links in a snapshot, as the cache of Hugging Face has them."""
+    """Moves the model and its data into ``blobs``, with links in a snapshot, as the cache of
+    Hugging Face has them.
+    """
     blobs, snapshot = folder / "blobs", folder / "snapshots/abc/onnx"
     snapshot.mkdir(parents=True)
     model.parent.rename(blobs)
@@ -172,7 +212,9 @@ def test_a_linked_model_has_its_data_beside_the_link(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symbolic links need a privilege here")
-def test_a_model_that_is_no_link_has_no_data_behind_foreign_links(ortpkg: RunCommand, tmp_path: Path) -> None:
+def test_a_model_that_is_no_link_has_no_data_behind_foreign_links(
+    ortpkg: RunCommand, tmp_path: Path
+) -> None:
     model = _with_data_outside(tmp_path / "made")
     data = model.with_name("weights.data")
     data.rename(tmp_path / "secret")
@@ -193,6 +235,17 @@ def test_messages_say_what_there_is_and_what_would_be_right(
     merged = ortpkg("merge", package, gone, "-o", tmp_path / "new")
     assert "does not exist" in merged.err
     assert "has no digests.json" not in merged.err
-    words = ("samples", "record", package, "--name", "s", "--random", "--dim", "N=2", "--backend", "embedded")
+    words = (
+        "samples",
+        "record",
+        package,
+        "--name",
+        "s",
+        "--random",
+        "--dim",
+        "N=2",
+        "--backend",
+        "embedded",
+    )
     assert ortpkg(*words).code == 0
     assert "--overwrite" in ortpkg(*words).err

@@ -1,4 +1,6 @@
-"""Commands replace their own outputs where --overwrite says so, and never what somebody else keeps there."""
+"""Commands replace their own outputs where --overwrite says so, and never what somebody else keeps
+there.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ COMMANDS: dict[str, tuple[list[str | Path], str]] = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_file_that_is_there_is_replaced_only_where_asked_for(name: str, ortpkg: RunCommand, tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_replaced_only_where_asked_for(
+    name: str, ortpkg: RunCommand, tmp_path: Path
+) -> None:
     words, ending = COMMANDS[name]
     path = tmp_path / f"output{ending}"
     done = ortpkg(*words, path)
@@ -48,7 +52,9 @@ def test_a_file_that_is_no_such_output_stays(name: str, ortpkg: RunCommand, tmp_
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_another_ending_than_that_of_its_kind_is_refused(name: str, ortpkg: RunCommand, tmp_path: Path) -> None:
+def test_another_ending_than_that_of_its_kind_is_refused(
+    name: str, ortpkg: RunCommand, tmp_path: Path
+) -> None:
     words, ending = COMMANDS[name]
     done = ortpkg(*words, tmp_path / "out.txt")
     assert (done.code, list(tmp_path.iterdir())) == (2, [])
@@ -65,7 +71,17 @@ def test_the_inputs_of_a_run_stay(ortpkg: RunCommand, tmp_path: Path) -> None:
     inputs = tmp_path / "inputs.npz"
     assert ortpkg("run", MODEL, "--random", "--backend", "embedded", "-o", inputs).code == 0
     content = inputs.read_bytes()
-    done = ortpkg("run", MODEL, "--input", f"image={inputs}", "--backend", "embedded", "-o", inputs, "--overwrite")
+    done = ortpkg(
+        "run",
+        MODEL,
+        "--input",
+        f"image={inputs}",
+        "--backend",
+        "embedded",
+        "-o",
+        inputs,
+        "--overwrite",
+    )
 
     assert (done.code, inputs.read_bytes() == content) == (2, True)
     assert "would replace what the command reads" in done.err

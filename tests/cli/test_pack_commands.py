@@ -14,7 +14,7 @@ from tests.cli.conftest import DIGITS, RunCommand
 
 @pytest.fixture(autouse=True)
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortpkg.package.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
 
@@ -34,7 +34,11 @@ def test_the_listing_is_what_is_unpacked(ortpkg: RunCommand) -> None:
     listed = ortpkg("unpack", "digits.ortpkg", "--list", "--json").json["entries"]
     ortpkg("unpack", "digits.ortpkg", "-o", "d")
 
-    files = {path.relative_to("d").as_posix(): path.stat().st_size for path in Path("d").rglob("*") if path.is_file()}
+    files = {
+        path.relative_to("d").as_posix(): path.stat().st_size
+        for path in Path("d").rglob("*")
+        if path.is_file()
+    }
     assert {each["name"]: each["nbytes"] for each in listed} == files
     assert "manifest.json" in ortpkg("unpack", "digits.ortpkg", "--list").out
 
@@ -77,7 +81,10 @@ def test_a_package_is_repaired_from_its_archive(ortpkg: RunCommand) -> None:
     ortpkg("unpack", "digits.ortpkg")
     Path("digits.ortpackage/README.md").unlink()
 
-    assert ortpkg("verify", "digits.ortpackage", "--repair-from", "digits.ortpkg").out == "repaired: README.md\n"
+    assert (
+        ortpkg("verify", "digits.ortpackage", "--repair-from", "digits.ortpkg").out
+        == "repaired: README.md\n"
+    )
     assert ortpkg("verify", "digits.ortpackage", "--repair-from", "no.ortpkg").code == 4
 
 

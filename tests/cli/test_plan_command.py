@@ -28,11 +28,17 @@ def test_a_variant_of_a_package_is_planned_by_the_embedded_engine(ortpkg: RunCom
     assert [step["op_type"] for step in graph["steps"]].count("FusedConv") == 3
     assert graph["unknown_count"] == 0
     assert 0 < graph["least_possible_nbytes"] <= graph["peak_nbytes"]
-    assert {value["kind"] for value in graph["values"]} >= {"pre_existing", "allocate", "allocate_output"}
+    assert {value["kind"] for value in graph["values"]} >= {
+        "pre_existing",
+        "allocate",
+        "allocate_output",
+    }
 
 
 def test_without_optimization_the_nodes_are_the_models_own(ortpkg: RunCommand) -> None:
-    plan = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--optimization-level", "none", "--json").json
+    plan = ortpkg(
+        "plan", DIGITS, "--variant", "cpu-fp32", "--optimization-level", "none", "--json"
+    ).json
     operators = [step["op_type"] for step in plan["graphs"][0]["steps"]]
     assert "FusedConv" not in operators
     assert "Conv" in operators or "BatchNormalization" in operators
@@ -46,7 +52,9 @@ def test_a_backend_that_compiles_shows_its_partition(ortpkg: RunCommand, model: 
 
 def test_memory_is_listed_and_drawn(ortpkg: RunCommand, tmp_path: Path) -> None:
     picture = tmp_path / "plan.svg"
-    done = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--dim", "batch=8", "--memory", "--svg", picture)
+    done = ortpkg(
+        "plan", DIGITS, "--variant", "cpu-fp32", "--dim", "batch=8", "--memory", "--svg", picture
+    )
     assert done.code == 0
     assert "memory pattern: peak" in done.out
     assert "allocate_statically" in done.out
@@ -66,7 +74,11 @@ def test_sizes_say_in_bytes_what_a_model_with_symbolic_dimensions_takes(ortpkg: 
     assert "memory pattern: peak 98.3 kB" in ortpkg(*words).out
     plan = ortpkg(*words, "--json").json
     (graph,) = plan["graphs"]
-    assert (plan["sizes"], graph["peak_nbytes"], graph["peak_formulas"]) == ({"batch": 8}, 98304, ["12288*batch"])
+    assert (plan["sizes"], graph["peak_nbytes"], graph["peak_formulas"]) == (
+        {"batch": 8},
+        98304,
+        ["12288*batch"],
+    )
     first = next(value for value in graph["values"] if value["name"] == "conv1_activated")
     assert (first["nbytes"], first["size"], first["offset"]) == (32768, "4096*batch", 0)
 
@@ -84,10 +96,14 @@ def test_the_largest_of_several_sums_is_a_maximum(ortpkg: RunCommand, tmp_path: 
     onnx.save(onnx.parser.parse_model(text), path)
     (graph,) = ortpkg("plan", path, "--json").json["graphs"]
     assert len(graph["peak_formulas"]) == 2
-    assert f"peak at least max({', '.join(graph['peak_formulas'])}) bytes" in " ".join(ortpkg("plan", path).out.split())
+    assert f"peak at least max({', '.join(graph['peak_formulas'])}) bytes" in " ".join(
+        ortpkg("plan", path).out.split()
+    )
 
 
-def test_a_model_without_intermediate_values_has_no_peak(ortpkg: RunCommand, model: MakeModel) -> None:
+def test_a_model_without_intermediate_values_has_no_peak(
+    ortpkg: RunCommand, model: MakeModel
+) -> None:
     unknown, known = ortpkg("plan", model()).out, ortpkg("plan", model(), "--dim", "N=4").out
     for text in map(" ".join, (unknown.split(), known.split())):
         assert "no intermediate values (feeds and outputs are not counted); weights " in text
@@ -102,8 +118,9 @@ def test_a_peak_of_unknown_sizes_is_not_called_zero(ortpkg: RunCommand, tmp_path
         { h = Identity(x) y = Sin(h) n = NonZero(x) m = Neg(n) z = Sign(m) }"""
     onnx.save(onnx.parser.parse_model(text), path)
     done = ortpkg("plan", path, "--optimization-level", "none").out
-    assert "memory pattern: peak unknown; weights 0 B; the sizes of 2 values are known only in a run" in " ".join(
-        done.split()
+    assert (
+        "memory pattern: peak unknown; weights 0 B; the sizes of 2 values are known only in a run"
+        in " ".join(done.split())
     )
 
 
@@ -133,7 +150,10 @@ def test_a_dimension_that_the_model_does_not_have_is_wrong_usage(
 ) -> None:
     done = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--dim", "bach=8")
     assert done.code == 2
-    assert "no symbolic dimension 'bach' (did you mean 'batch'?); its symbolic dimensions are 'batch'" in done.err
+    assert (
+        "no symbolic dimension 'bach' (did you mean 'batch'?); its symbolic dimensions are 'batch'"
+        in done.err
+    )
     assert ortpkg("plan", model(), "--dim", "N=8").code == 0
 
     path = tmp_path / "fixed.onnx"
@@ -146,7 +166,8 @@ def test_a_dimension_that_the_model_does_not_have_is_wrong_usage(
 
 def test_a_node_nobody_can_run_is_named(ortpkg: RunCommand, tmp_path: Path) -> None:
     text = (
-        '<ir_version: 8, opset_import: ["" : 17, "nobody" : 3]> g (float[2] x) => (float[2] y) { y = nobody.Magic(x) }'
+        '<ir_version: 8, opset_import: ["" : 17, "nobody" : 3]> g (float[2] x) => (float[2] y) { y'
+        " = nobody.Magic(x) }"
     )
     path = tmp_path / "magic.onnx"
     onnx.save(onnx.parser.parse_model(text), path)
@@ -179,6 +200,8 @@ def test_both_policies_of_partitioning_are_shown_with_their_costs(
     assert ortpkg(*words, "--json").json["policies"] == []
 
 
-def test_a_policy_of_partitioning_that_there_is_not_is_wrong_usage(ortpkg: RunCommand, model: MakeModel) -> None:
+def test_a_policy_of_partitioning_that_there_is_not_is_wrong_usage(
+    ortpkg: RunCommand, model: MakeModel
+) -> None:
     done = ortpkg("plan", model(), "--partition", "cheap")
     assert (done.code, "--partition is one of first-come, cost" in done.err) == (2, True)

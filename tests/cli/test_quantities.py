@@ -16,7 +16,16 @@ from tests.cli.conftest import DIGITS, RunCommand
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("5", 5), ("5s", 5), ("1.5 s", 1.5), ("5ms", 0.005), ("200us", 2e-4), ("10min", 600), ("2h", 7200), (3.0, 3)],
+    [
+        ("5", 5),
+        ("5s", 5),
+        ("1.5 s", 1.5),
+        ("5ms", 0.005),
+        ("200us", 2e-4),
+        ("10min", 600),
+        ("2h", 7200),
+        (3.0, 3),
+    ],
 )
 def test_durations(text: str | float, seconds: float) -> None:
     assert duration_argument(text) == pytest.approx(seconds)
@@ -24,16 +33,26 @@ def test_durations(text: str | float, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("text", "nbytes"),
-    [("1024", 1024), ("64kB", 64_000), ("64KB", 64_000), ("1GB", 10**9), ("1.5GiB", 3 << 29), (7, 7)],
+    [
+        ("1024", 1024),
+        ("64kB", 64_000),
+        ("64KB", 64_000),
+        ("1GB", 10**9),
+        ("1.5GiB", 3 << 29),
+        (7, 7),
+    ],
 )
 def test_sizes(text: str | int, nbytes: int) -> None:
     assert nbytes_argument(text) == nbytes
 
 
-@pytest.mark.parametrize("text", ["", "soon", "0", "0s", "-1s", "5 parsecs", "1e3s", "nan", "inf", "1GB"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "0", "0s", "-1s", "5 parsecs", "1e3s", "nan", "inf", "1GB"]
+)
 def test_refuses_what_is_no_duration(text: str) -> None:
     with pytest.raises(
-        typer.BadParameter, match=r"is no duration above 0; write e\.g\. 5ms, 90s or 10min; a number alone is seconds"
+        typer.BadParameter,
+        match=r"is no duration above 0; write e\.g\. 5ms, 90s or 10min; a number alone is seconds",
     ):
         duration_argument(text)
 
@@ -41,13 +60,27 @@ def test_refuses_what_is_no_duration(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "much", "0", "0 MB", "-1", "5s", "1e9", "0.1B"])
 def test_refuses_what_is_no_size(text: str) -> None:
     with pytest.raises(
-        typer.BadParameter, match=r"is no size above 0; write e\.g\. 64kB, 500MB or 1\.5GiB; a number alone is bytes"
+        typer.BadParameter,
+        match=r"is no size above 0; write e\.g\. 64kB, 500MB or 1\.5GiB; a number alone is bytes",
     ):
         nbytes_argument(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["0 B", "1 B", "999 B", "1.5 kB", "64 kB", "64 KiB", "300 MB", "1 MiB", "1.5 GiB", "512 MiB", "2.125 GB"]
+    "text",
+    [
+        "0 B",
+        "1 B",
+        "999 B",
+        "1.5 kB",
+        "64 kB",
+        "64 KiB",
+        "300 MB",
+        "1 MiB",
+        "1.5 GiB",
+        "512 MiB",
+        "2.125 GB",
+    ],
 )
 def test_limits_of_memory_are_told_as_they_may_be_written(text: str) -> None:
     assert limit_text(0 if text == "0 B" else nbytes_argument(text)) == text
@@ -78,7 +111,11 @@ def _options() -> list[tuple[str, str, Any]]:
         function = __import__(module, fromlist=["command"]).command
         for parameter in inspect.signature(function, eval_str=True).parameters.values():
             declared = get_args(parameter.annotation)[-1:]
-            found += [(name, parameter.name, each) for each in declared if isinstance(each, typer.models.OptionInfo)]
+            found += [
+                (name, parameter.name, each)
+                for each in declared
+                if isinstance(each, typer.models.OptionInfo)
+            ]
     return found
 
 
@@ -87,9 +124,13 @@ def test_no_option_counts_seconds_or_bytes_by_itself() -> None:
     assert len(options) > 100
     for command, name, option in options:
         where = f"{command} {name}"
-        assert option.metavar not in {"S", "SECONDS", "BYTES"} or name == "compatibility_info", where
+        assert option.metavar not in {"S", "SECONDS", "BYTES"} or name == "compatibility_info", (
+            where
+        )
         if option.metavar == "SIZE" and option.parser is None:
-            assert name in {"max_memory", "max_size", "keep"}, where  # parsed by what they are given to
+            assert name in {"max_memory", "max_size", "keep"}, (
+                where
+            )  # parsed by what they are given to
 
 
 @pytest.mark.parametrize("option", ["--max-size", "--max-memory"])

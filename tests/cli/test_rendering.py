@@ -41,9 +41,13 @@ def test_text_cannot_steer_the_terminal(text: str, shown: str) -> None:
     assert plain(text) == shown
 
 
-def test_tables_show_markup_as_text_and_never_wrap_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_show_markup_as_text_and_never_wrap_when_piped(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Output().table(
-        [Column("name"), Column("size", is_numeric=True)], [("[red]x[/red]" * 30, 1), ("\x1b[2J", 20)], title="t"
+        [Column("name"), Column("size", is_numeric=True)],
+        [("[red]x[/red]" * 30, 1), ("\x1b[2J", 20)],
+        title="t",
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "t"
@@ -54,17 +58,23 @@ def test_tables_show_markup_as_text_and_never_wrap_when_piped(capsys: pytest.Cap
 
 def test_json_comes_with_its_schema_version_first(capsys: pytest.CaptureFixture[str]) -> None:
     Output(is_json=True).json("thing", {"größe": 1})
-    assert capsys.readouterr().out == '{\n  "schema_version": "1.0",\n  "kind": "thing",\n  "größe": 1\n}\n'
+    assert (
+        capsys.readouterr().out
+        == '{\n  "schema_version": "1.0",\n  "kind": "thing",\n  "größe": 1\n}\n'
+    )
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2_000_000_000_000, "2.0 TB")]
+    ("nbytes", "text"),
+    [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2_000_000_000_000, "2.0 TB")],
 )
 def test_sizes_for_people(nbytes: int, text: str) -> None:
     assert nbytes_text(nbytes) == text
 
 
-@pytest.mark.parametrize(("duration_s", "text"), [(2.5e-4, "250 µs"), (0.0031, "3.1 ms"), (2.5, "2.5 s")])
+@pytest.mark.parametrize(
+    ("duration_s", "text"), [(2.5e-4, "250 µs"), (0.0031, "3.1 ms"), (2.5, "2.5 s")]
+)
 def test_durations_for_people(duration_s: float, text: str) -> None:
     assert duration_text(duration_s) == text
 
@@ -92,7 +102,9 @@ EVIL = "a\x1b]0;title\x07b\u202ec\x9b2J"
 ESCAPED = "a\\x1b]0;title\\x07b\\u202ec\\x9b2J"
 
 
-def test_a_coloured_line_cannot_steer_the_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coloured_line_cannot_steer_the_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     Output().line(EVIL, style="bold red")
     Output().note(EVIL, style="yellow")
@@ -106,7 +118,9 @@ def test_a_coloured_line_cannot_steer_the_terminal(terminal: Terminal, monkeypat
     assert "\x1b]" not in shown
 
 
-def test_a_table_on_a_terminal_cannot_steer_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_on_a_terminal_cannot_steer_it(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     Output().table([Column("name")], [(EVIL,)], title=EVIL)
     assert terminal.getvalue().count(ESCAPED) == 2
@@ -121,7 +135,9 @@ def test_json_on_a_terminal_cannot_steer_it_and_means_the_same(terminal: Termina
 
 
 @pytest.mark.parametrize("way", ["NO_COLOR", "TERM", "--no-color"])
-def test_colours_can_be_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_colours_can_be_refused(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
     assert is_coloured(terminal)
     if way == "--no-color":
         configure(is_colorless=True)
@@ -133,6 +149,8 @@ def test_colours_can_be_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPa
     assert "\x1b" not in terminal.getvalue()
 
 
-def test_an_empty_no_color_refuses_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_no_color_refuses_nothing(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_COLOR", "")
     assert is_coloured(terminal)

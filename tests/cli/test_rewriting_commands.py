@@ -20,7 +20,9 @@ def test_convert_wants_to_know_where_the_result_goes(ortpkg: RunCommand, tmp_pat
 
     assert done.code == 2
     assert "-o NEW makes a new package, --in-place changes this one" in done.err
-    assert ortpkg("convert", DIGITS, "--to", "component", "-o", tmp_path / "n", "--in-place").code == 2
+    assert (
+        ortpkg("convert", DIGITS, "--to", "component", "-o", tmp_path / "n", "--in-place").code == 2
+    )
 
 
 def test_slim_prints_the_bytes_of_each_variant(ortpkg: RunCommand, tmp_path: Path) -> None:
@@ -56,9 +58,10 @@ def test_merge_brings_together_what_slim_took_apart(ortpkg: RunCommand, tmp_path
 
     files = sorted(path.relative_to(DIGITS) for path in DIGITS.rglob("*") if path.is_file())
     for merged in (tmp_path / "a", tmp_path / "c"):
-        assert {str(path): (merged / path).read_bytes() == (DIGITS / path).read_bytes() for path in files} == {
-            str(path): True for path in files
-        }
+        assert {
+            str(path): (merged / path).read_bytes() == (DIGITS / path).read_bytes()
+            for path in files
+        } == {str(path): True for path in files}
 
 
 def test_merge_takes_two_packages(ortpkg: RunCommand, tmp_path: Path) -> None:
@@ -78,7 +81,10 @@ def test_migrate_check_shows_what_each_release_selects(ortpkg: RunCommand) -> No
         "onnxruntime 1.28 to 1.30: opens the package",
         "onnxruntime 1.31: opens the package",
     ]
-    assert "never selects classifier/cpu-int8: it can run, but 'cpu-fp32' has the same score" in done.out
+    assert (
+        "never selects classifier/cpu-int8: it can run, but 'cpu-fp32' has the same score"
+        in done.out
+    )
     assert ortpkg("migrate-check", DIGITS, "--strict").code == 1
 
 

@@ -24,7 +24,9 @@ MakeModel = Callable[..., Path]
 
 
 @pytest.mark.parametrize("backend", ["auto", "embedded", "onnxruntime"])
-def test_samples_run_without_any_option_and_nearly_all_are_right(ortpkg: RunCommand, backend: str) -> None:
+def test_samples_run_without_any_option_and_nearly_all_are_right(
+    ortpkg: RunCommand, backend: str
+) -> None:
     done = ortpkg("run", DIGITS, "--backend", backend)
     assert done.code == 0
     assert "predicted  true" in done.out
@@ -39,7 +41,9 @@ def test_samples_as_json(ortpkg: RunCommand) -> None:
     assert len(report["results"]) == 360
 
 
-def test_outputs_that_differ_from_what_the_package_expects_are_a_finding(ortpkg: RunCommand, tmp_path: Path) -> None:
+def test_outputs_that_differ_from_what_the_package_expects_are_a_finding(
+    ortpkg: RunCommand, tmp_path: Path
+) -> None:
     package = tmp_path / "digits.ortpackage"
     for path in DIGITS.rglob("*"):
         if path.is_file():
@@ -83,16 +87,33 @@ def test_outputs_of_own_inputs_are_written(ortpkg: RunCommand, tmp_path: Path) -
         (["--variant", "cpu-fp23"], 2, "did you mean 'cpu-fp32'?"),
         (["--variant", "cuda"], 3, "'CUDAExecutionProvider' is not available here"),
         (["--device", "npu"], 3, "DEVICE_NOT_PRESENT"),
-        (["--backend", "opnvino"], 2, "there is no backend 'opnvino' (did you mean 'openvino'?); known are: auto, "),
-        (["--device", "gpuu"], 2, "there is no device type 'gpuu' (did you mean 'gpu'?); known are: cpu, gpu, npu"),
+        (
+            ["--backend", "opnvino"],
+            2,
+            "there is no backend 'opnvino' (did you mean 'openvino'?); known are: auto, ",
+        ),
+        (
+            ["--device", "gpuu"],
+            2,
+            "there is no device type 'gpuu' (did you mean 'gpu'?); known are: cpu, gpu, npu",
+        ),
         (["--ep", "opnvino"], 2, "did you mean 'OpenVINOExecutionProvider'?"),
         (["--policy", "prefer-gpuu"], 2, "did you mean 'prefer-gpu'?"),
         (["--component", "clasifier"], 2, "did you mean 'classifier'?"),
-        (["--output", "missing/y.npz"], 2, "cannot write 'missing/y.npz': No such file or directory"),
+        (
+            ["--output", "missing/y.npz"],
+            2,
+            "cannot write 'missing/y.npz': No such file or directory",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_typed_error(
-    ortpkg: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, message: str
+    ortpkg: RunCommand,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    code: int,
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("wrong_rank.npy", np.zeros((8, 8), np.float32))
@@ -119,11 +140,16 @@ def test_a_model_that_asks_for_too_much_memory_fails_with_a_typed_error(
 ) -> None:
     import onnx.parser
 
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (int64[1] n) => (float[N] y) { y = ConstantOfShape(n) }'
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (int64[1] n) => (float[N] y) { y ='
+        " ConstantOfShape(n) }"
+    )
     onnx.save(onnx.parser.parse_model(text), tmp_path / "big.onnx")
     ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "big.onnx")
     np.save(tmp_path / "n.npy", np.array([10**12]))
-    done = ortpkg("run", tmp_path / "p.ortpackage", "-i", f"n={tmp_path / 'n.npy'}", "--backend", backend)
+    done = ortpkg(
+        "run", tmp_path / "p.ortpackage", "-i", f"n={tmp_path / 'n.npy'}", "--backend", backend
+    )
     assert done.code == 5
     assert "asks for 4.0 TB" in done.err or "4000000000000" in done.err
 
@@ -142,10 +168,15 @@ def test_session_options_that_reach_beyond_the_package_need_trust(
     assert "pass --trust" in done.err
 
 
-def test_two_components_run_as_a_pipeline(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+def test_two_components_run_as_a_pipeline(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
     import onnx.parser
 
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N, 3] y) => (float[N, 3] z) { z = Neg(y) }'
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[N, 3] y) => (float[N, 3] z) { z ='
+        " Neg(y) }"
+    )
     onnx.save(onnx.parser.parse_model(text), tmp_path / "neg.onnx")
     package = tmp_path / "p.ortpackage"
     ortpkg("init", package)
@@ -178,11 +209,20 @@ def endless(ortpkg: RunCommand, tmp_path: Path) -> list[object]:
     ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "loop.onnx")
     np.save(tmp_path / "x.npy", np.ones(1, np.float32))
     np.save(tmp_path / "n.npy", np.array(10**12))
-    return ["run", tmp_path / "p.ortpackage", "-i", f"x={tmp_path / 'x.npy'}", "-i", f"n={tmp_path / 'n.npy'}"]
+    return [
+        "run",
+        tmp_path / "p.ortpackage",
+        "-i",
+        f"x={tmp_path / 'x.npy'}",
+        "-i",
+        f"n={tmp_path / 'n.npy'}",
+    ]
 
 
 @pytest.mark.parametrize("backend", ["embedded", "onnxruntime"])
-def test_a_run_that_passes_its_timeout_is_ended(ortpkg: RunCommand, endless: list[object], backend: str) -> None:
+def test_a_run_that_passes_its_timeout_is_ended(
+    ortpkg: RunCommand, endless: list[object], backend: str
+) -> None:
     start = time.perf_counter()
     done = ortpkg(*endless, "--backend", backend, "--timeout", "0.3")
     assert done.code == 5
@@ -193,7 +233,10 @@ def test_a_run_that_passes_its_timeout_is_ended(ortpkg: RunCommand, endless: lis
 def test_a_run_that_passes_its_memory_limit_is_ended(ortpkg: RunCommand, tmp_path: Path) -> None:
     import onnx.parser
 
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (int64[1] n) => (float[N] y) { y = ConstantOfShape(n) }'
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (int64[1] n) => (float[N] y) { y ='
+        " ConstantOfShape(n) }"
+    )
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "m.onnx")
     np.save(tmp_path / "n.npy", np.array([10**6]))
@@ -207,14 +250,19 @@ def test_a_run_that_passes_its_memory_limit_is_ended(ortpkg: RunCommand, tmp_pat
 def test_the_timeout_holds_for_all_samples_together(ortpkg: RunCommand) -> None:
     done = ortpkg("run", DIGITS, "--backend", "embedded", "--timeout", "0.01")
     assert done.code == 5
-    assert "passed their time limit of 10 ms together" in done.err or "time limit of 10 ms\n" in done.err
+    assert (
+        "passed their time limit of 10 ms together" in done.err
+        or "time limit of 10 ms\n" in done.err
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("backend", ["embedded", "onnxruntime"])
 def test_an_interrupt_ends_a_computation(endless: list[object], backend: str) -> None:
     words = [sys.executable, "-m", "ortpkg", *map(str, endless), "--backend", backend]
-    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
+    running = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
     assert running.stderr is not None
     said = running.stderr.readline()  # what runs where: from now on it runs
     time.sleep(0.3)
@@ -228,7 +276,10 @@ def test_outputs_of_the_samples_are_written(ortpkg: RunCommand, tmp_path: Path) 
     done = ortpkg("run", DIGITS, "-o", tmp_path / "y.npz", "--backend", "embedded")
     assert done.code == 0
     assert f"wrote {tmp_path / 'y.npz'}" in done.err
-    with np.load(DIGITS / "samples" / "held_out_outputs.npz") as samples, np.load(tmp_path / "y.npz") as written:
+    with (
+        np.load(DIGITS / "samples" / "held_out_outputs.npz") as samples,
+        np.load(tmp_path / "y.npz") as written,
+    ):
         assert written.files == ["logits"]
         np.testing.assert_allclose(written["logits"], samples["logits"], atol=1e-3)
 
@@ -241,16 +292,24 @@ def test_outputs_with_names_of_arguments_are_written(ortpkg: RunCommand, tmp_pat
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "m.onnx")
     np.save(tmp_path / "x.npy", np.array([-3], np.float32))
-    done = ortpkg("run", tmp_path / "p.ortpackage", "-i", tmp_path / "x.npy", "-o", tmp_path / "y.npz")
+    done = ortpkg(
+        "run", tmp_path / "p.ortpackage", "-i", tmp_path / "x.npy", "-o", tmp_path / "y.npz"
+    )
     assert done.code == 0, done.err
     with np.load(tmp_path / "y.npz") as written:
-        assert {name: array.tolist() for name, array in written.items()} == {"file": [3.0], "allow_pickle": [3.0]}
+        assert {name: array.tolist() for name, array in written.items()} == {
+            "file": [3.0],
+            "allow_pickle": [3.0],
+        }
 
 
 def test_texts_are_written_and_read_back(ortpkg: RunCommand, tmp_path: Path) -> None:
     import onnx.parser
 
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (string[N] x) => (string[N] y) { y = Identity(x) }'
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (string[N] x) => (string[N] y) { y ='
+        " Identity(x) }"
+    )
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "m.onnx")
     np.save(tmp_path / "x.npy", np.array(["größe", ""]))
@@ -272,26 +331,47 @@ def test_what_ran_where_is_one_line(ortpkg: RunCommand) -> None:
 
 
 def test_what_is_asked_for_and_met_is_no_failure(ortpkg: RunCommand) -> None:
-    assert ortpkg("run", DIGITS, "--backend", "embedded", "--strict", "--min-offload", "100").code == 0
+    assert (
+        ortpkg("run", DIGITS, "--backend", "embedded", "--strict", "--min-offload", "100").code == 0
+    )
 
 
-@pytest.mark.parametrize(("words", "code"), [([], 0), (["--strict"], 1), (["--min-offload", "50"], 1)])
+@pytest.mark.parametrize(
+    ("words", "code"), [([], 0), (["--strict"], 1), (["--min-offload", "50"], 1)]
+)
 def test_an_ep_that_took_no_node_is_never_silent(
     ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
 ) -> None:
     idle = EpPlacement(
-        ep_name="E", backend="b", device="GPU", node_count=0, weight_nbytes=0, reason="it knows no operator"
+        ep_name="E",
+        backend="b",
+        device="GPU",
+        node_count=0,
+        weight_nbytes=0,
+        reason="it knows no operator",
     )
-    cpu = EpPlacement(ep_name="C", backend="embedded", device="CPU", node_count=7, weight_nbytes=0, is_fallback=True)
+    cpu = EpPlacement(
+        ep_name="C",
+        backend="embedded",
+        device="CPU",
+        node_count=7,
+        weight_nbytes=0,
+        is_fallback=True,
+    )
     monkeypatch.setattr(
-        "ortpkg.session.inference_session.InferenceSession.get_placement", lambda _: Placement(entries=(idle, cpu))
+        "ortpkg.session.inference_session.InferenceSession.get_placement",
+        lambda _: Placement(entries=(idle, cpu)),
     )
     done = ortpkg("run", DIGITS, "--backend", "embedded", "--quiet", *words)
     assert done.code == code
     assert "warning: classifier: E (b) took no node: it knows no operator" in done.err
     assert "warning: classifier: 7 of 7 nodes fell back to C (embedded, CPU)" in done.err
-    assert ("0.0 % of the nodes run where they were meant to" in done.err) is ("--min-offload" in words)
-    assert ortpkg("run", DIGITS, "--backend", "embedded", "--json", *words).json["as_asked"] is (code == 0)
+    assert ("0.0 % of the nodes run where they were meant to" in done.err) is (
+        "--min-offload" in words
+    )
+    assert ortpkg("run", DIGITS, "--backend", "embedded", "--json", *words).json["as_asked"] is (
+        code == 0
+    )
 
 
 @pytest.mark.parametrize("command", ["run", "select"])
@@ -302,7 +382,10 @@ def test_an_empty_package_says_that_it_is_empty_and_what_fills_it(
     ortpkg("init", package)
     done = ortpkg(command, package)
     assert done.code == 3
-    assert f"package 'p' is empty: it has no component model; `ortpkg add-variant {package} MODEL` adds one" in done.err
+    assert (
+        f"package 'p' is empty: it has no component model; `ortpkg add-variant {package} MODEL`"
+        " adds one" in done.err
+    )
     assert ortpkg(command, package, "--json").json["error"]["exit_code"] == 3
 
 
@@ -318,11 +401,15 @@ def test_a_damaged_sample_file_is_the_package_s_fault(ortpkg: RunCommand, tmp_pa
 
 
 @pytest.mark.parametrize("entry", ["best_variant", "create_session"])
-def test_a_failure_of_ours_is_no_success(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+def test_a_failure_of_ours_is_no_success(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ModelError("broken")
 
-    owner = "model_package.ModelPackage" if entry == "best_variant" else "model_variant.ModelVariant"
+    owner = (
+        "model_package.ModelPackage" if entry == "best_variant" else "model_variant.ModelVariant"
+    )
     monkeypatch.setattr(f"ortpkg.api.{owner}.{entry}", fail)
     done = ortpkg("run", DIGITS)
     assert (done.code, done.err) == (5, "error: broken\n")

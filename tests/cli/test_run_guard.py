@@ -17,7 +17,9 @@ import pytest
 import ortpkg
 from ortpkg.isolation.resident_memory import resident_nbytes
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and signals of another process")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="memory and signals of another process"
+)
 
 #: A kernel that takes long, on a matrix that no file has to hold.
 LONG = """
@@ -59,11 +61,22 @@ def _command(folder: Path, text: str, shape: list[int]) -> list[str]:
     np.save(folder / "x.npy", np.ones((1,) * len(shape), np.float32))
     np.save(folder / "n.npy", np.array(shape, np.int64))
     files = [word for name in "xn" for word in ("-i", f"{name}={folder / name}.npy")]
-    return [sys.executable, "-m", "ortpkg", "run", str(folder / "p"), "--backend", "onnxruntime", *files]
+    return [
+        sys.executable,
+        "-m",
+        "ortpkg",
+        "run",
+        str(folder / "p"),
+        "--backend",
+        "onnxruntime",
+        *files,
+    ]
 
 
 def _wait_until_it_multiplies(pid: int) -> None:
-    """Until the process, or the child that it runs the model in, holds the whole matrix beside the library."""
+    """Until the process, or the child that it runs the model in, holds the whole matrix beside the
+    library.
+    """
     deadline_s = time.monotonic() + 60
     while max(map(resident_nbytes, _family(pid))) < 4 * 10_000 * 10_000 + 40_000_000:
         assert time.monotonic() < deadline_s, "it never came to multiply"
@@ -75,7 +88,12 @@ def _family(pid: int) -> list[int]:
     found = [pid]
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
-            fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            fields = (
+                (folder / "stat")
+                .read_text(encoding="utf-8", errors="replace")
+                .rpartition(")")[2]
+                .split()
+            )
             found += [int(folder.name)] if int(fields[1]) == pid else []
     return found
 
@@ -84,7 +102,11 @@ def _family(pid: int) -> list[int]:
 def test_a_run_in_a_native_kernel_ends_at_its_time(long_run: list[str], how: str) -> None:
     start = time.monotonic()
     done = subprocess.run(
-        [*long_run, "--timeout", "2", how, "--json"], check=False, capture_output=True, text=True, timeout=120
+        [*long_run, "--timeout", "2", how, "--json"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 5
     assert "passed" in json.loads(done.stdout)["error"]["message"]
@@ -95,7 +117,9 @@ def test_a_run_in_a_native_kernel_ends_at_its_time(long_run: list[str], how: str
 @pytest.mark.parametrize("how", ["--isolate", "--no-isolate"])
 def test_a_run_in_a_native_kernel_ends_at_its_memory(hungry_run: list[str], how: str) -> None:
     limit = ["--memory-limit", "300000000"]
-    done = subprocess.run([*hungry_run, *limit, how], check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*hungry_run, *limit, how], check=False, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 5
     assert "memory limit of 300 MB" in done.stderr
 

@@ -11,8 +11,8 @@ import pytest
 
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
-from ortpkg.package.schemas import check_schema
-from ortpkg.selection import machine
+from ortpkg.package.documents.document_schemas import check_schema
+from ortpkg.providers import machine_offer as machine
 from tests.cli.conftest import DIGITS, RunCommand
 
 
@@ -24,7 +24,9 @@ def test_select_prints_the_variant_and_where_it_lies(ortpkg: RunCommand) -> None
     assert second.strip() == str(DIGITS / "models" / "classifier" / "cpu-fp32" / "model.onnx")
 
 
-def test_select_for_a_device_that_is_not_there_says_why_each_variant_fell(ortpkg: RunCommand) -> None:
+def test_select_for_a_device_that_is_not_there_says_why_each_variant_fell(
+    ortpkg: RunCommand,
+) -> None:
     done = ortpkg("select", DIGITS, "--device", "npu")
     assert done.code == 3
     assert done.out == ""
@@ -45,14 +47,24 @@ def test_provider_options_take_part_and_say_whose_they_are(ortpkg: RunCommand) -
 
 
 def test_a_run_has_the_provider_options_that_were_asked_for(ortpkg: RunCommand) -> None:
-    asked = ("run", DIGITS, "--backend", "onnxruntime", "--variant", "cpu-fp32", "--provider-option")
+    asked = (
+        "run",
+        DIGITS,
+        "--backend",
+        "onnxruntime",
+        "--variant",
+        "cpu-fp32",
+        "--provider-option",
+    )
     assert ortpkg(*asked, "use_arena=1", "--ep", "cpu").code == 0
     refused = ortpkg(*asked, "intra_op_num_threads=many", "--ep", "cpu")
     assert refused.code != 0
     assert "intra_op_num_threads" in refused.err
 
 
-def test_explain_shows_every_variant_with_a_code_even_where_nothing_fits(ortpkg: RunCommand) -> None:
+def test_explain_shows_every_variant_with_a_code_even_where_nothing_fits(
+    ortpkg: RunCommand,
+) -> None:
     done = ortpkg("select", DIGITS, "--device", "npu", "--explain")
     assert done.code == 3
     assert "DEVICE_NOT_PRESENT  'openvino-npu'" in done.out
@@ -113,15 +125,19 @@ def test_inspect_shows_hostile_names_as_plain_text(
 def test_devices_shows_the_cpu_and_the_embedded_provider(ortpkg: RunCommand) -> None:
     listed = ortpkg("devices", "--json").json
     assert "cpu" in {device["type"] for device in listed["hardware"]}
-    assert ("CPUExecutionProvider", "embedded") in {(each["ep"], each["backend"]) for each in listed["ep_devices"]}
+    assert ("CPUExecutionProvider", "embedded") in {
+        (each["ep"], each["backend"]) for each in listed["ep_devices"]
+    }
     assert ortpkg("devices").code == 0
 
 
-# --- other machines, limits, logs ------------------------------------------------------------------------------------
+# --- other machines, limits, logs -----------------------------------------------------------------
 
 
 def test_several_profiles_give_a_table_with_a_column_for_each(ortpkg: RunCommand) -> None:
-    done = ortpkg("select", DIGITS, "--profile", "intel-core-ultra-laptop", "--profile", "plain-server")
+    done = ortpkg(
+        "select", DIGITS, "--profile", "intel-core-ultra-laptop", "--profile", "plain-server"
+    )
     assert done.code == 0
     heading, row = done.out.splitlines()
     assert heading.split() == ["package", "component", "intel-core-ultra-laptop", "plain-server"]
@@ -135,14 +151,18 @@ def test_several_packages_are_rows_and_a_cell_without_a_variant_is_exit_code_3(
 ) -> None:
     package = tmp_path / "gpu-only.ortpackage"
     ortpkg("create", package, "--gpu", model())
-    done = ortpkg("select", DIGITS, package, "--profile", "plain-server", "--profile", "this-machine")
+    done = ortpkg(
+        "select", DIGITS, package, "--profile", "plain-server", "--profile", "this-machine"
+    )
     assert done.code == 3
     assert [line.split()[0] for line in done.out.splitlines()] == ["package", "digits", "gpu-only"]
     assert done.out.splitlines()[2].count("none: DEVICE_NOT_PRESENT") == 2
     assert "covers a CPU" in done.err
 
 
-def test_machines_and_packages_of_one_name_are_told_apart_by_their_paths(ortpkg: RunCommand, tmp_path: Path) -> None:
+def test_machines_and_packages_of_one_name_are_told_apart_by_their_paths(
+    ortpkg: RunCommand, tmp_path: Path
+) -> None:
     first, second = tmp_path / "a" / "m.json", tmp_path / "b" / "m.json"
     for path in (first, second):
         path.parent.mkdir()
@@ -154,7 +174,9 @@ def test_machines_and_packages_of_one_name_are_told_apart_by_their_paths(ortpkg:
 
 
 def test_json_has_a_selection_for_every_package_and_machine(ortpkg: RunCommand) -> None:
-    done = ortpkg("select", DIGITS, "--profile", "snapdragon-x-laptop", "--profile", "this-machine", "--json")
+    done = ortpkg(
+        "select", DIGITS, "--profile", "snapdragon-x-laptop", "--profile", "this-machine", "--json"
+    )
     found = [(each["package"]["name"], each["machine"]) for each in done.json["selections"]]
     assert found == [("digits", "snapdragon-x-laptop"), ("digits", None)]
     for each in done.json["selections"]:
@@ -163,10 +185,14 @@ def test_json_has_a_selection_for_every_package_and_machine(ortpkg: RunCommand) 
 
 def test_explain_says_which_machine_it_is_about(ortpkg: RunCommand) -> None:
     done = ortpkg("select", DIGITS, "--profile", "intel-core-ultra-laptop", "--explain")
-    assert done.out.startswith("component 'classifier' on machine 'intel-core-ultra-laptop': 'openvino-npu' on ")
+    assert done.out.startswith(
+        "component 'classifier' on machine 'intel-core-ultra-laptop': 'openvino-npu' on "
+    )
 
 
-def test_a_profile_that_is_none_is_a_usage_error_that_says_where(ortpkg: RunCommand, tmp_path: Path) -> None:
+def test_a_profile_that_is_none_is_a_usage_error_that_says_where(
+    ortpkg: RunCommand, tmp_path: Path
+) -> None:
     broken = tmp_path / "m.json"
     broken.write_text('{"kind": "machine_profile"}', encoding="utf-8")
     assert "snapdragon-x-laptop" in ortpkg("select", DIGITS, "--profile", "snapdragon").err
@@ -176,17 +202,32 @@ def test_a_profile_that_is_none_is_a_usage_error_that_says_where(ortpkg: RunComm
 
 
 def test_limits_choose_and_explain(ortpkg: RunCommand) -> None:
-    chosen = ortpkg("select", DIGITS, "--max-size", "50kB", "--where", "quantization=int8", "--min-precision", "int8")
+    chosen = ortpkg(
+        "select",
+        DIGITS,
+        "--max-size",
+        "50kB",
+        "--where",
+        "quantization=int8",
+        "--min-precision",
+        "int8",
+    )
     assert chosen.out.startswith("classifier: cpu-int8 on ")
     done = ortpkg("select", DIGITS, "--max-size", "30kB", "--explain")
     assert done.code == 3
-    assert "SIZE_TOO_LARGE  'cpu-int8': its files have 34.0 kB; at most 30.0 kB was asked for" in done.out
+    assert (
+        "SIZE_TOO_LARGE  'cpu-int8': its files have 34.0 kB; at most 30.0 kB was asked for"
+        in done.out
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--max-size", "big"], "max-size is no size: 'big'; write e.g. 500MB, 2GB or 1.5GiB; a number alone is bytes"),
+        (
+            ["--max-size", "big"],
+            "max-size is no size: 'big'; write e.g. 500MB, 2GB or 1.5GiB; a number alone is bytes",
+        ),
         (["--max-memory", "-1"], "max-memory is no size"),
         (["--max-latency", "soon"], "max-latency is no duration"),
         (["--min-precision", "fp17"], "did you mean 'fp1"),
@@ -231,13 +272,17 @@ def test_many_components_ask_the_machine_once(
     tmp_path: Path, ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "p.ortpackage"
-    variants = {"v": {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "m.onnx"}}}}
+    variants = {
+        "v": {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "m.onnx"}}}
+    }
     for name in "abc":
         (root / name / "v").mkdir(parents=True)
         shutil.copy(next(DIGITS.rglob("*.onnx")), root / name / "v" / "m.onnx")
         (root / name / "component.json").write_text(json.dumps({"variants": variants}))
     components = {name: name for name in "abc"}
-    (root / "manifest.json").write_text(json.dumps({"schema_version": "1.0", "components": components}))
+    (root / "manifest.json").write_text(
+        json.dumps({"schema_version": "1.0", "components": components})
+    )
     asked: list[None] = []
     real = probe
 

@@ -1,4 +1,6 @@
-"""Settings: the command line, the environment, the project's file, the user's own file, the default; in this order."""
+"""Settings: the command line, the environment, the project's file, the user's own file, the
+default; in this order.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_nothing_is_set_where_nobody_says_anything() -> None:
     assert found.sources == {}
 
 
-def test_each_source_counts_more_than_the_next(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_source_counts_more_than_the_next(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own('policy = "prefer-cpu"\nbackend = "embedded"\nthreads = 1\n')
     (project / "ortpkg.toml").write_text('policy = "prefer-gpu"\nthreads = 2\n', encoding="utf-8")
     monkeypatch.setenv("ORTPKG_POLICY", "prefer-npu")
@@ -58,11 +62,15 @@ def test_each_source_counts_more_than_the_next(project: Path, monkeypatch: pytes
 
 
 def test_the_nearest_project_file_counts_and_its_own_name_before_pyproject(project: Path) -> None:
-    (project / "pyproject.toml").write_text('[tool.ortpkg]\npolicy = "prefer-npu"\n', encoding="utf-8")
+    (project / "pyproject.toml").write_text(
+        '[tool.ortpkg]\npolicy = "prefer-npu"\n', encoding="utf-8"
+    )
     inner = project / "a" / "b"
     inner.mkdir(parents=True)
     assert read_settings(inner).policy == "prefer-npu"
-    (project / "a" / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")  # says nothing of ours
+    (project / "a" / "pyproject.toml").write_text(
+        '[project]\nname = "x"\n', encoding="utf-8"
+    )  # says nothing of ours
     assert read_settings(inner).policy == "prefer-npu"
     (project / "ortpkg.toml").write_text('policy = "prefer-gpu"\n', encoding="utf-8")
     assert read_settings(inner).policy == "prefer-gpu"
@@ -75,7 +83,10 @@ def test_the_nearest_project_file_counts_and_its_own_name_before_pyproject(proje
     [
         (
             'polcy = "x"',
-            r"there is no setting 'polcy' \(did you mean 'policy'\?\); policy, backend, trust, threads$",
+            (
+                r"there is no setting 'polcy' \(did you mean 'policy'\?\); policy, backend, trust,"
+                r" threads$"
+            ),
         ),
         ("policy = 3", 'policy is .*3.*; a text, such as "prefer-npu" was expected'),
         ("threads = 0", "threads is .*0.*; a number from 1 to 4096 was expected"),
@@ -107,7 +118,9 @@ def test_a_broken_file_of_another_tool_is_not_ours_to_judge(project: Path) -> No
 def test_a_project_grants_no_trust(project: Path, file: str) -> None:
     head = "[tool.ortpkg]\n" if file == "pyproject.toml" else ""
     (project / file).write_text(f"{head}trust = true\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="is not for a project's file, which may come from anybody: write it to"):
+    with pytest.raises(
+        UsageError, match="is not for a project's file, which may come from anybody: write it to"
+    ):
         read_settings()
 
 
@@ -116,7 +129,9 @@ def test_a_file_inside_a_package_says_nothing(project: Path, name: str) -> None:
     package = project / "p.ortpackage"
     (package / "models").mkdir(parents=True)
     (package / "manifest.json").write_text('{"model_name": "p"}', encoding="utf-8")
-    (package / name).write_text('[tool.ortpkg]\npolicy = "prefer-cpu"\ntrust = true\n', encoding="utf-8")
+    (package / name).write_text(
+        '[tool.ortpkg]\npolicy = "prefer-cpu"\ntrust = true\n', encoding="utf-8"
+    )
     (package / "models" / name).write_text('backend = "evil"\n', encoding="utf-8")
     assert read_settings(package).sources == {}
     assert read_settings(package / "models").sources == {}
@@ -124,14 +139,22 @@ def test_a_file_inside_a_package_says_nothing(project: Path, name: str) -> None:
     assert read_settings(package / "models").policy == "prefer-npu"
 
 
-@pytest.mark.parametrize(("text", "value"), [("1", True), ("TRUE", True), ("on", True), ("0", False), ("no", False)])
-def test_trust_comes_from_the_environment(text: str, value: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", True), ("TRUE", True), ("on", True), ("0", False), ("no", False)]
+)
+def test_trust_comes_from_the_environment(
+    text: str, value: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ORTPKG_TRUST", text)
     assert read_settings().trust is value
 
 
-@pytest.mark.parametrize(("name", "text"), [("TRUST", "maybe"), ("THREADS", "many"), ("THREADS", "-1")])
-def test_a_wrong_value_in_the_environment_is_told(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [("TRUST", "maybe"), ("THREADS", "many"), ("THREADS", "-1")]
+)
+def test_a_wrong_value_in_the_environment_is_told(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(f"ORTPKG_{name}", text)
     with pytest.raises(UsageError, match=f"ORTPKG_{name}: {name.lower()} is '{text}'"):
         read_settings()
@@ -146,7 +169,9 @@ def test_commands_go_by_the_settings_and_the_command_line_goes_before(
     assert policy() == "default"
     own('policy = "prefer-cpu"\n')
     assert policy() == "prefer-cpu"
-    (project / "ortpkg.toml").write_text('policy = "prefer-gpu"\nbackend = "embedded"\n', encoding="utf-8")
+    (project / "ortpkg.toml").write_text(
+        'policy = "prefer-gpu"\nbackend = "embedded"\n', encoding="utf-8"
+    )
     assert policy() == "prefer-gpu"
     assert ortpkg("select", DIGITS, "--json").json["selections"][0]["backend"] == "embedded"
     monkeypatch.setenv("ORTPKG_POLICY", "prefer-npu")
@@ -181,11 +206,15 @@ def test_a_wrong_file_is_one_clear_error(ortpkg: RunCommand) -> None:
     assert ortpkg("inspect", DIGITS).code == 0
 
 
-def test_threads_of_the_settings_reach_run(ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_of_the_settings_reach_run(
+    ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options: list[SessionOptions] = []
     whole = ModelVariant._session_options
 
-    def session_options(variant: ModelVariant, own: SessionOptions | None, threads: int | None) -> SessionOptions:
+    def session_options(
+        variant: ModelVariant, own: SessionOptions | None, threads: int | None
+    ) -> SessionOptions:
         options.append(whole(variant, own, threads))
         return options[-1]
 
@@ -206,7 +235,10 @@ def test_a_policy_that_nobody_knows_is_told_with_where_it_stands(
         monkeypatch.setenv("ORTPKG_POLICY", "prefr-npu")
     done = ortpkg("select", DIGITS)
     where = str(project / file) if file else "ORTPKG_POLICY"
-    assert (done.code, f"{where}: there is no policy 'prefr-npu'; did you mean" in done.err) == (2, True)
+    assert (done.code, f"{where}: there is no policy 'prefr-npu'; did you mean" in done.err) == (
+        2,
+        True,
+    )
     assert ortpkg("select", DIGITS, "--policy", "prefer-cpu").code == 0
 
 
@@ -222,14 +254,19 @@ def test_a_backend_that_nobody_knows_is_told_with_where_it_stands(
     done = ortpkg(command, *([] if command == "settings" else [DIGITS]))
     where = str(project / file) if file else "ORTPKG_BACKEND"
     assert done.code == 2
-    assert f"error: {where}: there is no backend 'opnvino' (did you mean 'openvino'?); known are: auto" in done.err
+    assert (
+        f"error: {where}: there is no backend 'opnvino' (did you mean 'openvino'?); known are: auto"
+        in done.err
+    )
 
 
 def test_a_backend_that_the_command_line_names_is_not_the_settings_fault(
     ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORTPKG_BACKEND", "embedded")
-    assert "error: there is no backend 'opnvino'" in ortpkg("select", DIGITS, "--backend=opnvino").err
+    assert (
+        "error: there is no backend 'opnvino'" in ortpkg("select", DIGITS, "--backend=opnvino").err
+    )
 
 
 def test_settings_shows_each_value_and_where_it_comes_from(
@@ -253,7 +290,16 @@ def test_settings_shows_each_value_and_where_it_comes_from(
     assert told["places"]["user_file"] == str(user_config_file())
     assert told["variables"]["ORTPKG_PROVIDERS"] == "cpu"
     lines = [line.split() for line in ortpkg("settings").out.splitlines()]
-    assert ["backend", "embedded", "ORTPKG_BACKEND", "--backend", "of", "select,", "run,", "cache"] in lines
+    assert [
+        "backend",
+        "embedded",
+        "ORTPKG_BACKEND",
+        "--backend",
+        "of",
+        "select,",
+        "run,",
+        "cache",
+    ] in lines
 
 
 #: Variable, a value that is none, what is said of it.
@@ -261,11 +307,19 @@ WRONG_VARIABLES = [
     ("ORTPKG_POLICY", "fast", "ORTPKG_POLICY: there is no policy 'fast'"),
     ("ORTPKG_PROVIDERS", ",", "ORTPKG_PROVIDERS is ','; it must be names"),
     ("ORTPKG_PROVIDERS", "cpu,cuad", "ORTPKG_PROVIDERS: there is no execution provider 'cuad'"),
-    ("ORTPKG_EMULATED_DEVICES", "qnnn", "ORTPKG_EMULATED_DEVICES: there is no execution provider 'qnnn'"),
+    (
+        "ORTPKG_EMULATED_DEVICES",
+        "qnnn",
+        "ORTPKG_EMULATED_DEVICES: there is no execution provider 'qnnn'",
+    ),
     ("ORTPKG_PROBE_TIMEOUT", "soon", "ORTPKG_PROBE_TIMEOUT is no duration: 'soon'; write e.g. 5ms"),
     ("ORTPKG_PROBE_AGAIN", "perhaps", "ORTPKG_PROBE_AGAIN is 'perhaps'; 1 or 0 was expected"),
     ("ORTPKG_TRACEBACK", "perhaps", "ORTPKG_TRACEBACK is 'perhaps'; 1 or 0 was expected"),
-    ("ORTPKG_PYTHON", "/no/python", "ORTPKG_PYTHON is '/no/python'; a Python interpreter was expected"),
+    (
+        "ORTPKG_PYTHON",
+        "/no/python",
+        "ORTPKG_PYTHON is '/no/python'; a Python interpreter was expected",
+    ),
     ("ORTPKG_CACHE_DIR", __file__, "ORTPKG_CACHE_DIR is"),
     ("ORTPKG_STATE_DIR", __file__, "ORTPKG_STATE_DIR is"),
     ("ORTPKG_CONFIG_DIR", __file__, "ORTPKG_CONFIG_DIR is"),
@@ -285,10 +339,15 @@ def test_settings_tells_what_is_wrong_with_the_variable(
 
 
 def test_every_documented_variable_has_a_wrong_value_above() -> None:
-    assert {each[0] for each in WRONG_VARIABLES} == {*_OTHER_VARIABLES, *map(setting_variable, COMMANDS_OF)}
+    assert {each[0] for each in WRONG_VARIABLES} == {
+        *_OTHER_VARIABLES,
+        *map(setting_variable, COMMANDS_OF),
+    }
 
 
-def test_settings_warns_of_a_variable_that_says_nothing(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_warns_of_a_variable_that_says_nothing(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ORTPKG_POLCY", "prefer-npu")
     done = ortpkg("settings")
     assert done.code == 0
@@ -296,8 +355,14 @@ def test_settings_warns_of_a_variable_that_says_nothing(ortpkg: RunCommand, monk
 
 
 def test_every_setting_and_every_variable_of_the_code_is_known_to_settings() -> None:
-    assert set(_DEFAULTS) == set(COMMANDS_OF) == {each.name for each in fields(Settings)} - {"sources"}
-    named = {setting_variable(name) for name in COMMANDS_OF} | set(_OTHER_VARIABLES) | {"_ORTPKG_COMPLETE"}
+    assert (
+        set(_DEFAULTS) == set(COMMANDS_OF) == {each.name for each in fields(Settings)} - {"sources"}
+    )
+    named = (
+        {setting_variable(name) for name in COMMANDS_OF}
+        | set(_OTHER_VARIABLES)
+        | {"_ORTPKG_COMPLETE"}
+    )
     folder = Path(settings_command.__file__).parents[1]
     texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
     assert {name for text in texts for name in re.findall(r'"(_?ORTPKG_[A-Z_]+)"', text)} <= named

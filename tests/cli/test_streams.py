@@ -1,4 +1,6 @@
-"""Standard output that is full, closed, gone or of another encoding: every command ends as documented."""
+"""Standard output that is full, closed, gone or of another encoding: every command ends as
+documented.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,14 @@ PRINTING = [
 COMMANDS = pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 
 
-def shell(redirection: str, words: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+def shell(
+    redirection: str, words: list[str], **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Runs ``ortpkg WORD...`` with its streams redirected as a shell does it."""
     command = ["sh", "-c", f'exec "$0" -m ortpkg "$@" {redirection}', sys.executable, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
 
 
 @posix
@@ -37,7 +43,10 @@ def shell(redirection: str, words: list[str], **environment: str) -> subprocess.
 def test_a_full_disk_is_one_line_and_exit_code_2(words: list[str]) -> None:
     done = shell(">/dev/full", words)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == "error: cannot write to standard output: No space left on device"
+    assert (
+        done.stderr.splitlines()[-1]
+        == "error: cannot write to standard output: No space left on device"
+    )
     assert "Traceback" not in done.stderr
 
 
@@ -46,7 +55,10 @@ def test_a_full_disk_is_one_line_and_exit_code_2(words: list[str]) -> None:
 def test_a_closed_output_is_one_line_and_exit_code_2(words: list[str]) -> None:
     done = shell(">&-", words)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == "error: cannot write to standard output: Bad file descriptor"
+    assert (
+        done.stderr.splitlines()[-1]
+        == "error: cannot write to standard output: Bad file descriptor"
+    )
     assert "Traceback" not in done.stderr
 
 
@@ -57,7 +69,11 @@ def test_a_reader_that_goes_away_is_no_error(words: list[str]) -> None:
     os.close(read)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "ortpkg", *words], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-m", "ortpkg", *words],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     finally:
         os.close(write)
@@ -70,13 +86,17 @@ def test_a_reader_that_goes_away_is_no_error(words: list[str]) -> None:
 @posix
 def test_a_reader_that_goes_away_in_between_has_what_it_wanted() -> None:
     words = f"{sys.executable} -m ortpkg inspect '{DIGITS}' --json"
-    done = subprocess.run(["sh", "-c", f"{words} | head -n 1"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", f"{words} | head -n 1"], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
 @posix
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-@pytest.mark.parametrize("words", [["run", str(DIGITS), "--backend", "embedded"], ["select", str(DIGITS)]])
+@pytest.mark.parametrize(
+    "words", [["run", str(DIGITS), "--backend", "embedded"], ["select", str(DIGITS)]]
+)
 def test_data_does_not_need_standard_error(words: list[str], redirection: str) -> None:
     done = shell(redirection, words)
     assert done.returncode == 0
@@ -97,5 +117,7 @@ def test_characters_that_the_encoding_lacks_are_escaped(tmp_path: Path) -> None:
     text = shell("", ["inspect", str(tmp_path / "p.ortpackage")], PYTHONIOENCODING="ascii")
     assert text.returncode == 0
     assert "gr\\xf6\\xdfe" in text.stdout
-    structured = shell("", ["inspect", str(tmp_path / "p.ortpackage"), "--json"], PYTHONIOENCODING="ascii")
+    structured = shell(
+        "", ["inspect", str(tmp_path / "p.ortpackage"), "--json"], PYTHONIOENCODING="ascii"
+    )
     assert json.loads(structured.stdout)["name"] == "größe"

@@ -31,9 +31,18 @@ def shown(width: int | None) -> list[str]:
 @pytest.mark.parametrize("width", [None, 200, 95])
 def test_a_table_that_fits_is_as_it_is(width: int | None) -> None:
     assert shown(width) == [
-        "variant       ep                         data types                 architecture  own size",
-        "cpu-int8      CPUExecutionProvider       float, int32, int8, uint8  x86_64_v4      34.0 kB",
-        "openvino-npu  OpenVINOExecutionProvider  float                      any             1.2 MB",
+        (
+            "variant       ep                         data types                 architecture  own"
+            " size"
+        ),
+        (
+            "cpu-int8      CPUExecutionProvider       float, int32, int8, uint8  x86_64_v4     "
+            " 34.0 kB"
+        ),
+        (
+            "openvino-npu  OpenVINOExecutionProvider  float                      any            "
+            " 1.2 MB"
+        ),
     ]
 
 
@@ -83,7 +92,9 @@ def test_at_last_each_row_is_a_block_with_everything() -> None:
 
 
 def test_a_block_leaves_out_what_is_empty() -> None:
-    assert lay_out((Column("name"), Column("label")), [("a" * 30, "")], 10).body == (f"name {'a' * 30}",)
+    assert lay_out((Column("name"), Column("label")), [("a" * 30, "")], 10).body == (
+        f"name {'a' * 30}",
+    )
 
 
 def test_a_table_without_rows_is_its_head() -> None:

@@ -1,4 +1,6 @@
-"""Every command that prints a table, on terminals of 60, 80, 100 and 150 columns: no name and no number is broken."""
+"""Every command that prints a table, on terminals of 60, 80, 100 and 150 columns: no name and no
+number is broken.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ import numpy as np
 import pytest
 
 from ortpkg.api.bench import BenchReport
-from ortpkg.api.doctor import doctor
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.benchmarking.accuracy import Distance
@@ -28,6 +29,7 @@ from ortpkg.cli.app import run
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.wrapping import display_width, unbroken_parts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.doctor.diagnosis import doctor
 from ortpkg.ep_names import short_ep_names
 from ortpkg.package.reader import open_package
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
@@ -50,7 +52,11 @@ TABLES: dict[str, list[str]] = {
     "explain": ["explain", "explain ORT121"],
     "inspect": ["inspect {long}", "inspect {digits}", "inspect {tinychar}"],
     "migrate_check": ["migrate-check {long}", "migrate-check {digits}"],
-    "plan": ["plan {digits} --nodes --memory", "plan {tinychar} -c decode --nodes --memory", "plan {long} --nodes"],
+    "plan": [
+        "plan {digits} --nodes --memory",
+        "plan {tinychar} -c decode --nodes --memory",
+        "plan {long} --nodes",
+    ],
     "plan_costs": ["plan {digits} --partition cost"],
     "quarantine": ["quarantine"],
     "run": ["run {long} -i x={inputs} --backend embedded"],
@@ -85,7 +91,9 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     made = Terminal()
     monkeypatch.setattr("ortpkg.cli.rendering.sys", SimpleNamespace(stdout=made, stderr=Terminal()))
     monkeypatch.setattr("ortpkg.cli.run_results.duration_text", lambda _: "1.2 ms")
-    monkeypatch.setattr("ortpkg.cli.doctor.doctor", functools.cache(doctor))  # free memory changes from one to the next
+    monkeypatch.setattr(
+        "ortpkg.cli.doctor.doctor", functools.cache(doctor)
+    )  # free memory changes from one to the next
     monkeypatch.setenv("NO_COLOR", "1")
     return made
 
@@ -96,20 +104,34 @@ def places(tmp_path: Path, model: MakeModel, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
     named = model(f"{LONG}.onnx")
-    long = create(tmp_path / f"{LONG}.ortpackage", [NewVariant.for_cpu(named)], component=f"c-{LONG}").root
+    long = create(
+        tmp_path / f"{LONG}.ortpackage", [NewVariant.for_cpu(named)], component=f"c-{LONG}"
+    ).root
     add_variant(long, named, variant=f"w-{LONG}", ep="openvino", device="npu")
     heavy = make_model(tmp_path / "heavy", 1, f"{LONG}.bin")
-    equal = create(tmp_path / "equal.ortpackage", [NewVariant.for_cpu(heavy)], component=f"c-{LONG}").root
+    equal = create(
+        tmp_path / "equal.ortpackage", [NewVariant.for_cpu(heavy)], component=f"c-{LONG}"
+    ).root
     add_variant(equal, heavy, variant="b", ep="cuda")
     run(["-q", "pack", str(long), "-o", str(tmp_path / "p.ortpkg")])
     np.save(tmp_path / "x.npy", np.ones((1, 3), np.float32))
-    entry = quarantine_entry("cpu-fp32", "the process ended by signal 11, while it loaded the model 'm.onnx'")
-    write_quarantine(open_package(DIGITS), [entry, replace(entry, ep_name="OpenVINOExecutionProvider")])
+    entry = quarantine_entry(
+        "cpu-fp32", "the process ended by signal 11, while it loaded the model 'm.onnx'"
+    )
+    write_quarantine(
+        open_package(DIGITS), [entry, replace(entry, ep_name="OpenVINOExecutionProvider")]
+    )
     write_quarantine(open_package(long), [replace(entry, variant_name=LONG)])
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", "1")
     InferenceSession(named, options, providers=["prepack"])
-    return {"long": long, "equal": equal, "digits": DIGITS, "tinychar": TINYCHAR, "inputs": tmp_path / "x.npy"} | {
+    return {
+        "long": long,
+        "equal": equal,
+        "digits": DIGITS,
+        "tinychar": TINYCHAR,
+        "inputs": tmp_path / "x.npy",
+    } | {
         "packed": tmp_path / "p.ortpkg",
         "new": tmp_path / "new.ortpackage",
     }
@@ -131,7 +153,9 @@ def quarantine_entry(variant: str, detail: str) -> QuarantineEntry:
 
 
 def check(screen: Terminal, monkeypatch: pytest.MonkeyPatch, show: Callable[[], None]) -> None:
-    """Runs ``show`` without a terminal and on several, and holds what these show against what is shown without."""
+    """Runs ``show`` without a terminal and on several, and holds what these show against what is
+    shown without.
+    """
     screen.is_terminal = False
     show()
     whole = screen.getvalue()
@@ -144,19 +168,25 @@ def check(screen: Terminal, monkeypatch: pytest.MonkeyPatch, show: Callable[[], 
         screen.truncate()
         show()
         lines = [line for line in screen.getvalue().splitlines() if set(line) != {"─"}]
-        unknown = {word for line in lines for word in line.split()} - words - {"│"}  # a trunk beside a line's end
+        unknown = (
+            {word for line in lines for word in line.split()} - words - {"│"}
+        )  # a trunk beside a line's end
         assert not unknown, f"at {width} columns: {unknown}"
         for line in lines:
             assert not _UNIT.match(line), f"at {width} columns: a unit without its number: {line!r}"
             longest = max(map(display_width, unbroken_parts(line)), default=0)
-            assert display_width(line) <= width or longest > width - 40, f"at {width} columns: {line!r}"
+            assert display_width(line) <= width or longest > width - 40, (
+                f"at {width} columns: {line!r}"
+            )
 
 
 @pytest.mark.parametrize("line", [*(line for lines in TABLES.values() for line in lines), *TREES])
 def test_no_name_and_no_number_is_broken(
     line: str, places: dict[str, Path], screen: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [word.format_map({name: str(path) for name, path in places.items()}) for word in line.split()]
+    words = [
+        word.format_map({name: str(path) for name, path in places.items()}) for word in line.split()
+    ]
 
     def show() -> None:
         shutil.rmtree(places["new"], ignore_errors=True)
@@ -166,7 +196,9 @@ def test_no_name_and_no_number_is_broken(
 
 
 @pytest.mark.parametrize("name", ["cpu-int8", LONG])
-def test_no_figure_of_a_benchmark_is_broken(name: str, screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_figure_of_a_benchmark_is_broken(
+    name: str, screen: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     npu = HardwareDevice(type=DeviceType.NPU, name="Intel(R) AI Boost", source="test")
     places = [
         EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded"),
@@ -174,7 +206,9 @@ def test_no_figure_of_a_benchmark_is_broken(name: str, screen: Terminal, monkeyp
     ]
     results = [
         CandidateResult(
-            candidate=Candidate(component_name="c", variant_name=name, ep_device=place, model_path=Path("m")),
+            candidate=Candidate(
+                component_name="c", variant_name=name, ep_device=place, model_path=Path("m")
+            ),
             outcome=Outcome.MEASURED,
             times=run_times([[1_234_567, 2_345_678], [99_000, 88_000]]),
             peak_memory_nbytes=123_456_789,
@@ -182,12 +216,20 @@ def test_no_figure_of_a_benchmark_is_broken(name: str, screen: Terminal, monkeyp
         )
         for place in places
     ]
-    failed = replace(results[0], outcome=Outcome.CRASHED, times=None, reason="the process ended by signal 11")
-    report = BenchReport(package_name=name, results=(*results, failed), workloads={"c": "its samples"}, plan=Plan())
+    failed = replace(
+        results[0], outcome=Outcome.CRASHED, times=None, reason="the process ended by signal 11"
+    )
+    report = BenchReport(
+        package_name=name, results=(*results, failed), workloads={"c": "its samples"}, plan=Plan()
+    )
     check(screen, monkeypatch, lambda: bench_command._print(report, Output()))
 
 
 def test_every_module_with_a_table_is_here() -> None:
     folder = Path(bench_command.__file__).parent
-    found = {path.stem for path in folder.glob("*.py") if re.search(r"\.table\(", path.read_text(encoding="utf-8"))}
+    found = {
+        path.stem
+        for path in folder.glob("*.py")
+        if re.search(r"\.table\(", path.read_text(encoding="utf-8"))
+    }
     assert found == {*TABLES, "bench"}

@@ -42,7 +42,9 @@ def test_ends_with_the_same_exit_code_and_a_suggestion(
     assert "did you mean 'OpenVINOExecutionProvider'?" in done.err
 
 
-@pytest.mark.parametrize("words", [["select", DIGITS], ["compile", DIGITS], ["compile-models", MODEL, "-o", "new"]])
+@pytest.mark.parametrize(
+    "words", [["select", DIGITS], ["compile", DIGITS], ["compile-models", MODEL, "-o", "new"]]
+)
 def test_one_that_is_known_and_not_here_is_something_else(
     ortpkg: RunCommand, words: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ MODEL = "models/classifier/cpu-fp32/model.onnx"
 
 @pytest.fixture
 def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("ortpkg.package.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
     return Path(shutil.copytree(DIGITS, tmp_path / "digits.ortpackage"))
 
 
@@ -33,7 +33,9 @@ def test_the_sample_package_is_intact(ortpkg: RunCommand) -> None:
     assert "is intact: 12 files" in done.err
 
 
-def test_a_flipped_byte_is_named_with_both_digests_and_repaired(ortpkg: RunCommand, digits: Path) -> None:
+def test_a_flipped_byte_is_named_with_both_digests_and_repaired(
+    ortpkg: RunCommand, digits: Path
+) -> None:
     flip(digits / MODEL, 50_000)
     (digits / "README.md").unlink()
 
@@ -54,7 +56,9 @@ def test_what_cannot_be_repaired_says_why(ortpkg: RunCommand, digits: Path, tmp_
     done = ortpkg("verify", digits, "--repair-from", digits, "--json")
 
     assert done.code == 16
-    assert done.json["not_repaired"] == [{"file": MODEL, "reason": f"it is not as recorded in {str(digits)!r} either"}]
+    assert done.json["not_repaired"] == [
+        {"file": MODEL, "reason": f"it is not as recorded in {str(digits)!r} either"}
+    ]
     assert [each["kind"] for each in done.json["differences"]] == ["changed"]
 
 
@@ -79,7 +83,9 @@ def test_a_package_without_digests_is_unverified(ortpkg: RunCommand, digits: Pat
     assert "warning: unverified: there is no digests.json" in done.err
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are not Unicode")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems have no names that are not Unicode"
+)
 def test_a_name_that_is_no_text_is_printed_escaped(ortpkg: RunCommand, digits: Path) -> None:
     (digits / os.fsdecode(b"bad\xff")).write_bytes(b"")
     assert "extra: bad\\xff: there, but not recorded" in ortpkg("verify", digits).out
@@ -88,7 +94,9 @@ def test_a_name_that_is_no_text_is_printed_escaped(ortpkg: RunCommand, digits: P
 
 def test_help_explains_the_bits(ortpkg: RunCommand) -> None:
     words = " ".join(ortpkg("verify", "--help").out.split())
-    assert "16 files changed, 32 files missing or extra, 64 files unreadable, 128 unverified" in words
+    assert (
+        "16 files changed, 32 files missing or extra, 64 files unreadable, 128 unverified" in words
+    )
 
 
 def test_python_has_the_same(digits: Path) -> None:

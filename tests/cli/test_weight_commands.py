@@ -17,7 +17,9 @@ def make_model(folder: Path, seed: int, location: str) -> Path:
     array = np.random.default_rng(seed).standard_normal((32, 32)).astype(np.float32)
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32]) for name in "xy"]
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    graph = helper.make_graph([node], "g", value[:1], value[1:], [numpy_helper.from_array(array, "w")])
+    graph = helper.make_graph(
+        [node], "g", value[:1], value[1:], [numpy_helper.from_array(array, "w")]
+    )
     folder.mkdir()
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
@@ -59,8 +61,14 @@ def test_dedup_says_what_it_would_save_then_saves_it(ortpkg: RunCommand, package
     assert "saved 4096 bytes (4.1 kB)" in done.err
     assert ortpkg("validate", package).code == 0
     again = ortpkg("dedup", package).err
-    assert "nothing to save; nothing was changed (weights inside the ONNX files count with --externalize SIZE)" in again
-    assert ortpkg("dedup", package, "--externalize", "64kB").err == "nothing to save; nothing was changed\n"
+    assert (
+        "nothing to save; nothing was changed (weights inside the ONNX files count with"
+        " --externalize SIZE)" in again
+    )
+    assert (
+        ortpkg("dedup", package, "--externalize", "64kB").err
+        == "nothing to save; nothing was changed\n"
+    )
 
 
 def test_dedup_as_json(ortpkg: RunCommand, package: Path) -> None:
@@ -75,25 +83,36 @@ def test_dedup_as_json(ortpkg: RunCommand, package: Path) -> None:
             "model_file": "models/model/model-cpu/model-gpu.onnx",
         }
     ]
-    assert {each["file"]: each["nbytes"] for each in found["removed"]}["models/model/model-gpu/two.bin"] == 4096
+    assert {each["file"]: each["nbytes"] for each in found["removed"]}[
+        "models/model/model-gpu/two.bin"
+    ] == 4096
     assert found["left_out"] == []
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["--layout", "flat"], "the layout 'flat' is none of"), (["--externalize", "16"], "stay in the model, 16 was")],
+    [
+        (["--layout", "flat"], "the layout 'flat' is none of"),
+        (["--externalize", "16"], "stay in the model, 16 was"),
+    ],
 )
-def test_dedup_refuses_what_makes_no_sense(ortpkg: RunCommand, package: Path, words: list[str], message: str) -> None:
+def test_dedup_refuses_what_makes_no_sense(
+    ortpkg: RunCommand, package: Path, words: list[str], message: str
+) -> None:
     done = ortpkg("dedup", package, *words)
 
     assert done.code == 2
     assert message in done.err
 
 
-def test_a_variant_that_shares_is_added_without_its_data(ortpkg: RunCommand, package: Path, tmp_path: Path) -> None:
+def test_a_variant_that_shares_is_added_without_its_data(
+    ortpkg: RunCommand, package: Path, tmp_path: Path
+) -> None:
     model = make_model(tmp_path / "three", 1, "three.bin")
 
-    done = ortpkg("add-variant", package, model, "--variant", "three", "--ep", "qnn", "--share-weights")
+    done = ortpkg(
+        "add-variant", package, model, "--variant", "three", "--ep", "qnn", "--share-weights"
+    )
 
     assert done.code == 0
     assert "variant 'three' shares weights with 'model-cpu': 4" in done.err
@@ -105,8 +124,14 @@ def test_diff_is_silent_on_equal_packages_and_names_what_differs(
     ortpkg: RunCommand, package: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.ortpackage"
-    models = {name: make_model(tmp_path / f"new {name}", seed, "w.bin") for name, seed in (("one", 1), ("two", 2))}
-    assert ortpkg("create", other, "--name", "p", "--cpu", models["one"], "--npu", models["two"]).code == 0
+    models = {
+        name: make_model(tmp_path / f"new {name}", seed, "w.bin")
+        for name, seed in (("one", 1), ("two", 2))
+    }
+    assert (
+        ortpkg("create", other, "--name", "p", "--cpu", models["one"], "--npu", models["two"]).code
+        == 0
+    )
     same = ortpkg("diff", package, package)
     assert (same.code, same.out) == (0, "")
     assert "no difference in meaning" in same.err
@@ -117,9 +142,14 @@ def test_diff_is_silent_on_equal_packages_and_names_what_differs(
     assert found.out.splitlines() == ["- variant model/model-gpu", "+ variant model/model-npu"]
 
 
-def test_diff_shows_weights_constraints_and_operators(ortpkg: RunCommand, package: Path, tmp_path: Path) -> None:
+def test_diff_shows_weights_constraints_and_operators(
+    ortpkg: RunCommand, package: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other.ortpackage"
-    models = {name: make_model(tmp_path / f"new {name}", seed, "w.bin") for name, seed in (("one", 1), ("two", 2))}
+    models = {
+        name: make_model(tmp_path / f"new {name}", seed, "w.bin")
+        for name, seed in (("one", 1), ("two", 2))
+    }
     model = onnx.load(models["two"], load_external_data=False)
     model.graph.node[0].output[0] = "h"
     model.graph.node.append(helper.make_node("Relu", ["h"], ["y"]))
@@ -140,20 +170,26 @@ def test_diff_shows_weights_constraints_and_operators(ortpkg: RunCommand, packag
     assert variant["model"]["weights"][0]["old"]["shape"] == [32, 32]
 
 
-def test_diff_of_what_is_no_package_is_an_error_not_a_difference(ortpkg: RunCommand, package: Path) -> None:
+def test_diff_of_what_is_no_package_is_an_error_not_a_difference(
+    ortpkg: RunCommand, package: Path
+) -> None:
     assert ortpkg("diff", package, package / "models").code == 4
 
 
-def test_inspect_and_slim_tell_own_bytes_from_shared_ones(ortpkg: RunCommand, package: Path) -> None:
+def test_inspect_and_slim_tell_own_bytes_from_shared_ones(
+    ortpkg: RunCommand, package: Path
+) -> None:
     assert "shared" not in ortpkg("inspect", package).out
     apart = {
-        each["name"]: each for each in ortpkg("inspect", package, "--json").json["component_models"][0]["variants"]
+        each["name"]: each
+        for each in ortpkg("inspect", package, "--json").json["component_models"][0]["variants"]
     }
     assert ortpkg("dedup", package).code == 0
 
     shown = ortpkg("inspect", package)
     variants = {
-        each["name"]: each for each in ortpkg("inspect", package, "--json").json["component_models"][0]["variants"]
+        each["name"]: each
+        for each in ortpkg("inspect", package, "--json").json["component_models"][0]["variants"]
     }
 
     assert "own size" in shown.out
@@ -164,4 +200,7 @@ def test_inspect_and_slim_tell_own_bytes_from_shared_ones(ortpkg: RunCommand, pa
     assert all(each["nbytes"] == each["own_nbytes"] + 4096 for each in variants.values())
 
     slimmed = ortpkg("slim", package, "--device", "cpu", "--in-place", "--json")
-    assert [(each["shared_nbytes"], each["kept"]) for each in slimmed.json["variants"]] == [(4096, True), (4096, False)]
+    assert [(each["shared_nbytes"], each["kept"]) for each in slimmed.json["variants"]] == [
+        (4096, True),
+        (4096, False),
+    ]

@@ -20,7 +20,11 @@ from ortpkg.cli.wrapping import display_width, unbroken_parts, wrapped
         ("a /long/path/that/does/not/fit b", 10, ["a", "> /long/path/that/does/not/fit", "> b"]),
         ("it takes 107.6 kB of memory", 14, ["it takes", "> 107.6 kB of", "> memory"]),
         ("use 'my own model' here", 10, ["use", "> 'my own model'", "> here"]),
-        ("on CPU (Intel(R) Xeon(R) Processor): fast", 20, ["on CPU", "> (Intel(R) Xeon(R) Processor):", "> fast"]),
+        (
+            "on CPU (Intel(R) Xeon(R) Processor): fast",
+            20,
+            ["on CPU", "> (Intel(R) Xeon(R) Processor):", "> fast"],
+        ),
         ("the model's own, the user's own", 16, ["the model's own,", "> the user's own"]),
         ("x tensor(float) [batch, 1, 8, 8]", 20, ["x tensor(float)", "> [batch, 1, 8, 8]"]),
         ("模型 模型 模型", 9, ["模型 模型", "> 模型"]),
@@ -30,7 +34,9 @@ def test_lines_are_broken_between_words(text: str, width: int, lines: list[str])
     assert wrapped(text, width, hang="> ") == lines
 
 
-@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("模型", 4), ("e\u0301", 1), ("→ µs", 4), ("👍", 2)])
+@pytest.mark.parametrize(
+    ("text", "width"), [("abc", 3), ("模型", 4), ("e\u0301", 1), ("→ µs", 4), ("👍", 2)]
+)
 def test_width_is_counted_in_columns_of_a_terminal(text: str, width: int) -> None:
     assert display_width(text) == width
 
@@ -39,7 +45,9 @@ WORDS = st.text(st.sampled_from("ab1.'()[] kBms%\\"), max_size=120)
 
 
 @given(WORDS, st.integers(1, 40))
-def test_nothing_is_lost_and_nothing_is_too_long_that_could_be_broken(text: str, width: int) -> None:
+def test_nothing_is_lost_and_nothing_is_too_long_that_could_be_broken(
+    text: str, width: int
+) -> None:
     lines = wrapped(text, width)
     assert " ".join(lines).split() == text.split()
     for line in lines:

@@ -1,7 +1,9 @@
-"""Runs the onnx package's backend cases on our engine, on onnx.reference and on onnxruntime, and prints the table.
+"""Runs the onnx package's backend cases on our engine, on onnx.reference and on onnxruntime, and
+prints the table.
 
-``python -m tests.conformance [--suite S]... [--runtime R]... [--case PATTERN] [--every N]``. Exit status 1 where a case
-fails on our engine that is not a known failure, or where a known failure passes.
+``python -m tests.conformance [--suite S]... [--runtime R]... [--case PATTERN] [--every N]``. Exit
+status 1 where a case fails on our engine that is not a known failure, or where a known failure
+passes.
 """
 
 from __future__ import annotations
@@ -22,9 +24,15 @@ _MOST_REASON = 200
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("--suite", action="append", choices=SUITES, help="only this suite (repeatable)")
-    parser.add_argument("--runtime", action="append", choices=list(RUNTIMES), help="only this runtime (repeatable)")
-    parser.add_argument("--case", default="", help="only cases whose name matches this regular expression")
+    parser.add_argument(
+        "--suite", action="append", choices=SUITES, help="only this suite (repeatable)"
+    )
+    parser.add_argument(
+        "--runtime", action="append", choices=list(RUNTIMES), help="only this runtime (repeatable)"
+    )
+    parser.add_argument(
+        "--case", default="", help="only cases whose name matches this regular expression"
+    )
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")  # what the peers warn about is not ours to mend
     suites = options.suite or list(SUITES)
@@ -39,7 +47,11 @@ def main(arguments: Sequence[str]) -> int:
             failures[runtime].update(_run_all(runtime, chosen))
     _print_failures(failures)
     _print_table(counts, failures)
-    return _status(failures.get(_OURS, {}), {case for case in KNOWN_FAILURES if re.search(options.case, case)}, suites)
+    return _status(
+        failures.get(_OURS, {}),
+        {case for case in KNOWN_FAILURES if re.search(options.case, case)},
+        suites,
+    )
 
 
 def _run_all(runtime: str, cases: Sequence[Case]) -> dict[str, str]:

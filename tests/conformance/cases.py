@@ -1,8 +1,8 @@
 """The onnx package's own backend test cases, as values.
 
 Suites: ``node`` (made in memory, one operator each, and its function's body for some), ``simple``,
-``pytorch-converted`` and ``pytorch-operator`` (models and data on disk), ``light`` (the well-known vision models with
-weights that are computed, fed a ramp).
+``pytorch-converted`` and ``pytorch-operator`` (models and data on disk), ``light`` (the well-known
+vision models with weights that are computed, fed a ramp).
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One model with its data sets and tolerances; models and data on disk are read when they are asked for."""
+    """One model with its data sets and tolerances; models and data on disk are read when they are
+    asked for.
+    """
 
     suite: str
     name: str
@@ -50,7 +52,13 @@ class Case:
 
 def load_cases(suite: str) -> list[Case]:
     """All cases of a suite, sorted by name."""
-    cases = _node_cases() if suite == "node" else _light_cases() if suite == "light" else _disk_cases(suite)
+    cases = (
+        _node_cases()
+        if suite == "node"
+        else _light_cases()
+        if suite == "light"
+        else _disk_cases(suite)
+    )
     return sorted(cases, key=lambda case: case.name)
 
 
@@ -82,7 +90,9 @@ def _values(values: Sequence[Any]) -> list[Any]:
 
 
 def as_value(value: Any) -> Any:
-    """A data set's entry as a run-time value: TensorProto decoded, strings as objects, scalars as arrays."""
+    """A data set's entry as a run-time value: TensorProto decoded, strings as objects, scalars as
+    arrays.
+    """
     if isinstance(value, onnx.TensorProto):
         value = numpy_helper.to_array(value)
     if isinstance(value, list | tuple):
@@ -94,7 +104,11 @@ def as_value(value: Any) -> Any:
 
 
 def _disk_cases(suite: str) -> list[Case]:
-    return [_disk_case(suite, directory) for directory in (_DATA / suite).iterdir() if directory.is_dir()]
+    return [
+        _disk_case(suite, directory)
+        for directory in (_DATA / suite).iterdir()
+        if directory.is_dir()
+    ]
 
 
 def _disk_case(suite: str, directory: Path) -> Case:
@@ -107,7 +121,10 @@ def _disk_case(suite: str, directory: Path) -> Case:
     def data_sets() -> list[DataSet]:
         graph = model().graph
         return [
-            DataSet(_read_values(folder, "input", graph.input), _read_values(folder, "output", graph.output))
+            DataSet(
+                _read_values(folder, "input", graph.input),
+                _read_values(folder, "output", graph.output),
+            )
             for folder in sorted(directory.glob("test_data_set_*"))
         ]
 
@@ -123,7 +140,9 @@ def _disk_case(suite: str, directory: Path) -> Case:
 
 def _read_values(folder: Path, role: str, declared: Sequence[onnx.ValueInfoProto]) -> list[Any]:
     count = len(list(folder.glob(f"{role}_*.pb")))
-    return [_read_value(folder / f"{role}_{index}.pb", declared[index].type) for index in range(count)]
+    return [
+        _read_value(folder / f"{role}_{index}.pb", declared[index].type) for index in range(count)
+    ]
 
 
 def _read_value(file: Path, value_type: onnx.TypeProto) -> Any:
@@ -137,7 +156,11 @@ def _read_value(file: Path, value_type: onnx.TypeProto) -> Any:
 
 
 def _light_cases() -> list[Case]:
-    return [_light_case(directory) for directory in (_DATA / "real").iterdir() if (directory / "data.json").exists()]
+    return [
+        _light_case(directory)
+        for directory in (_DATA / "real").iterdir()
+        if (directory / "data.json").exists()
+    ]
 
 
 def _light_case(directory: Path) -> Case:
@@ -152,7 +175,11 @@ def _light_case(directory: Path) -> Case:
         initialized = {initializer.name for initializer in graph.initializer}
         inputs = [_ramp(value) for value in graph.input if value.name not in initialized]
         outputs = [
-            as_value(onnx.TensorProto.FromString(file.with_name(f"{file.stem}_output_{index}.pb").read_bytes()))
+            as_value(
+                onnx.TensorProto.FromString(
+                    file.with_name(f"{file.stem}_output_{index}.pb").read_bytes()
+                )
+            )
             for index in range(len(graph.output))
         ]
         return [DataSet(inputs, outputs)]
@@ -168,7 +195,9 @@ def _light_case(directory: Path) -> Case:
 
 
 def _ramp(value: onnx.ValueInfoProto) -> Any:
-    """What onnx's own runner feeds such a model: 0 to 1 over all elements, a free dimension being 1."""
+    """What onnx's own runner feeds such a model: 0 to 1 over all elements, a free dimension being
+    1.
+    """
     shape = tuple(dimension.dim_value or 1 for dimension in value.type.tensor_type.shape.dim)
     count = math.prod(shape)
     return (np.arange(count).reshape(shape) / count).astype(np.float32)

@@ -1,4 +1,6 @@
-"""Whether what a runtime gives is what a case expects: structure, element type, shape, and values within tolerance."""
+"""Whether what a runtime gives is what a case expects: structure, element type, shape, and values
+within tolerance.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import numpy as np
 _BFLOAT16_RTOL = 2**-6
 
 
-def difference(actual: Sequence[Any], expected: Sequence[Any], *, rtol: float, atol: float) -> str | None:
+def difference(
+    actual: Sequence[Any], expected: Sequence[Any], *, rtol: float, atol: float
+) -> str | None:
     """What is wrong with the outputs ``actual``, in one sentence; None where nothing is."""
     if len(actual) != len(expected):
         return f"{len(actual)} outputs instead of {len(expected)}"
@@ -24,7 +28,11 @@ def difference(actual: Sequence[Any], expected: Sequence[Any], *, rtol: float, a
 
 def _value_difference(actual: Any, expected: Any, rtol: float, atol: float) -> str | None:
     if expected is None or actual is None:
-        return None if actual is expected else f"{type(actual).__name__} instead of {type(expected).__name__}"
+        return (
+            None
+            if actual is expected
+            else f"{type(actual).__name__} instead of {type(expected).__name__}"
+        )
     if isinstance(expected, list):
         if not isinstance(actual, list):
             return f"{type(actual).__name__} instead of a sequence"
@@ -51,4 +59,7 @@ def _array_difference(actual: Any, expected: Any, rtol: float, atol: float) -> s
         return None
     at = np.unravel_index(int(np.argmin(near)), near.shape)
     where = [int(index) for index in at]
-    return f"{int((~near).sum())} of {near.size} elements differ, first {where}: {left[at]} instead of {right[at]}"
+    return (
+        f"{int((~near).sum())} of {near.size} elements differ, first {where}: {left[at]} instead of"
+        f" {right[at]}"
+    )

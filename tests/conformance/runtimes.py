@@ -1,4 +1,6 @@
-"""The runtimes that the conformance table compares: ours, the reference implementation, onnxruntime."""
+"""The runtimes that the conformance table compares: ours, the reference implementation,
+onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def ortpkg_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any
     from ortpkg.session.inference_session import InferenceSession
 
     session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(None, dict(zip(_fed_names(model, inputs), inputs, strict=True)))
+    return lambda inputs: session.run(
+        None, dict(zip(_fed_names(model, inputs), inputs, strict=True))
+    )
 
 
 def reference_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
@@ -35,7 +39,8 @@ def reference_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[
 
     evaluator = ReferenceEvaluator(model)
     return lambda inputs: [
-        as_value(value) for value in evaluator.run(None, dict(zip(_fed_names(model, inputs), inputs, strict=True)))
+        as_value(value)
+        for value in evaluator.run(None, dict(zip(_fed_names(model, inputs), inputs, strict=True)))
     ]
 
 
@@ -45,9 +50,12 @@ def onnxruntime_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], lis
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return lambda inputs: [
-        as_value(value) for value in session.run(None, dict(zip(_fed_names(model, inputs), inputs, strict=True)))
+        as_value(value)
+        for value in session.run(None, dict(zip(_fed_names(model, inputs), inputs, strict=True)))
     ]
 
 
@@ -64,7 +72,9 @@ def failure(runtime: Runtime, case: Case) -> str | None:
         model = case.load_model()
         run = runtime(model)
         for data_set in case.load_data_sets():
-            problem = difference(run(data_set.inputs), data_set.outputs, rtol=case.rtol, atol=case.atol)
+            problem = difference(
+                run(data_set.inputs), data_set.outputs, rtol=case.rtol, atol=case.atol
+            )
             if problem:
                 return problem
     except Exception as error:  # noqa: BLE001  # whatever a runtime raises is why the case fails

@@ -1,4 +1,6 @@
-"""A fixed tenth of the onnx package's node cases and its small models on our engine; `make conformance` runs all."""
+"""A fixed tenth of the onnx package's node cases and its small models on our engine; `make
+conformance` runs all.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def floats(*values: float) -> npt.NDArray[np.float32]:
 
 def failures(cases: list[Case]) -> dict[str, str]:
     """Case → why it fails on our engine; random cases and known failures left out."""
-    chosen = [case for case in cases if case.id not in RANDOM_CASES and case.id not in KNOWN_FAILURES]
+    chosen = [
+        case for case in cases if case.id not in RANDOM_CASES and case.id not in KNOWN_FAILURES
+    ]
     assert chosen
     found = {case.id: failure(ortpkg_runtime, case) for case in chosen}
     return {case: reason for case, reason in found.items() if reason is not None}
@@ -36,7 +40,10 @@ def failures(cases: list[Case]) -> dict[str, str]:
 def test_tenth_of_the_node_cases_passes(part: int) -> None:
     numbers = {case.id: zlib.crc32(case.name.encode()) for case in load_cases("node")}
     cases = [case for case in load_cases("node") if numbers[case.id] % _ONE_IN == 0]
-    assert failures([case for case in cases if numbers[case.id] // _ONE_IN % _NODE_SLICES == part]) == {}
+    assert (
+        failures([case for case in cases if numbers[case.id] // _ONE_IN % _NODE_SLICES == part])
+        == {}
+    )
 
 
 @pytest.mark.parametrize("suite", ["simple", "pytorch-operator"])
@@ -69,7 +76,9 @@ def test_random_cases_are_cases() -> None:
         ([np.array(["a"], object)], [np.array(["b"], object)], "other strings"),
     ],
 )
-def test_comparison_says_what_differs(actual: list[object], expected: list[object], problem: str | None) -> None:
+def test_comparison_says_what_differs(
+    actual: list[object], expected: list[object], problem: str | None
+) -> None:
     found = difference(actual, expected, rtol=1e-3, atol=1e-7)
     if problem is None:
         assert found is None
@@ -83,10 +92,15 @@ def test_failure_of_a_runtime_is_a_reason_and_not_an_error() -> None:
         '<ir_version: 8, opset_import: ["": 17]> g (float[1] x) => (float[1] y) { y = Relu(x) }'
     )
     data = [DataSet([floats(1)], [floats(2)])]
-    case = Case(suite="s", name="n", load_model=lambda: model, load_data_sets=lambda: data, rtol=0, atol=0)
+    case = Case(
+        suite="s", name="n", load_model=lambda: model, load_data_sets=lambda: data, rtol=0, atol=0
+    )
 
     def broken(_model: onnx.ModelProto) -> object:
         raise RuntimeError("no such\nthing")
 
     assert failure(broken, case) == "RuntimeError: no such thing"  # type: ignore[arg-type]
-    assert failure(ortpkg_runtime, case) == "output 0: 1 of 1 elements differ, first [0]: 1.0 instead of 2.0"
+    assert (
+        failure(ortpkg_runtime, case)
+        == "output 0: 1 of 1 elements differ, first [0]: 1.0 instead of 2.0"
+    )

@@ -1,4 +1,6 @@
-"""What a sub-graph passes through or captures survives what the graph around it computes in place."""
+"""What a sub-graph passes through or captures survives what the graph around it computes in
+place.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Writes the corpora: ``python -m tests.corpora.generate``. One case is one folder or archive, its verdict in its name.
+"""Writes the corpora: ``python -m tests.corpora.generate``. One case is one folder or archive, its
+verdict in its name.
 
-``tests/data/formats/<verdict>-<path>-in-<field>/`` is a package in which one field holds one path; the verdict is
-``accept``, or ``refuse`` with the rule that ortpkg has to name. ``tests/data/archives/<verdict>-<case>.zip`` is a
-packed package of ``tests/package/archive_cases.py``. What is committed is what other tools can be tried with; a test
+``tests/data/formats/<verdict>-<path>-in-<field>/`` is a package in which one field holds one path;
+the verdict is ``accept``, or ``refuse`` with the rule that ortpkg has to name.
+``tests/data/archives/<verdict>-<case>.zip`` is a packed package of
+``tests/package/archive_cases.py``. What is committed is what other tools can be tried with; a test
 compares it with what is generated.
 """
 
@@ -21,7 +23,8 @@ FORMATS, ARCHIVES = DATA / "formats", DATA / "archives"
 VERDICTS = {"reject": "refuse", "accept": "accept"}
 HEX = 64 * "a"
 
-#: Name → (path, the rule that refuses it; "" for none). ``{}`` stands for what the field would hold otherwise.
+#: Name → (path, the rule that refuses it; "" for none). ``{}`` stands for what the field would hold
+#: otherwise.
 PATHS: dict[str, tuple[str, str]] = {
     "plain": ("{}", ""),
     "dotdot": ("../{}", "ORT008"),
@@ -62,7 +65,10 @@ def _metadata(**body: Any) -> Files:
 
 def _component(body: Any, **manifest: Any) -> Files:
     """A package of the component generation with an inline component ``c``."""
-    return {"manifest.json": {"schema_version": "1.0", "components": {"c": body}} | manifest, "v/model.onnx": ""}
+    return {
+        "manifest.json": {"schema_version": "1.0", "components": {"c": body}} | manifest,
+        "v/model.onnx": "",
+    }
 
 
 def _variant(**body: Any) -> Files:
@@ -94,7 +100,8 @@ FIELDS: dict[str, tuple[str, Callable[[str], Files]]] = {
     "component_models": (
         "c",
         lambda path: (
-            _metadata(model_file="model.onnx") | {"manifest.json": {"model_name": "m", "component_models": [path]}}
+            _metadata(model_file="model.onnx")
+            | {"manifest.json": {"model_name": "m", "component_models": [path]}}
         ),
     ),
     "components": (
@@ -102,7 +109,10 @@ FIELDS: dict[str, tuple[str, Callable[[str], Files]]] = {
         lambda path: _component(path) | {"sub/component.json": {"variants": {}}},
     ),
     "variant_directory": ("v", lambda path: _variant(variant_directory=path)),
-    "executor_info": ("x.json", lambda path: _variant(executor_info={"ort": path}) | {"v/x.json": {}}),
+    "executor_info": (
+        "x.json",
+        lambda path: _variant(executor_info={"ort": path}) | {"v/x.json": {}},
+    ),
     "executor_info.ort.model_file": ("model.onnx", lambda path: _ort({"model_file": path})),
     "external_initializers_folder": (
         "data",
@@ -111,7 +121,9 @@ FIELDS: dict[str, tuple[str, Callable[[str], Files]]] = {
     "context_file_path": ("data", lambda path: _option("ep.context_file_path", path)),
     "shared_assets": (
         "asset",
-        lambda path: _component({"variants": {}}, shared_assets={f"sha256:{HEX}": path}) | {"asset/f": ""},
+        lambda path: (
+            _component({"variants": {}}, shared_assets={f"sha256:{HEX}": path}) | {"asset/f": ""}
+        ),
     ),
     "samples.inputs": ("in.npz", lambda path: _sample(path, "inputs")),
     "samples.expected_outputs": ("in.npz", lambda path: _sample(path, "expected_outputs")),
@@ -130,7 +142,10 @@ OTHER_RULES: Mapping[tuple[str, str], str] = {
     **{("empty", field): "" for field in ("file", "model_file", "model_id")},
     **{("empty", field): "" for field in ("context_file_path", "external_initializers_folder")},
     # The schema says already that these are not empty.
-    **{("empty", field): "ORT005" for field in ("component_models", "samples.expected_outputs", "samples.inputs")},
+    **{
+        ("empty", field): "ORT005"
+        for field in ("component_models", "samples.expected_outputs", "samples.inputs")
+    },
     ("missing", "component_models"): "ORT021",
     # A place to write to as well.
     ("missing", "context_file_path"): "",
@@ -160,7 +175,9 @@ def archive_cases() -> dict[str, bytes]:
 def content_of(files: Files) -> dict[str, bytes]:
     """The files as bytes; JSON is ASCII, so that no odd character is lost on the way."""
     return {
-        path: (content if isinstance(content, str) else json.dumps(content, indent=2) + "\n").encode()
+        path: (
+            (content if isinstance(content, str) else json.dumps(content, indent=2) + "\n").encode()
+        )
         for path, content in files.items()
     }
 

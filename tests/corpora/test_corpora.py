@@ -1,4 +1,5 @@
-"""The corpora: each package of tests/data/formats and each archive of tests/data/archives gets the verdict in its name.
+"""The corpora: each package of tests/data/formats and each archive of tests/data/archives gets the
+verdict in its name.
 
 ``python -m tests.corpora.generate`` writes them.
 """
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import OrtpkgError, Severity
-from ortpkg.package.archive import unpack_package
-from ortpkg.package.archive_reader import DEFAULT_LIMITS
+from ortpkg.package.archive.archive_reader import DEFAULT_LIMITS
+from ortpkg.package.archive.package_archive import unpack_package
 from ortpkg.package.reader import check_package
 from tests.corpora.generate import ARCHIVES, FORMATS, archive_cases, content_of, format_cases
 
@@ -30,7 +31,9 @@ def test_a_package_gets_the_verdict_in_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in ARCHIVES.iterdir()))
-def test_an_archive_gets_the_verdict_in_its_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_gets_the_verdict_in_its_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
     target = tmp_path / "folder" / "p.ortpackage"
     target.parent.mkdir()
@@ -42,7 +45,9 @@ def test_an_archive_gets_the_verdict_in_its_name(name: str, tmp_path: Path, monk
         verdict = "refuse"
 
     assert verdict == name.partition("-")[0]
-    assert [path.name for path in target.parent.iterdir()] == (["p.ortpackage"] if verdict == "accept" else [])
+    assert [path.name for path in target.parent.iterdir()] == (
+        ["p.ortpackage"] if verdict == "accept" else []
+    )
 
 
 def test_what_is_committed_is_what_is_generated() -> None:

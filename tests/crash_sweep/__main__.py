@@ -2,8 +2,8 @@
 
 ``python -m tests.crash_sweep [NAME]...``, the names as in ``scenarios.py``.
 
-Exit status 1 where something is left that is neither the old package nor the new one, or that running the command again
-does not complete.
+Exit status 1 where something is left that is neither the old package nor the new one, or that
+running the command again does not complete.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from tests.crash_sweep.sweep import Stop, expect, problem_of
 def main(names: Sequence[str]) -> int:
     logging.disable(logging.WARNING)  # that tidying up failed is what is tried here
     if unknown := set(names) - {scenario.name for scenario in SCENARIOS}:
-        print(f"unknown: {sorted(unknown)}; there are {[scenario.name for scenario in SCENARIOS]}", file=sys.stderr)
+        print(
+            f"unknown: {sorted(unknown)}; there are {[scenario.name for scenario in SCENARIOS]}",
+            file=sys.stderr,
+        )
         return 2
     failures = 0
     with tempfile.TemporaryDirectory() as directory:
@@ -41,7 +44,8 @@ def main(names: Sequence[str]) -> int:
             ]
             duration_s = time.monotonic() - started_s
             print(
-                f"{scenario.name}: {expected.count} operations, {len(problems)} problems, {duration_s:.0f} s",
+                f"{scenario.name}: {expected.count} operations, {len(problems)} problems,"
+                f" {duration_s:.0f} s",
                 flush=True,
             )
             for index, stop, problem in problems:

@@ -1,4 +1,6 @@
-"""Every command that changes a disk, on small packages, so that it can be stopped at each of its file operations."""
+"""Every command that changes a disk, on small packages, so that it can be stopped at each of its
+file operations.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from ortpkg.api.archive import pack, unpack
-from ortpkg.api.sample_authoring import SampleArrays, add_samples, record_samples
+from ortpkg.api.packing import pack, unpack
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.authoring import compile_files as compile_files_module
 from ortpkg.authoring.convert import convert
@@ -23,6 +24,7 @@ from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
 from ortpkg.errors import OrtpkgError
+from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
 from ortpkg.session.compile_models import CompileJob, CompileRequest
 from ortpkg.session.compile_models import _compile as compile_here
 from ortpkg.session.inference_session import InferenceSession
@@ -66,27 +68,42 @@ def _models(folder: Path) -> dict[str, Path]:
 
 
 def _package(folder: Path) -> None:
-    """``p``: component ``model`` with two variants that have the same weights, ``second`` with one."""
+    """``p``: component ``model`` with two variants that have the same weights, ``second`` with
+    one.
+    """
     models = _models(folder)
-    variants = [NewVariant(model=models[name], name=name, ep=ep) for name, ep in (("a", "cpu"), ("b", "cuda"))]
+    variants = [
+        NewVariant(model=models[name], name=name, ep=ep)
+        for name, ep in (("a", "cpu"), ("b", "cuda"))
+    ]
     create(folder / "p", variants, notify=_quiet)
     add_variant(folder / "p", models["c"], component="second", variant="c", ep="cpu", notify=_quiet)
 
 
 def _one_component(folder: Path, form: str = "universal") -> None:
     models = _models(folder)
-    variants = [NewVariant(model=models[name], name=name, ep=ep) for name, ep in (("a", "cpu"), ("b", "cuda"))]
+    variants = [
+        NewVariant(model=models[name], name=name, ep=ep)
+        for name, ep in (("a", "cpu"), ("b", "cuda"))
+    ]
     create(folder / "p", variants, form=form, notify=_quiet)
 
 
 def _two_packages(folder: Path) -> None:
     models = _models(folder)
     for root, name, ep in (("p", "a", "cpu"), ("other", "b", "cuda")):
-        create(folder / root, [NewVariant(model=models[name], name=name, ep=ep)], name="m", notify=_quiet)
+        create(
+            folder / root,
+            [NewVariant(model=models[name], name=name, ep=ep)],
+            name="m",
+            notify=_quiet,
+        )
     (folder / "other/samples").mkdir()
     np.savez(folder / "other/samples/in.npz", x=np.zeros((1, 16), dtype=np.float32))
     sample = {"name": "s", "component": "model", "inputs": "in.npz"}
-    (folder / "other/samples/samples.json").write_text(json.dumps({"schema_version": "1.0", "samples": [sample]}))
+    (folder / "other/samples/samples.json").write_text(
+        json.dumps({"schema_version": "1.0", "samples": [sample]})
+    )
     record_digests(folder / "other")
 
 
@@ -98,7 +115,11 @@ def _empty_folder(folder: Path) -> None:
 def _package_and_another(folder: Path) -> None:
     """``p`` as :func:`_package`, and ``q`` with another variant; both packed, too."""
     _package(folder)
-    create(folder / "q", [NewVariant(model=folder / "models/c/model.onnx", name="old", ep="cpu")], notify=_quiet)
+    create(
+        folder / "q",
+        [NewVariant(model=folder / "models/c/model.onnx", name="old", ep="cpu")],
+        notify=_quiet,
+    )
     pack(folder / "p", folder / "p.ortpkg")
     pack(folder / "q", folder / "q.ortpkg")
 
@@ -123,14 +144,23 @@ def _edited(folder: Path) -> None:
 
 
 def _create(folder: Path) -> object:
-    models = [NewVariant(model=folder / f"models/{name}/model.onnx", name=name, ep="cpu") for name in ("a", "b")]
+    models = [
+        NewVariant(model=folder / f"models/{name}/model.onnx", name=name, ep="cpu")
+        for name in ("a", "b")
+    ]
     return create(folder / "p", models, notify=_quiet)
 
 
 def _add(folder: Path, component: str, *, share: bool = False) -> object:
     model = folder / "models/c/model.onnx"
     return add_variant(
-        folder / "p", model, component=component, variant="n", ep="qnn", share_weights=share, notify=_quiet
+        folder / "p",
+        model,
+        component=component,
+        variant="n",
+        ep="qnn",
+        share_weights=share,
+        notify=_quiet,
     )
 
 
@@ -139,7 +169,9 @@ def _edit(folder: Path) -> object:
 
 
 def _order(folder: Path) -> object:
-    edits = PackageEdits(component="model", order=["b"], variant="b", session_options={"session.log_id": "x"})
+    edits = PackageEdits(
+        component="model", order=["b"], variant="b", session_options={"session.log_id": "x"}
+    )
     return edit(folder / "p", edits, notify=_quiet)
 
 
@@ -175,19 +207,27 @@ def _compile(folder: Path, sources: tuple[str, str], *, overwrite: bool = False)
     """In this process: what a child that is stopped leaves is its parent's to remove."""
     jobs = [
         CompileJob(
-            model=str(folder / f"models/{source}/model.onnx"), output=str(folder / f"p/{name}_ctx.onnx"), prefix=name
+            model=str(folder / f"models/{source}/model.onnx"),
+            output=str(folder / f"p/{name}_ctx.onnx"),
+            prefix=name,
         )
         for name, source in zip(("first", "second"), sources, strict=True)
     ]
     request = CompileRequest(jobs=tuple(jobs), ep="prepack", is_shared=True)
-    with mock.patch.object(compile_files_module, "compile_models", lambda request, **_: compile_here(request)):
-        return compile_files_module.compile_files(request, timeout_s=60, notify=_quiet, overwrite=overwrite)
+    with mock.patch.object(
+        compile_files_module, "compile_models", lambda request, **_: compile_here(request)
+    ):
+        return compile_files_module.compile_files(
+            request, timeout_s=60, notify=_quiet, overwrite=overwrite
+        )
 
 
 def _context_that_does_not_run(folder: Path) -> str:
     for path in sorted(folder.glob("*_ctx.onnx")):
         try:
-            InferenceSession(path, providers=["prepack"]).run(None, {"x": np.ones((1, 16), dtype=np.float32)})
+            InferenceSession(path, providers=["prepack"]).run(
+                None, {"x": np.ones((1, 16), dtype=np.float32)}
+            )
         except OrtpkgError as error:
             return f"{path.name} does not run: {error}"
     return ""
@@ -198,9 +238,17 @@ SCENARIOS = (
     Scenario(name="create", prepare=_models, run=_create, target="p"),
     Scenario(name="create in an empty folder", prepare=_empty_folder, run=_create, target="p"),
     Scenario(name="add-variant", prepare=_package, run=lambda at: _add(at, "model"), target="p"),
-    Scenario(name="add-variant, new component", prepare=_package, run=lambda at: _add(at, "third"), target="p"),
     Scenario(
-        name="add-variant --share-weights", prepare=_package, run=lambda at: _add(at, "model", share=True), target="p"
+        name="add-variant, new component",
+        prepare=_package,
+        run=lambda at: _add(at, "third"),
+        target="p",
+    ),
+    Scenario(
+        name="add-variant --share-weights",
+        prepare=_package,
+        run=lambda at: _add(at, "model", share=True),
+        target="p",
     ),
     Scenario(
         name="remove-variant",
@@ -233,7 +281,10 @@ SCENARIOS = (
         target="p",
     ),
     Scenario(
-        name="convert", prepare=_one_component, run=lambda at: convert(at / "p", "metadata", notify=_quiet), target="p"
+        name="convert",
+        prepare=_one_component,
+        run=lambda at: convert(at / "p", "metadata", notify=_quiet),
+        target="p",
     ),
     Scenario(
         name="convert --output",
@@ -242,7 +293,10 @@ SCENARIOS = (
         target="q",
     ),
     Scenario(
-        name="merge", prepare=_two_packages, run=lambda at: merge(at / "p", at / "other", notify=_quiet), target="p"
+        name="merge",
+        prepare=_two_packages,
+        run=lambda at: merge(at / "p", at / "other", notify=_quiet),
+        target="p",
     ),
     Scenario(
         name="merge --output",
@@ -265,7 +319,9 @@ SCENARIOS = (
     Scenario(
         name="slim --output --overwrite",
         prepare=_package_and_another,
-        run=lambda at: slim(at / "p", devices=["cpu"], eps=["cpu"], output=at / "q", overwrite=True, notify=_quiet),
+        run=lambda at: slim(
+            at / "p", devices=["cpu"], eps=["cpu"], output=at / "q", overwrite=True, notify=_quiet
+        ),
         target="q",
     ),
     Scenario(
@@ -280,8 +336,15 @@ SCENARIOS = (
         run=lambda at: unpack(at / "p.ortpkg", at / "q", overwrite=True),
         target="q",
     ),
-    Scenario(name="pack", prepare=_package, run=lambda at: pack(at / "p", at / "p.ortpkg"), target="p.ortpkg"),
-    Scenario(name="unpack", prepare=_packed, run=lambda at: unpack(at / "p.ortpkg", at / "p"), target="p"),
+    Scenario(
+        name="pack",
+        prepare=_package,
+        run=lambda at: pack(at / "p", at / "p.ortpkg"),
+        target="p.ortpkg",
+    ),
+    Scenario(
+        name="unpack", prepare=_packed, run=lambda at: unpack(at / "p.ortpkg", at / "p"), target="p"
+    ),
     Scenario(
         name="verify --repair-from",
         prepare=_damaged,
@@ -289,7 +352,9 @@ SCENARIOS = (
         target="p",
         is_stepwise=True,
     ),
-    Scenario(name="verify --record", prepare=_edited, run=lambda at: record_digests(at / "p"), target="p"),
+    Scenario(
+        name="verify --record", prepare=_edited, run=lambda at: record_digests(at / "p"), target="p"
+    ),
     Scenario(
         name="compile-models",
         prepare=_models,

@@ -1,7 +1,8 @@
 """Stops a command at a chosen file operation, in a process of its own, and looks at what is left.
 
-Either the process kills itself with SIGKILL right before the operation: nothing of ours runs any more, no ``finally``,
-no handler. Or the disk is full from that operation on: what needs space fails with ENOSPC, what frees it does not.
+Either the process kills itself with SIGKILL right before the operation: nothing of ours runs any
+more, no ``finally``, no handler. Or the disk is full from that operation on: what needs space fails
+with ENOSPC, what frees it does not.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from pathlib import Path
 
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import OrtpkgError, Severity
-from ortpkg.package.digests import STAGING_PREFIX, check_digests
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.integrity.digests import STAGING_PREFIX, check_digests
 from ortpkg.package.reader import open_package
-from ortpkg.package.recovery import recover
+from ortpkg.storage.file_operations import FileOperations
 from tests.crash_sweep.scenarios import Scenario
 
 _NEEDS_SPACE = ("create", "write", "fsync", "make_directory")
@@ -39,7 +40,9 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a scenario starts from (a folder to copy), how many operations it has, and what it makes of its target."""
+    """What a scenario starts from (a folder to copy), how many operations it has, and what it makes
+    of its target.
+    """
 
     origin: Path
     count: int
@@ -93,7 +96,11 @@ def _problem_of_what_is_left(scenario: Scenario, expected: Expectation, folder: 
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what is wrong
         return f"cannot be read: {error}"
     if scenario.is_stepwise:
-        allowed = [content_of(expected.origin / scenario.target), expected.new, *([{}] if scenario.may_lack else [])]
+        allowed = [
+            content_of(expected.origin / scenario.target),
+            expected.new,
+            *([{}] if scenario.may_lack else []),
+        ]
         if strays := _strays(content_of(target), *allowed):
             return f"neither old nor new: {strays}"
         if flaw := scenario.flaw(target):
@@ -111,7 +118,9 @@ def _problem_of_what_is_left(scenario: Scenario, expected: Expectation, folder: 
 
 
 def state_of(target: Path) -> object:
-    """What a reader sees: a file's bytes, or a package that is valid and intact; None where there is none."""
+    """What a reader sees: a file's bytes, or a package that is valid and intact; None where there
+    is none.
+    """
     if target.is_file():
         return target.read_bytes()
     if not (target / "manifest.json").exists():
@@ -119,7 +128,11 @@ def state_of(target: Path) -> object:
     errors = [str(finding) for finding in validate(target) if finding.severity is Severity.ERROR]
     package = open_package(target)
     variants = [
-        (component.name, variant.name, str(variant.model_path and variant.model_path.relative_to(package.root)))
+        (
+            component.name,
+            variant.name,
+            str(variant.model_path and variant.model_path.relative_to(package.root)),
+        )
         for component in package.components
         for variant in component.variants
     ]
@@ -131,8 +144,16 @@ def content_of(target: Path) -> dict[str, bytes]:
     """Every file, without what is staged."""
     if not target.is_dir():
         return {"": target.read_bytes()} if target.exists() else {}
-    files = {path.relative_to(target).as_posix(): path for path in sorted(target.rglob("*")) if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if not name.startswith(STAGING_PREFIX)}
+    files = {
+        path.relative_to(target).as_posix(): path
+        for path in sorted(target.rglob("*"))
+        if path.is_file()
+    }
+    return {
+        name: path.read_bytes()
+        for name, path in files.items()
+        if not name.startswith(STAGING_PREFIX)
+    }
 
 
 def _strays(found: dict[str, bytes], *allowed: dict[str, bytes]) -> list[str]:
@@ -141,7 +162,9 @@ def _strays(found: dict[str, bytes], *allowed: dict[str, bytes]) -> list[str]:
 
 
 def _run_in_a_process(scenario: Scenario, folder: Path, index: int, stop: Stop) -> int:
-    """The status of a child process that runs the scenario and is stopped; negative for a signal."""
+    """The status of a child process that runs the scenario and is stopped; negative for a
+    signal.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()

@@ -1,4 +1,6 @@
-"""Trees of /sys and /proc, constructed from public documentation; none was copied from a real machine."""
+"""Trees of /sys and /proc, constructed from public documentation; none was copied from a real
+machine.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,23 @@ class Tree:
         link.symlink_to(target)
 
     def pci(
-        self, address: str, pci_class: int, numbers: str, *, driver: str = "", files: Mapping[str, str] | None = None
+        self,
+        address: str,
+        pci_class: int,
+        numbers: str,
+        *,
+        driver: str = "",
+        files: Mapping[str, str] | None = None,
     ) -> None:
         """A PCI function; ``numbers`` is "vendor:device" in hexadecimal."""
         vendor, device = numbers.split(":")
         base = f"sys/bus/pci/devices/{address}"
-        facts = {"class": f"0x{pci_class:06x}", "vendor": f"0x{vendor}", "device": f"0x{device}", **(files or {})}
+        facts = {
+            "class": f"0x{pci_class:06x}",
+            "vendor": f"0x{vendor}",
+            "device": f"0x{device}",
+            **(files or {}),
+        }
         for name, text in facts.items():
             self.write(f"{base}/{name}", f"{text}\n")
         if driver:

@@ -1,7 +1,7 @@
 """Trees of machines, constructed from public documentation; none was copied from a real machine.
 
-Numbers and names are those of the PCI ID Repository, the kernel's documentation and its device trees, and the vendors'
-product pages.
+Numbers and names are those of the PCI ID Repository, the kernel's documentation and its device
+trees, and the vendors' product pages.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ CPU part\t: {part}
 def core_ultra(tree: Tree) -> None:
     """Intel Core Ultra 7 155H: Arc graphics under xe, NPU under intel_vpu."""
     tree.write("usr/share/hwdata/pci.ids", _PCI_IDS)
-    tree.write("proc/meminfo", "MemTotal:       32768000 kB\nMemFree:  1 kB\nMemAvailable:   16384000 kB\n")
+    tree.write(
+        "proc/meminfo", "MemTotal:       32768000 kB\nMemFree:  1 kB\nMemAvailable:   16384000 kB\n"
+    )
     tree.write("sys/class/dmi/id/product_name", "Constructed Laptop 14\n")
     for cpu, siblings in enumerate(["0-1", "0-1", "2-3", "2-3", "4", "5"]):
-        tree.write(f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", f"{siblings}\n")
+        tree.write(
+            f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", f"{siblings}\n"
+        )
     tree.pci("0000:00:02.0", 0x030000, "8086:7d55", driver="xe")
     tree.pci("0000:00:0b.0", 0x120000, "8086:7d1d", driver="intel_vpu")
     tree.link("sys/class/accel/accel0/device", "../../../devices/pci0000:00/0000:00:0b.0")
@@ -47,7 +51,8 @@ def ryzen_ai(tree: Tree) -> None:
     """AMD Ryzen AI 9 HX 370: Radeon 890M in the processor, XDNA 2 NPU under amdxdna."""
     tree.write(
         "proc/cpuinfo",
-        "vendor_id\t: AuthenticAMD\nmodel name\t: AMD Ryzen AI 9 HX 370 w/ Radeon 890M\nflags\t: avx512f\n",
+        "vendor_id\t: AuthenticAMD\nmodel name\t: AMD Ryzen AI 9 HX 370 w/ Radeon 890M\nflags\t:"
+        " avx512f\n",
     )
     tree.pci(
         "0000:c1:00.0",
@@ -65,7 +70,10 @@ def ryzen_ai(tree: Tree) -> None:
     )
     tree.link("sys/class/accel/accel0/device", "../../../devices/pci0000:c2/0000:c2:00.1")
     tree.write("sys/module/amdxdna/version", "0.1\n")
-    tree.write("sys/class/kfd/kfd/topology/nodes/0/properties", "cpu_cores_count 24\ngfx_target_version 0\n")
+    tree.write(
+        "sys/class/kfd/kfd/topology/nodes/0/properties",
+        "cpu_cores_count 24\ngfx_target_version 0\n",
+    )
     tree.write(
         "sys/class/kfd/kfd/topology/nodes/1/properties",
         "simd_count 32\ngfx_target_version 110500\nlocation_id 49408\ndomain 0\n",
@@ -78,22 +86,31 @@ def rtx_workstation(tree: Tree) -> None:
     tree.pci("0000:01:00.0", 0x030000, "10de:2684", driver="nvidia")
     tree.write(
         "proc/driver/nvidia/gpus/0000:01:00.0/information",
-        "Model: \t\t NVIDIA GeForce RTX 4090\nIRQ:   \t\t 130\nBus Type: \t PCIe\nGPU Firmware: \t 580.82.07\n",
+        "Model: \t\t NVIDIA GeForce RTX 4090\nIRQ:   \t\t 130\nBus Type: \t PCIe\nGPU Firmware: \t"
+        " 580.82.07\n",
     )
     tree.write(
         "proc/driver/nvidia/version",
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build  (builder@host)\n"
-        "GCC version:  gcc version 13.3.0\n",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build "
+        " (builder@host)\nGCC version:  gcc version 13.3.0\n",
     )
-    vram = {"mem_info_vram_total": "25753026560", "mem_info_vram_used": "1073741824", "mem_info_vram_vendor": "hynix"}
+    vram = {
+        "mem_info_vram_total": "25753026560",
+        "mem_info_vram_used": "1073741824",
+        "mem_info_vram_vendor": "hynix",
+    }
     tree.pci("0000:03:00.0", 0x030000, "1002:744c", driver="amdgpu", files=vram)
 
 
 def jetson(tree: Tree) -> None:
-    """NVIDIA Jetson AGX Orin with Linux for Tegra: no PCI GPU, a platform GPU, a display controller beside it."""
+    """NVIDIA Jetson AGX Orin with Linux for Tegra: no PCI GPU, a platform GPU, a display controller
+    beside it.
+    """
     tree.write("proc/cpuinfo", _ARM_CPUINFO.format(implementer="0x41", part="0xd42"))
     tree.write("proc/device-tree/model", "NVIDIA Jetson AGX Orin Developer Kit\0")
-    tree.write("etc/nv_tegra_release", "# R36 (release), REVISION: 3.0, GCID: 36923193, BOARD: generic\n")
+    tree.write(
+        "etc/nv_tegra_release", "# R36 (release), REVISION: 3.0, GCID: 36923193, BOARD: generic\n"
+    )
     tree.link("sys/bus/platform/devices/17000000.gpu/driver", "../../drivers/gk20a")
     tree.link("sys/class/drm/card0/device", "../../../13e00000.host1x")
     tree.link("sys/13e00000.host1x/driver", "../bus/platform/drivers/tegra-host1x")
@@ -116,11 +133,18 @@ def server(tree: Tree) -> None:
 
 
 def container(tree: Tree) -> None:
-    """A container with a memory limit and a GPU, in which /sys shows the control group and nothing else."""
+    """A container with a memory limit and a GPU, in which /sys shows the control group and nothing
+    else.
+    """
     tree.write("sys/fs/cgroup/memory.max", "2147483648\n")
     tree.write("sys/fs/cgroup/memory.current", "1073741824\n")
-    tree.write("proc/driver/nvidia/gpus/0000:62:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n")
-    tree.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19\n")
+    tree.write(
+        "proc/driver/nvidia/gpus/0000:62:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n"
+    )
+    tree.write(
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19\n",
+    )
 
 
 def virtual_machine(tree: Tree) -> None:
@@ -131,7 +155,9 @@ def virtual_machine(tree: Tree) -> None:
 
 
 def handed_away(tree: Tree) -> None:
-    """A host whose GPUs do not compute: one under nouveau, one handed to a virtual machine, one without driver."""
+    """A host whose GPUs do not compute: one under nouveau, one handed to a virtual machine, one
+    without driver.
+    """
     tree.pci("0000:01:00.0", 0x030000, "10de:2684", driver="nouveau")
     tree.pci("0000:02:00.0", 0x030000, "10de:2684", driver="vfio-pci")
     tree.pci("0000:03:00.0", 0x030000, "8086:56a0")
@@ -167,7 +193,11 @@ MACHINES: dict[str, tuple[Callable[[Tree], None], tuple[str, ...], tuple[str, ..
         (),
     ),
     "jetson": (jetson, ("cpu Cortex-A78AE", "gpu Tegra GPU (17000000.gpu)"), ()),
-    "snapdragon-x": (snapdragon_x, ("cpu Oryon", "gpu Adreno GPU (3d00000.gpu)", "npu Qualcomm Hexagon NPU"), ()),
+    "snapdragon-x": (
+        snapdragon_x,
+        ("cpu Oryon", "gpu Adreno GPU (3d00000.gpu)", "npu Qualcomm Hexagon NPU"),
+        (),
+    ),
     "server": (
         server,
         ("cpu Intel(R) Core(TM) Ultra 7 155H",),
@@ -195,7 +225,10 @@ MACHINES: dict[str, tuple[Callable[[Tree], None], tuple[str, ...], tuple[str, ..
             "gpu Intel GPU [8086:56a0]",
         ),
         (
-            "0000:01:00.0: NVIDIA GPU [10de:2684]: the driver nouveau draws only; no execution provider computes on it",
+            (
+                "0000:01:00.0: NVIDIA GPU [10de:2684]: the driver nouveau draws only; no execution"
+                " provider computes on it"
+            ),
             "0000:02:00.0: NVIDIA GPU [10de:2684]: it is handed to a virtual machine (vfio-pci)",
             "0000:03:00.0: Intel GPU [8086:56a0]: no driver is bound to it",
         ),

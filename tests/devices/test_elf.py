@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.devices.elf import NeededLibraries, missing_libraries, read_needed
+from ortpkg.doctor.elf import NeededLibraries, missing_libraries, read_needed
 
 
 def _library(path: Path, *, needed: tuple[str, ...], run_path: str = "", order: str = "<") -> Path:
-    """A file with the parts of an ELF library that say what it needs (System V ABI, chapters 4 and 5)."""
+    """A file with the parts of an ELF library that say what it needs (System V ABI, chapters 4 and
+    5).
+    """
     strings = b"\0"
     entries = []
     for tag, text in [*((1, name) for name in needed), *([(29, run_path)] if run_path else [])]:
@@ -27,16 +29,25 @@ def _library(path: Path, *, needed: tuple[str, ...], run_path: str = "", order: 
     ident = b"\x7fELF\x02" + (b"\x01" if order == "<" else b"\x02") + b"\x01" + bytes(9)
     header = ident + struct.pack(f"{order}HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
     load = struct.pack(f"{order}IIQQQQQQ", 1, 5, 0, 0x1000, 0x1000, size, size, 0x1000)
-    where = struct.pack(f"{order}IIQQQQQQ", 2, 6, dynamic_at, 0x1000 + dynamic_at, 0, len(dynamic), len(dynamic), 8)
+    where = struct.pack(
+        f"{order}IIQQQQQQ", 2, 6, dynamic_at, 0x1000 + dynamic_at, 0, len(dynamic), len(dynamic), 8
+    )
     path.write_bytes(header + load + where + dynamic + strings)
     return path
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_reads_what_a_library_needs_and_where_it_looks(tmp_path: Path, order: str) -> None:
-    path = _library(tmp_path / "x.so", needed=("libA.so.1", "libB.so"), run_path="$ORIGIN/../libs:/opt", order=order)
+    path = _library(
+        tmp_path / "x.so",
+        needed=("libA.so.1", "libB.so"),
+        run_path="$ORIGIN/../libs:/opt",
+        order=order,
+    )
 
-    assert read_needed(path) == NeededLibraries(names=("libA.so.1", "libB.so"), run_paths=("$ORIGIN/../libs", "/opt"))
+    assert read_needed(path) == NeededLibraries(
+        names=("libA.so.1", "libB.so"), run_paths=("$ORIGIN/../libs", "/opt")
+    )
 
 
 def test_names_what_no_place_has(tmp_path: Path) -> None:
@@ -45,15 +56,29 @@ def test_names_what_no_place_has(tmp_path: Path) -> None:
         (tmp_path / place).mkdir(parents=True)
     path = _library(
         tmp_path / "beside" / "x.so",
-        needed=("libRunPath.so", "libSystem.so", "libCache.so", "libGiven.so", "libPath.so", "libGone.so"),
+        needed=(
+            "libRunPath.so",
+            "libSystem.so",
+            "libCache.so",
+            "libGiven.so",
+            "libPath.so",
+            "libGone.so",
+        ),
         run_path="$ORIGIN/../libs",
     )
-    for place in ("libs/libRunPath.so", "root/usr/lib/libSystem.so", "more/libGiven.so", "more/libPath.so"):
+    for place in (
+        "libs/libRunPath.so",
+        "root/usr/lib/libSystem.so",
+        "more/libGiven.so",
+        "more/libPath.so",
+    ):
         (tmp_path / place).touch()
     (root / "etc/ld.so.cache").write_bytes(b"glibc-ld.so.cache1.1\0libCache.so\0/x/libCache.so\0")
 
     assert missing_libraries(path, root=root, search=[tmp_path / "more"]) == ("libGone.so",)
-    assert missing_libraries(path, root=root, library_path=f"/none:{tmp_path / 'more'}") == ("libGone.so",)
+    assert missing_libraries(path, root=root, library_path=f"/none:{tmp_path / 'more'}") == (
+        "libGone.so",
+    )
     assert missing_libraries(path, root=root) == ("libGiven.so", "libGone.so", "libPath.so")
 
 
@@ -84,7 +109,10 @@ def test_a_library_that_this_process_has_loaded_lacks_nothing() -> None:
     assert libraries
 
     assert read_needed(libraries[0]) is not None
-    assert missing_libraries(libraries[0], search=[Path(numpy.__file__).parents[1] / "numpy.libs"]) == ()
+    assert (
+        missing_libraries(libraries[0], search=[Path(numpy.__file__).parents[1] / "numpy.libs"])
+        == ()
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compares with ldd")

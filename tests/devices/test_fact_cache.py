@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.devices.fact_cache import cache_directory, read_fact, write_fact
+from ortpkg.storage.fact_cache import cache_directory, read_fact, write_fact
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,9 @@ def test_a_written_fact_leaves_no_temporary_file(directory: Path) -> None:
     assert read_fact("kind", {"a": 1}) == "new"
 
 
-def test_what_killed_processes_left_is_cleared_and_what_others_write_now_is_not(directory: Path) -> None:
+def test_what_killed_processes_left_is_cleared_and_what_others_write_now_is_not(
+    directory: Path,
+) -> None:
     write_fact("kind", {"a": 1}, "value")
     (fact,) = directory.rglob("*.json")
     left, written_now = fact.with_name(f".{fact.name}.left"), fact.with_name(f".{fact.name}.now")
@@ -52,7 +54,17 @@ def test_what_killed_processes_left_is_cleared_and_what_others_write_now_is_not(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[1]", "null", "\x00", '{"schema_version": 1}', '{"schema_version": 99}', "[" * 100000]
+    "text",
+    [
+        "",
+        "{",
+        "[1]",
+        "null",
+        "\x00",
+        '{"schema_version": 1}',
+        '{"schema_version": 99}',
+        "[" * 100000,
+    ],
 )
 def test_a_damaged_file_is_as_none(directory: Path, text: str) -> None:
     write_fact("kind", {"a": 1}, "value")
@@ -70,7 +82,9 @@ def test_a_file_with_another_key_under_the_same_name_is_not_believed(directory: 
     assert read_fact("kind", {"a": 1}) is None
 
 
-def test_a_directory_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "file"))
 

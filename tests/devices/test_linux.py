@@ -51,14 +51,23 @@ def test_finds_the_gpu_and_npu_of_an_intel_laptop(make_tree: Any) -> None:
 
     gpu = _only(machine.devices_of(DeviceType.GPU))
     npu = _only(machine.devices_of(DeviceType.NPU))
-    assert (gpu.vendor, gpu.vendor_id, gpu.device_id, gpu.is_discrete) == ("Intel", 0x8086, 0x7D55, False)
+    assert (gpu.vendor, gpu.vendor_id, gpu.device_id, gpu.is_discrete) == (
+        "Intel",
+        0x8086,
+        0x7D55,
+        False,
+    )
     assert gpu.name == "Intel GPU [8086:7d55]"
     assert gpu.metadata == {
         "pci_address": "0000:00:02.0",
         "driver": "i915",
         "driver_version": "kernel 6.8.0-31-generic",
     }
-    assert (npu.name, npu.metadata["driver"], npu.source) == ("Intel NPU [8086:7d1d]", "intel_vpu", "sysfs")
+    assert (npu.name, npu.metadata["driver"], npu.source) == (
+        "Intel NPU [8086:7d1d]",
+        "intel_vpu",
+        "sysfs",
+    )
     assert machine.notes == ()
 
 
@@ -67,7 +76,8 @@ def test_reads_an_nvidia_card_and_its_driver(make_tree: Any) -> None:
     tree.pci("0000:01:00.0", 0x030000, "10de:2684", driver="nvidia")
     tree.pci("0000:01:00.1", 0x040300, "10de:22ba", driver="snd_hda_intel")
     tree.write(
-        "proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA GeForce RTX 4090\nIRQ:   \t\t 1\n"
+        "proc/driver/nvidia/gpus/0000:01:00.0/information",
+        "Model: \t\t NVIDIA GeForce RTX 4090\nIRQ:   \t\t 1\n",
     )
     tree.write("sys/module/nvidia/version", "550.54.14\n")
 
@@ -80,7 +90,11 @@ def test_reads_an_nvidia_card_and_its_driver(make_tree: Any) -> None:
 @pytest.mark.parametrize(
     ("files", "is_discrete", "memory"),
     [
-        ({"mem_info_vram_total": "17163091968", "mem_info_vram_vendor": "samsung"}, True, 17163091968),
+        (
+            {"mem_info_vram_total": "17163091968", "mem_info_vram_vendor": "samsung"},
+            True,
+            17163091968,
+        ),
         ({"mem_info_vram_total": "536870912"}, None, 536870912),
         ({}, None, None),
     ],
@@ -96,7 +110,9 @@ def test_an_amd_gpu_is_discrete_where_its_memory_has_a_vendor(
     assert (gpu.is_discrete, gpu.memory_nbytes) == (is_discrete, memory)
 
 
-def test_an_npu_with_an_unusual_class_is_known_by_its_numbers_and_a_missing_driver_is_noted(make_tree: Any) -> None:
+def test_an_npu_with_an_unusual_class_is_known_by_its_numbers_and_a_missing_driver_is_noted(
+    make_tree: Any,
+) -> None:
     tree = make_tree()
     tree.pci("0000:c4:00.1", 0x118000, "1022:17f0")
 
@@ -150,7 +166,9 @@ def test_pci_devices_come_in_order_of_address(make_tree: Any) -> None:
     for address in ("0000:41:00.0", "0000:01:00.0", "0000:21:00.0"):
         tree.pci(address, 0x030200, "10de:2330", driver="nvidia")
 
-    found = [device.metadata["pci_address"] for device in probe(tree.root).devices_of(DeviceType.GPU)]
+    found = [
+        device.metadata["pci_address"] for device in probe(tree.root).devices_of(DeviceType.GPU)
+    ]
 
     assert found == ["0000:01:00.0", "0000:21:00.0", "0000:41:00.0"]
 
@@ -170,7 +188,9 @@ def test_nonsense_in_sysfs_is_passed_over(make_tree: Any, text: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="probes this machine")
-def test_probing_this_machine_twice_finds_the_same_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_probing_this_machine_twice_finds_the_same_cpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path))
     first = probe()
     second = probe()

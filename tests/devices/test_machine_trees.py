@@ -1,4 +1,6 @@
-"""Probing whole machines, on constructed trees (machine_trees.py), and trees that somebody made to hurt."""
+"""Probing whole machines, on constructed trees (machine_trees.py), and trees that somebody made to
+hurt.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the trees need 
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_finds_the_devices_of_a_machine_and_says_what_does_not_count(make_tree: Any, name: str) -> None:
+def test_finds_the_devices_of_a_machine_and_says_what_does_not_count(
+    make_tree: Any, name: str
+) -> None:
     build, devices, notes = MACHINES[name]
     tree = make_tree()
     if name != "container":
@@ -43,16 +47,32 @@ def test_every_fact_says_its_source(make_tree: Any) -> None:
     cpu, gpu, _ = _machine(make_tree, "core-ultra").hardware
 
     assert (cpu.source_of("name"), cpu.source_of("memory_nbytes")) == ("procfs", "procfs")
-    assert (cpu.metadata["physical_cores"], cpu.source_of("metadata.physical_cores")) == ("4", "sysfs")
-    assert (cpu.metadata["product"], cpu.source_of("metadata.product")) == ("Constructed Laptop 14", "dmi")
-    assert (gpu.source_of("name"), gpu.source_of("device_id"), gpu.is_discrete) == ("pci.ids", "sysfs", False)
+    assert (cpu.metadata["physical_cores"], cpu.source_of("metadata.physical_cores")) == (
+        "4",
+        "sysfs",
+    )
+    assert (cpu.metadata["product"], cpu.source_of("metadata.product")) == (
+        "Constructed Laptop 14",
+        "dmi",
+    )
+    assert (gpu.source_of("name"), gpu.source_of("device_id"), gpu.is_discrete) == (
+        "pci.ids",
+        "sysfs",
+        False,
+    )
     assert cpu.free_memory_nbytes == 16384000 * 1024
 
 
-def test_an_integrated_radeon_and_its_npu_tell_architecture_memory_and_firmware(make_tree: Any) -> None:
+def test_an_integrated_radeon_and_its_npu_tell_architecture_memory_and_firmware(
+    make_tree: Any,
+) -> None:
     _, gpu, npu = _machine(make_tree, "ryzen-ai").hardware
 
-    assert (gpu.is_discrete, gpu.architecture, gpu.source_of("architecture")) == (False, "gfx1150", "kfd")
+    assert (gpu.is_discrete, gpu.architecture, gpu.source_of("architecture")) == (
+        False,
+        "gfx1150",
+        "kfd",
+    )
     assert (gpu.memory_nbytes, gpu.free_memory_nbytes) == (512 << 20, 384 << 20)
     assert (npu.metadata["driver"], npu.metadata["driver_version"]) == ("amdxdna", "0.1")
     assert npu.metadata["firmware_version"] == "1.0.0.63"
@@ -61,7 +81,10 @@ def test_an_integrated_radeon_and_its_npu_tell_architecture_memory_and_firmware(
 def test_the_nvidia_driver_is_known_by_its_own_files(make_tree: Any) -> None:
     _, nvidia, amd = _machine(make_tree, "rtx-workstation").hardware
 
-    assert (nvidia.metadata["driver_version"], nvidia.source_of("name")) == ("580.82.07", "nvidia driver")
+    assert (nvidia.metadata["driver_version"], nvidia.source_of("name")) == (
+        "580.82.07",
+        "nvidia driver",
+    )
     assert (amd.is_discrete, amd.free_memory_nbytes) == (True, 25753026560 - 1073741824)
 
 
@@ -80,7 +103,7 @@ def test_a_containers_limit_is_the_memory_that_it_has(make_tree: Any) -> None:
     assert (gpu.source, gpu.metadata["driver_version"]) == ("nvidia driver", "535.129.03")
 
 
-# --- trees that somebody made to hurt --------------------------------------------------------------------------------
+# --- trees that somebody made to hurt -------------------------------------------------------------
 
 
 def _gpu_directory(tree: Tree) -> Path:
@@ -115,7 +138,12 @@ def test_a_pipe_is_not_waited_for(make_tree: Any) -> None:
 def test_files_without_end_and_binary_garbage_are_read_in_bounds(make_tree: Any) -> None:
     tree = make_tree()
     _gpu_directory(tree)
-    for path in ("proc/cpuinfo", "proc/meminfo", "proc/driver/nvidia/version", "usr/share/hwdata/pci.ids"):
+    for path in (
+        "proc/cpuinfo",
+        "proc/meminfo",
+        "proc/driver/nvidia/version",
+        "usr/share/hwdata/pci.ids",
+    ):
         tree.write(path, "")
         (tree.root / path).write_bytes(os.urandom(1 << 16))
         os.truncate(tree.root / path, 1 << 33)

@@ -1,4 +1,6 @@
-"""Machine profiles: what is written is read back, and a file that is none says what would be right."""
+"""Machine profiles: what is written is read back, and a file that is none says what would be
+right.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,21 @@ from ortpkg.devices.profiles import (
 )
 from ortpkg.errors import ExitCode, ProfileError
 
-_CPU = HardwareDevice(type=DeviceType.CPU, name="CPU", source="procfs", memory_nbytes=64, free_memory_nbytes=32)
+_CPU = HardwareDevice(
+    type=DeviceType.CPU, name="CPU", source="procfs", memory_nbytes=64, free_memory_nbytes=32
+)
 _GPU = HardwareDevice(type=DeviceType.GPU, name="Arc", vendor_id=0x8086, source="sysfs")
 
 
 def _document(**changes: Any) -> dict[str, Any]:
     machine = {"os": "linux", "hardware": [{"type": "cpu"}]}
-    return {"schema_version": "1.0", "kind": "machine_profile", "name": "mine", "machine": machine, **changes}
+    return {
+        "schema_version": "1.0",
+        "kind": "machine_profile",
+        "name": "mine",
+        "machine": machine,
+        **changes,
+    }
 
 
 def _refused(document: Any) -> ProfileError:
@@ -40,7 +50,9 @@ def _refused(document: Any) -> ProfileError:
 
 
 @pytest.mark.parametrize("name", BUILT_IN_PROFILES)
-def test_a_built_in_profile_says_that_it_is_constructed_and_is_read_back_as_it_is_written(name: str) -> None:
+def test_a_built_in_profile_says_that_it_is_constructed_and_is_read_back_as_it_is_written(
+    name: str,
+) -> None:
     profile = read_profile(name)
 
     again = parse_profile(json.dumps(profile_to_json(profile)).encode())
@@ -65,7 +77,10 @@ def test_every_built_in_profile_has_its_file_and_every_file_its_name() -> None:
     ("name", "devices"),
     [
         ("snapdragon-x-laptop", {("QNNExecutionProvider", "npu"), ("QNNExecutionProvider", "gpu")}),
-        ("intel-core-ultra-laptop", {("OpenVINOExecutionProvider", kind) for kind in ("cpu", "gpu", "npu")}),
+        (
+            "intel-core-ultra-laptop",
+            {("OpenVINOExecutionProvider", kind) for kind in ("cpu", "gpu", "npu")},
+        ),
         ("rtx-workstation", {("CUDAExecutionProvider", None), ("TensorrtExecutionProvider", None)}),
         ("plain-server", {("OpenVINOExecutionProvider", "cpu")}),
     ],
@@ -73,19 +88,27 @@ def test_every_built_in_profile_has_its_file_and_every_file_its_name() -> None:
 def test_the_built_in_profiles_have_the_eps_that_such_machines_have(
     name: str, devices: set[tuple[str, str | None]]
 ) -> None:
-    offered = {(each.ep_name, each.device and each.device.type.value) for each in read_profile(name).ep_devices}
+    offered = {
+        (each.ep_name, each.device and each.device.type.value)
+        for each in read_profile(name).ep_devices
+    }
 
     assert devices <= offered
 
 
 def test_a_profile_of_a_probed_machine_is_read_back_with_what_backends_told(tmp_path: Path) -> None:
-    told = HardwareDevice(type=DeviceType.GPU, name="Arc", vendor_id=0x8086, is_discrete=True, source="openvino")
+    told = HardwareDevice(
+        type=DeviceType.GPU, name="Arc", vendor_id=0x8086, is_discrete=True, source="openvino"
+    )
     foreign = HardwareDevice(type=DeviceType.NPU, name="NPU", source="openvino")
     offered = [
-        EpDevice(ep_name="OpenVINOExecutionProvider", device=each, backend="openvino") for each in (_CPU, told, foreign)
+        EpDevice(ep_name="OpenVINOExecutionProvider", device=each, backend="openvino")
+        for each in (_CPU, told, foreign)
     ]
 
-    profile = make_profile("here", Machine(os="linux", hardware=(_CPU, _GPU)), offered, software={"openvino": "1"})
+    profile = make_profile(
+        "here", Machine(os="linux", hardware=(_CPU, _GPU)), offered, software={"openvino": "1"}
+    )
     file = tmp_path / "m.json"
     file.write_text(json.dumps(profile_to_json(profile)), encoding="utf-8")
     again = read_profile(file)
@@ -94,7 +117,11 @@ def test_a_profile_of_a_probed_machine_is_read_back_with_what_backends_told(tmp_
     assert again == profile
     assert again.constructed is False
     assert (cpu.free_memory_nbytes, npu.name) == (32, "NPU")
-    assert (gpu.is_discrete, gpu.source, gpu.source_of("is_discrete")) == (True, "sysfs", "openvino")
+    assert (gpu.is_discrete, gpu.source, gpu.source_of("is_discrete")) == (
+        True,
+        "sysfs",
+        "openvino",
+    )
     assert [each.device for each in again.ep_devices] == [cpu, gpu, npu]
 
 
@@ -103,12 +130,19 @@ def test_an_alias_of_an_ep_is_understood_and_a_typo_is_noted() -> None:
 
     profile = parse_profile(json.dumps(_document(ep_devices=entries)).encode())
 
-    assert [each.ep_name for each in profile.ep_devices] == ["QNNExecutionProvider", "QNNExecutionProvder"]
-    assert profile.machine.notes == ("/ep_devices/1/ep: 'QNNExecutionProvder' (did you mean 'QNNExecutionProvider'?)",)
+    assert [each.ep_name for each in profile.ep_devices] == [
+        "QNNExecutionProvider",
+        "QNNExecutionProvder",
+    ]
+    assert profile.machine.notes == (
+        "/ep_devices/1/ep: 'QNNExecutionProvder' (did you mean 'QNNExecutionProvider'?)",
+    )
 
 
 def test_a_name_that_is_neither_a_profile_nor_a_file_suggests_one() -> None:
-    with pytest.raises(ProfileError, match=r"no machine profile 'plain-sever' \(did you mean 'plain-server'\?\)") as it:
+    with pytest.raises(
+        ProfileError, match=r"no machine profile 'plain-sever' \(did you mean 'plain-server'\?\)"
+    ) as it:
         read_profile("plain-sever")
 
     assert it.value.exit_code == ExitCode.USAGE
@@ -118,10 +152,18 @@ def test_a_name_that_is_neither_a_profile_nor_a_file_suggests_one() -> None:
     ("document", "pointer", "message"),
     [
         ([], "", "is not a JSON object"),
-        ({"kind": "devices"}, "/kind", "is the output of `ortpkg devices --json`; `ortpkg devices --export FILE`"),
+        (
+            {"kind": "devices"},
+            "/kind",
+            "is the output of `ortpkg devices --json`; `ortpkg devices --export FILE`",
+        ),
         ({"schema_version": "2.0"}, "/schema_version", "newer than 1; update ortpkg"),
         (_document(kind="machine"), "/kind", 'must be "machine_profile"'),
-        (_document(machine={"os": "linux", "hardware": []}), "/machine/hardware", "a list of devices, at least one"),
+        (
+            _document(machine={"os": "linux", "hardware": []}),
+            "/machine/hardware",
+            "a list of devices, at least one",
+        ),
         (
             _document(machine={"os": "linux", "hardware": [{"type": "tpu"}]}),
             "/machine/hardware/0/type",
@@ -137,9 +179,17 @@ def test_a_name_that_is_neither_a_profile_nor_a_file_suggests_one() -> None:
             "/machine/hardware/0/memory",
             "key 'memory' is not known",
         ),
-        (_document(machines=1), "/machines", "key 'machines' is not known (did you mean 'machine'?)"),
+        (
+            _document(machines=1),
+            "/machines",
+            "key 'machines' is not known (did you mean 'machine'?)",
+        ),
         (_document(software={"openvino": 1}), "/software/openvino", "must be a version"),
-        (_document(ep_devices=[{"ep": "cpu", "device": 1}]), "/ep_devices/0/device", "0 to 0, or null"),
+        (
+            _document(ep_devices=[{"ep": "cpu", "device": 1}]),
+            "/ep_devices/0/device",
+            "0 to 0, or null",
+        ),
         ({"model_name": "m"}, "", "schema_version"),
     ],
 )
@@ -180,7 +230,13 @@ _ODD: st.SearchStrategy[Any] = st.sampled_from(
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [place for key, inner in items for place in ((value, key), *_places(inner))]
 
 

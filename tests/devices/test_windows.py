@@ -43,14 +43,20 @@ class _Recorded:
         self.devices.setdefault(class_guid, []).append(instance)
         described = f"@oem7.inf,%x%;{driver.get('DriverDesc', 'a device')}"
         reference = rf"{class_guid}\{number}"
-        self.registry[rf"{_ENUM}\{instance}"] = {"Driver": reference, "DeviceDesc": described, "Service": "a_service"}
+        self.registry[rf"{_ENUM}\{instance}"] = {
+            "Driver": reference,
+            "DeviceDesc": described,
+            "Service": "a_service",
+        }
         self.registry[rf"{_CLASS}\{reference}"] = driver
 
     def values(self, key: str) -> Mapping[str, Any]:
         return self.registry.get(key, {})
 
     def subkeys(self, key: str) -> list[str]:
-        return [each.rpartition("\\")[2] for each in self.registry if each.rpartition("\\")[0] == key]
+        return [
+            each.rpartition("\\")[2] for each in self.registry if each.rpartition("\\")[0] == key
+        ]
 
     def present_devices(self, class_guid: str) -> list[str]:
         return self.devices.get(class_guid, [])
@@ -86,13 +92,22 @@ def test_reads_cpu_gpu_and_npu_of_a_laptop(windows: _Recorded) -> None:
 
     cpu, gpu, npu = machine.hardware
     assert (machine.os, machine.os_version, machine.notes) == ("windows", "10.0.26100.4349", ())
-    assert (cpu.name, cpu.vendor, cpu.metadata["logical_cores"]) == ("Intel(R) Core(TM) Ultra 7 155H", "Intel", "22")
+    assert (cpu.name, cpu.vendor, cpu.metadata["logical_cores"]) == (
+        "Intel(R) Core(TM) Ultra 7 155H",
+        "Intel",
+        "22",
+    )
     assert (cpu.memory_nbytes, cpu.free_memory_nbytes) == (34_000_000_000, 20_000_000_000)
     assert (cpu.metadata["instruction_sets"], cpu.source_of("metadata.instruction_sets")) == (
         "sse4_2 avx avx2",
         "kernel32",
     )
-    assert (gpu.vendor_id, gpu.device_id, gpu.is_discrete, gpu.memory_nbytes) == (0x8086, 0x7D55, False, None)
+    assert (gpu.vendor_id, gpu.device_id, gpu.is_discrete, gpu.memory_nbytes) == (
+        0x8086,
+        0x7D55,
+        False,
+        None,
+    )
     assert gpu.metadata == {"driver": "a_service", "driver_version": "32.0.101.6077"}
     assert (npu.type, npu.name, npu.device_id) == (DeviceType.NPU, "Intel(R) AI Boost", 0x7D1D)
     assert (npu.source, npu.metadata["driver_version"]) == ("registry", "32.0.100.3104")
@@ -101,8 +116,14 @@ def test_reads_cpu_gpu_and_npu_of_a_laptop(windows: _Recorded) -> None:
 @pytest.mark.parametrize(
     ("location", "address"),
     [
-        (r"@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)", "0000:01:00.0"),
-        (r"@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(193,16,1)", "0000:c1:10.1"),
+        (
+            r"@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)",
+            "0000:01:00.0",
+        ),
+        (
+            r"@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(193,16,1)",
+            "0000:c1:10.1",
+        ),
         ("PCI bus 3, device 0, function 0", None),
         ("pci (999,0,0)", None),
         ("pci (1,99,0)", None),
@@ -151,7 +172,9 @@ def test_tells_discrete_gpus_from_integrated_ones(
 
 
 def test_the_npu_of_a_snapdragon_is_known_by_its_acpi_name(windows: _Recorded) -> None:
-    windows.add(COMPUTE_ACCELERATOR_CLASS, r"ACPI\QCOM0D0A\2&DABA3FF&0", DriverDesc="Hexagon(TM) NPU")
+    windows.add(
+        COMPUTE_ACCELERATOR_CLASS, r"ACPI\QCOM0D0A\2&DABA3FF&0", DriverDesc="Hexagon(TM) NPU"
+    )
 
     npu = probe_windows(windows).hardware[1]
 
@@ -167,7 +190,9 @@ def test_a_device_without_driver_is_named_by_its_description(windows: _Recorded)
     assert (npu.name, npu.vendor, npu.metadata) == ("a device", "AMD", {"driver": "a_service"})
 
 
-@pytest.mark.parametrize("instance", [r"ROOT\BASICDISPLAY\0000", r"PCI\VEN_1414&DEV_008E\1", r"SWD\REMOTE\1"])
+@pytest.mark.parametrize(
+    "instance", [r"ROOT\BASICDISPLAY\0000", r"PCI\VEN_1414&DEV_008E\1", r"SWD\REMOTE\1"]
+)
 def test_an_adapter_that_only_draws_is_a_note(windows: _Recorded, instance: str) -> None:
     windows.add(DISPLAY_CLASS, instance, DriverDesc="Microsoft Basic Display Adapter")
 
@@ -188,7 +213,11 @@ def test_values_of_another_type_and_length_are_borne(windows: _Recorded) -> None
 
     gpu = probe_windows(windows).hardware[1]
 
-    assert (len(gpu.name), gpu.memory_nbytes, "driver_version" in gpu.metadata) == (256, None, False)
+    assert (len(gpu.name), gpu.memory_nbytes, "driver_version" in gpu.metadata) == (
+        256,
+        None,
+        False,
+    )
 
 
 def test_a_windows_that_tells_nothing_is_a_cpu_and_a_note() -> None:
@@ -201,13 +230,19 @@ def test_a_windows_that_tells_nothing_is_a_cpu_and_a_note() -> None:
 
     machine = probe_windows(silent)
 
-    assert [(each.type, each.name, each.memory_nbytes) for each in machine.hardware] == [(DeviceType.CPU, "", None)]
+    assert [(each.type, each.name, each.memory_nbytes) for each in machine.hardware] == [
+        (DeviceType.CPU, "", None)
+    ]
     assert machine.os_version is None
-    assert machine.notes == ("Windows lists no display adapter and no compute accelerator: GPUs and NPUs are unknown",)
+    assert machine.notes == (
+        "Windows lists no display adapter and no compute accelerator: GPUs and NPUs are unknown",
+    )
 
 
 class _Library:
-    """A stand-in for cfgmgr32 and kernel32, as Microsoft documents the functions that are called."""
+    """A stand-in for cfgmgr32 and kernel32, as Microsoft documents the functions that are
+    called.
+    """
 
     def __init__(self, _name: str) -> None:
         self.listed = "PCI\\A\0ACPI\\B\0\0"
@@ -253,5 +288,9 @@ def test_the_functions_of_windows_are_called_as_documented(monkeypatch: pytest.M
 def test_elsewhere_every_question_has_an_empty_answer() -> None:
     here = ThisWindows()
 
-    assert (here.values("X"), here.subkeys("X"), here.present_devices(DISPLAY_CLASS)) == ({}, [], [])
+    assert (here.values("X"), here.subkeys("X"), here.present_devices(DISPLAY_CLASS)) == (
+        {},
+        [],
+        [],
+    )
     assert (here.memory_nbytes(), here.has_feature(40)) == ((None, None), False)

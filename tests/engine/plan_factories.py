@@ -1,7 +1,8 @@
 """Plans from a few lines of text: what the planner tests have in common.
 
-A graph is written as lines ``output = Op(input, input)``. ``Relu``-like operators may work in place, ``View`` is an
-alias of its input, ``Own`` brings its own memory, every other operator only asks for planned memory.
+A graph is written as lines ``output = Op(input, input)``. ``Relu``-like operators may work in
+place, ``View`` is an alias of its input, ``Own`` brings its own memory, every other operator only
+asks for planned memory.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def graph_of(text: str, *, inputs: str = "x", outputs: str = "y", weights: str =
         match = re.fullmatch(r"([\w, ]*) = (\w+)\(([\w, ]*)\)", line)
         assert match is not None, line
         made, op_type, used = match.groups()
-        names = [[name.strip() for name in part.split(",")] if part.strip() else [] for part in (used, made)]
+        names = [
+            [name.strip() for name in part.split(",")] if part.strip() else []
+            for part in (used, made)
+        ]
         node = graph.add_node(op_type, *names, name=f"{op_type}_{names[1][0]}")
         graph.assign(node, PROVIDER)
     graph.set_outputs(outputs.split())
@@ -89,7 +93,10 @@ class Planned:
     ) -> None:
         self.graph = graph_of(text, inputs=inputs, outputs=outputs, weights=weights)
         self.plan = execution_plan_of(self.graph)
-        self.sizes = [(sizes or {}).get(self.plan.values.name_of(i), default) for i in range(len(self.plan.values))]
+        self.sizes = [
+            (sizes or {}).get(self.plan.values.name_of(i), default)
+            for i in range(len(self.plan.values))
+        ]
         self.allocation: AllocationPlan = plan_allocations(
             self.plan, self.sizes, enable_reuse=enable_reuse, parallel=parallel
         )
@@ -99,7 +106,9 @@ class Planned:
 
     def buffer(self, name: str) -> str:
         """The name of the value whose buffer ``name`` lies in."""
-        return self.plan.values.name_of(self.allocation.values[self.plan.values.index_of(name)].reused_buffer)
+        return self.plan.values.name_of(
+            self.allocation.values[self.plan.values.index_of(name)].reused_buffer
+        )
 
     def lifetime(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         counter = self.allocation.values[self.plan.values.index_of(name)].program_counter

@@ -32,7 +32,11 @@ def test_each_value_gets_the_kind_that_its_role_means() -> None:
 def test_value_has_location_buffer_and_program_counter() -> None:
     planned = Planned("a = Conv(x)\nb = Relu(a)\ny = Conv(b)")
     value = planned.allocation.values[planned.plan.values.index_of("b")]
-    assert (value.location.name, planned.buffer("b"), value.program_counter.starts) == ("Fake", "a", (1,))
+    assert (value.location.name, planned.buffer("b"), value.program_counter.starts) == (
+        "Fake",
+        "a",
+        (1,),
+    )
 
 
 @pytest.mark.requirement("M08")
@@ -76,7 +80,9 @@ def test_buffer_of_another_size_is_not_taken() -> None:
 
 def test_symbolic_sizes_that_are_equal_share_a_buffer() -> None:
     batch, length = symbol("batch"), symbol("length")
-    planned = Planned(CHAIN, default=4 * batch * (length + 1), sizes={"c": 4 * batch + length * batch * 4})
+    planned = Planned(
+        CHAIN, default=4 * batch * (length + 1), sizes={"c": 4 * batch + length * batch * 4}
+    )
     assert planned.buffer("c") == "a"
 
 
@@ -87,8 +93,15 @@ def test_symbolic_sizes_that_may_differ_do_not() -> None:
 
 @pytest.mark.requirement("M16")
 def test_without_reuse_only_views_share() -> None:
-    planned = Planned("a = Conv(x)\nb = Relu(a)\nc = View(b)\nd = Conv(c)\ny = Conv(d)", enable_reuse=False)
-    assert [planned.kind(name).value for name in "abcd"] == ["allocate", "allocate", "reuse", "allocate"]
+    planned = Planned(
+        "a = Conv(x)\nb = Relu(a)\nc = View(b)\nd = Conv(c)\ny = Conv(d)", enable_reuse=False
+    )
+    assert [planned.kind(name).value for name in "abcd"] == [
+        "allocate",
+        "allocate",
+        "reuse",
+        "allocate",
+    ]
 
 
 def test_node_writes_over_an_input_that_dies_there() -> None:
@@ -121,7 +134,10 @@ def test_node_does_not_write_over_a_view_whose_source_is_used_later() -> None:
 
 def test_graph_output_has_memory_of_its_own() -> None:
     planned = Planned("a = Conv(x)\ny = Relu(a)\nz = View(y)", outputs="y z")
-    assert [planned.kind(name) for name in "yz"] == [AllocKind.ALLOCATE_OUTPUT, AllocKind.ALLOCATE_OUTPUT]
+    assert [planned.kind(name) for name in "yz"] == [
+        AllocKind.ALLOCATE_OUTPUT,
+        AllocKind.ALLOCATE_OUTPUT,
+    ]
 
 
 def test_kernel_that_brings_its_own_memory_is_not_planned() -> None:
@@ -134,22 +150,31 @@ def test_parallel_execution_takes_no_dead_buffers() -> None:
 
 
 def test_parallel_execution_writes_in_place_only_over_its_own_single_input() -> None:
-    planned = Planned("a = Conv(x)\nb = Relu(a)\nc = Conv(b)\nd = Relu(b)\ny = Add(c, d)", parallel=True)
+    planned = Planned(
+        "a = Conv(x)\nb = Relu(a)\nc = Conv(b)\nd = Relu(b)\ny = Add(c, d)", parallel=True
+    )
     assert (planned.buffer("b"), planned.kind("d")) == ("a", AllocKind.ALLOCATE)
 
 
 def test_buffer_is_given_up_after_its_last_taker() -> None:
     planned = Planned(CHAIN)
     owner = planned.plan.values.index_of("a")
-    assert [step for step, owners in enumerate(planned.allocation.buffer_releases) if owner in owners] == [3]
-    assert (planned.allocation.buffers[owner].starts, planned.allocation.buffers[owner].ends) == ((0, 2), (1, 3))
+    assert [
+        step for step, owners in enumerate(planned.allocation.buffer_releases) if owner in owners
+    ] == [3]
+    assert (planned.allocation.buffers[owner].starts, planned.allocation.buffers[owner].ends) == (
+        (0, 2),
+        (1, 3),
+    )
 
 
 @pytest.mark.requirement("M07")
 def test_program_counter_refuses_a_start_before_the_last_end() -> None:
     counter = ProgramCounter()
     counter.add_start(1)
-    with pytest.raises(PlanVerificationError, match="starts at step 2 before the one before it has ended"):
+    with pytest.raises(
+        PlanVerificationError, match="starts at step 2 before the one before it has ended"
+    ):
         counter.add_start(2)
 
 

@@ -1,4 +1,6 @@
-"""Which bound memory is written in the midst of a run: never what something else of the run still needs."""
+"""Which bound memory is written in the midst of a run: never what something else of the run still
+needs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from ortpkg.engine.bound_outputs import BoundOutputs
 from tests.engine.plan_factories import Planned
 
 #: y may be made where x lies; z is made from x's neighbour, which two nodes read.
-PLANNED = Planned("y = Relu(x)\na = Conv(w)\nz = Relu(w)\nz2 = Conv(a)", inputs="x w", outputs="y z z2")
+PLANNED = Planned(
+    "y = Relu(x)\na = Conv(w)\nz = Relu(w)\nz2 = Conv(a)", inputs="x w", outputs="y z z2"
+)
 Y, Z = (PLANNED.plan.values.index_of(name) for name in ("y", "z"))
 MEMORY = np.zeros(100, np.float32)
 X, W = np.ones(10, np.float32), np.ones(10, np.float32)

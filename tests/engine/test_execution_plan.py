@@ -56,7 +56,9 @@ def test_node_without_a_kernel_is_an_error_that_names_it() -> None:
 def test_node_of_a_provider_that_the_session_lacks_is_an_error() -> None:
     graph = graph_of("y = Relu(x)")
     kernels = {node.index: fake_kernel("Relu") for node in graph.nodes}
-    with pytest.raises(ModelError, match="assigned to 'FakeExecutionProvider', which the session does not have"):
+    with pytest.raises(
+        ModelError, match="assigned to 'FakeExecutionProvider', which the session does not have"
+    ):
         create_execution_plan(GraphViewer(graph, topological_order(graph)), {}, kernels)
 
 
@@ -72,7 +74,10 @@ def test_same_graph_gives_the_same_plan() -> None:
 
 def test_inputs_weights_and_outputs_have_their_indices() -> None:
     plan = execution_plan_of(graph_of("y = Add(x, w)", weights="w"))
-    named = [[plan.values.name_of(i) for i in part] for part in (plan.inputs, plan.initializers, plan.outputs)]
+    named = [
+        [plan.values.name_of(i) for i in part]
+        for part in (plan.inputs, plan.initializers, plan.outputs)
+    ]
     assert named == [["x"], ["w"], ["y"]]
 
 
@@ -82,7 +87,9 @@ def test_left_out_input_is_absent() -> None:
 
 
 def test_a_value_that_nobody_makes_is_an_error_that_names_it_and_its_node() -> None:
-    with pytest.raises(InvalidGraphError, match="Add node 'Add_y' takes 'lost', which is no input") as caught:
+    with pytest.raises(
+        InvalidGraphError, match="Add node 'Add_y' takes 'lost', which is no input"
+    ) as caught:
         execution_plan_of(graph_of("a = Relu(x)\ny = Add(a, lost)"))
     assert caught.value.node_name == "Add_y"
 

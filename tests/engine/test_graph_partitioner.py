@@ -43,7 +43,9 @@ Claim = Callable[[GraphViewer], list[ComputeCapability]]
 class ClaimingProvider(ExecutionProvider):
     """A provider that claims what it is told to; its fused nodes return their first input."""
 
-    def __init__(self, claim: Claim, *, name: str = "ClaimingExecutionProvider", compiles: int | None = None) -> None:
+    def __init__(
+        self, claim: Claim, *, name: str = "ClaimingExecutionProvider", compiles: int | None = None
+    ) -> None:
         super().__init__(name)
         self.claim = claim
         self.compiles = compiles
@@ -80,7 +82,10 @@ def single(*indices: int) -> Claim:
 
 
 def fused(
-    indices: Sequence[int], inputs: Sequence[str] = ("x",), outputs: Sequence[str] = ("b",), name: str = "fused"
+    indices: Sequence[int],
+    inputs: Sequence[str] = ("x",),
+    outputs: Sequence[str] = ("b",),
+    name: str = "fused",
 ) -> Claim:
     meta = MetaDef(name=name, inputs=tuple(inputs), outputs=tuple(outputs))
     return lambda viewer: [ComputeCapability(node_indices=tuple(indices), meta_def=meta)]
@@ -91,7 +96,9 @@ def partition(graph: Graph, *providers: ExecutionProvider) -> PartitionResult:
 
 
 def assigned(graph: Graph) -> dict[str, str]:
-    return {node.name: node.execution_provider.removesuffix("ExecutionProvider") for node in graph.nodes}
+    return {
+        node.name: node.execution_provider.removesuffix("ExecutionProvider") for node in graph.nodes
+    }
 
 
 @pytest.mark.requirement("P06")
@@ -143,7 +150,10 @@ def test_fused_claim_becomes_one_node_with_its_body() -> None:
 @pytest.mark.requirement("D06")
 def test_provider_may_have_several_partitions() -> None:
     graph = graph_of()
-    claims = [fused([0], outputs=("a",), name="f0"), fused([2], inputs=("b",), outputs=("c",), name="f1")]
+    claims = [
+        fused([0], outputs=("a",), name="f0"),
+        fused([2], inputs=("b",), outputs=("c",), name="f1"),
+    ]
     provider = ClaimingProvider(lambda viewer: [claim(viewer)[0] for claim in claims])
     result = partition(graph, provider)
     assert [partition.fused_node for partition in result.partitions] == ["f0", "f1", ""]
@@ -151,7 +161,9 @@ def test_provider_may_have_several_partitions() -> None:
 
 @pytest.mark.requirement("P08")
 def test_wrong_number_of_compute_functions_is_an_error() -> None:
-    with pytest.raises(CompileError, match="returned 2 compute functions for 1 fused nodes") as caught:
+    with pytest.raises(
+        CompileError, match="returned 2 compute functions for 1 fused nodes"
+    ) as caught:
         partition(graph_of(), ClaimingProvider(fused([0, 1], outputs=("a", "b")), compiles=2))
     assert caught.value.ep_name == "ClaimingExecutionProvider"
 
@@ -177,8 +189,14 @@ def test_claim_that_would_make_a_cycle_is_ignored(caplog: pytest.LogCaptureFixtu
             fused([0, 1], inputs=(), outputs=("a", "b")),
             "takes 'x', which its meta definition does not name as an input",
         ),
-        (fused([0, 1], outputs=("b",)), "makes 'a', which its meta definition does not name as an output"),
-        (fused([0], outputs=("a", "c")), "does not make 'c', which its meta definition names as an output"),
+        (
+            fused([0, 1], outputs=("b",)),
+            "makes 'a', which its meta definition does not name as an output",
+        ),
+        (
+            fused([0], outputs=("a", "c")),
+            "does not make 'c', which its meta definition names as an output",
+        ),
     ],
 )
 def test_meta_definition_must_cover_what_flows(claim: Claim, message: str) -> None:
@@ -189,7 +207,9 @@ def test_meta_definition_must_cover_what_flows(claim: Claim, message: str) -> No
 @pytest.mark.requirement("P12")
 def test_default_capability_is_every_node_with_a_kernel() -> None:
     graph = graph_of()
-    provider = ClaimingProvider(lambda viewer: ExecutionProvider.get_capability(provider, viewer, lambda node: {}))
+    provider = ClaimingProvider(
+        lambda viewer: ExecutionProvider.get_capability(provider, viewer, lambda node: {})
+    )
     partition(graph, provider)
     assert assigned(graph) == {"n0": "Claiming", "n1": "Claiming", "n2": "CPU", "n3": "CPU"}
 
@@ -198,7 +218,9 @@ def test_default_capability_is_every_node_with_a_kernel() -> None:
 def test_provider_may_look_at_a_node_before_it_claims_it() -> None:
     graph = graph_of()
     provider = ClaimingProvider(
-        lambda viewer: [ComputeCapability(node_indices=(n.index,)) for n in viewer.nodes if n.inputs == ("x",)]
+        lambda viewer: [
+            ComputeCapability(node_indices=(n.index,)) for n in viewer.nodes if n.inputs == ("x",)
+        ]
     )
     partition(graph, provider)
     assert [name for name, ep in assigned(graph).items() if ep == "Claiming"] == ["n0"]
@@ -226,7 +248,9 @@ def test_graphs_inside_nodes_are_partitioned_too() -> None:
         [choice] y = If (flag) <then_branch = t () => (float[2] r) { r = Neg(x) },
                                 else_branch = e () => (float[2] r) { r = Exp(x) }>
     }"""
-    by_kernel: Claim = lambda viewer: ExecutionProvider.get_capability(provider, viewer, lambda node: {})  # noqa: E731
+    by_kernel: Claim = lambda viewer: ExecutionProvider.get_capability(
+        provider, viewer, lambda node: {}
+    )  # noqa: E731
     provider = ClaimingProvider(by_kernel)
     result = partition(graph_of(text), provider)
     found = {(p.graph_path, p.op_types): p.provider for p in result.partitions}
@@ -235,7 +259,9 @@ def test_graphs_inside_nodes_are_partitioned_too() -> None:
 
 
 def test_weights_of_a_fused_partition_go_along() -> None:
-    graph = graph_of("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(x, w) y = Neg(a) }")
+    graph = graph_of(
+        "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(x, w) y = Neg(a) }"
+    )
     provider = ClaimingProvider(fused([0, 1], outputs=("y",)))
     partition(graph, provider)
     np.testing.assert_array_equal(provider.compiled[0].body.initializers["w"].numpy(), [1, 2])
@@ -247,7 +273,9 @@ def test_a_claim_of_nodes_that_are_not_there_is_an_error(named: tuple[Any, ...])
         provider = ClaimingProvider(
             lambda _viewer, meta=meta: [ComputeCapability(node_indices=named, meta_def=meta)]  # type: ignore[misc]
         )
-        with pytest.raises(ExecutionProviderError, match=r"get_capability names .*no node of that index"):
+        with pytest.raises(
+            ExecutionProviderError, match=r"get_capability names .*no node of that index"
+        ):
             partition_graph(load_model(model_of(TEXT)).graph, [provider, CPUExecutionProvider()])
 
 

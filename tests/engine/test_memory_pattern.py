@@ -46,7 +46,10 @@ def test_trace_says_when_how_much_and_where() -> None:
 def test_frame_creation_allocation_reuse_and_release_are_traced() -> None:
     planned = Planned("a = Conv(x)\nb = Conv(a)\nc = Relu(b)\ny = Conv(c, w)", weights="w")
     index_of = planned.plan.values.index_of
-    records = {record.value_index: record for record in trace_static_shapes(planned.plan, planned.allocation).records()}
+    records = {
+        record.value_index: record
+        for record in trace_static_shapes(planned.plan, planned.allocation).records()
+    }
     assert {
         name: (found.alloc_kind, found.allocation_step, found.free_step, found.reused_buffer)
         for name in "xwabc"
@@ -73,7 +76,9 @@ def test_unknown_location_is_an_invalid_argument() -> None:
     planned, other = Planned(CHAIN), Planned("y = Conv(x)")
     planner = OrtValuePatternPlanner(other.plan, planned.allocation)
     del planner._traces[DEVICE]
-    with pytest.raises(UsageError, match="lies on Fake, for which there is no pattern planner") as caught:
+    with pytest.raises(
+        UsageError, match="lies on Fake, for which there is no pattern planner"
+    ) as caught:
         planner.trace_allocation(planned.plan.values.index_of("a"), 10, 0)
     assert caught.value.code is StatusCode.INVALID_ARGUMENT
 
@@ -147,7 +152,9 @@ def test_no_two_buffers_share_bytes_while_both_are_in_use(most: int, buffers: li
         pattern = lay_out(buffers, 64)
     for step in range(31):
         live = [b for b in buffers if any(start <= step <= end for start, end in b.intervals)]
-        ranges = sorted((pattern.offsets[b.owner], pattern.offsets[b.owner] + b.nbytes) for b in live)
+        ranges = sorted(
+            (pattern.offsets[b.owner], pattern.offsets[b.owner] + b.nbytes) for b in live
+        )
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(ranges))
         assert all(start % 64 == 0 and end <= pattern.peak_size for start, end in ranges)
     assert pattern.peak_size >= least_possible_peak(buffers)

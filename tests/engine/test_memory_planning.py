@@ -1,4 +1,6 @@
-"""Of two allocation plans the one with the smaller pattern is run; reuse by size gives way where it costs memory."""
+"""Of two allocation plans the one with the smaller pattern is run; reuse by size gives way where it
+costs memory.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.shapes.expressions import symbol
 from tests.engine.plan_factories import DEVICE, Planned
 
-#: ``d`` takes over the place of ``a`` by size, and so keeps ``c``, which outgrows it, from lying there.
+#: ``d`` takes over the place of ``a`` by size, and so keeps ``c``, which outgrows it, from lying
+#: there.
 TIED = "a = Conv(x)\nb = Conv(a)\nc = Conv(b)\nd = Conv(c)\ny = Conv(d)"
 SIZES = {"a": 512, "b": 256, "c": 768, "d": 512}
 
@@ -44,11 +47,15 @@ def test_symbolic_sizes_are_compared_as_if_all_symbols_were_equal() -> None:
     assert chosen.values[planned.plan.values.index_of("d")].alloc_kind is AllocKind.ALLOCATE
 
 
-@pytest.mark.parametrize("changes", [{"has_pattern": False}, {"parallel": True}, {"enable_reuse": False}])
+@pytest.mark.parametrize(
+    "changes", [{"has_pattern": False}, {"parallel": True}, {"enable_reuse": False}]
+)
 def test_plan_is_the_usual_one_where_nothing_will_be_laid_out(changes: dict[str, bool]) -> None:
     planned = Planned(TIED, sizes=SIZES)
     usual = {name: value for name, value in changes.items() if name != "has_pattern"}
-    assert plan_memory(planned.plan, planned.sizes, **changes) == plan_allocations(planned.plan, planned.sizes, **usual)
+    assert plan_memory(planned.plan, planned.sizes, **changes) == plan_allocations(
+        planned.plan, planned.sizes, **usual
+    )
 
 
 @st.composite
@@ -74,9 +81,18 @@ def test_chosen_plan_is_safe_and_never_the_larger_one(planned: Planned) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(1, 40)), min_size=1, max_size=25))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(1, 40)),
+        min_size=1,
+        max_size=25,
+    )
+)
 def test_layouts_in_every_order_keep_buffers_apart(drawn: list[tuple[int, int, int]]) -> None:
-    buffers = [Buffer(owner, 64 * size, ((first, first + span),)) for owner, (first, span, size) in enumerate(drawn)]
+    buffers = [
+        Buffer(owner, 64 * size, ((first, first + span),))
+        for owner, (first, span, size) in enumerate(drawn)
+    ]
     pattern = lay_out(buffers, DEVICE.alignment)
     assert pattern.peak_size >= least_possible_peak(buffers)
     for one in buffers:

@@ -8,10 +8,21 @@ import numpy as np
 import pytest
 
 from ortpkg.engine.output_checks import is_value, value_check
-from ortpkg.graph.types import ElementType, MapType, OptionalType, SequenceType, TensorType, ValueType
+from ortpkg.graph.types import (
+    ElementType,
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    ValueType,
+)
 
 FLOATS = TensorType(ElementType.FLOAT, (2, "N"))
-RIGHT, OTHER_TYPE, OTHER_SIZE = np.zeros((2, 3), np.float32), np.zeros((2, 3)), np.zeros((3, 3), np.float32)
+RIGHT, OTHER_TYPE, OTHER_SIZE = (
+    np.zeros((2, 3), np.float32),
+    np.zeros((2, 3)),
+    np.zeros((3, 3), np.float32),
+)
 MAP = MapType(ElementType.STRING, FLOATS)
 
 

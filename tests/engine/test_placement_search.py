@@ -36,7 +36,10 @@ def chain(costs: list[dict[int, int]], copy: int = 10) -> PlacementProblem:
 @pytest.mark.parametrize(
     ("costs", "providers"),
     [
-        ([{0: 1, 1: 5}, {0: 1, 1: 5}], (1, 1)),  # what is saved does not pay for the way there and back
+        (
+            [{0: 1, 1: 5}, {0: 1, 1: 5}],
+            (1, 1),
+        ),  # what is saved does not pay for the way there and back
         ([{0: 1, 1: 20}, {0: 1, 1: 20}], (0, 0)),
         ([{0: 1, 1: 50}, {0: 9, 1: 1}, {0: 1, 1: 50}], (0, 0, 0)),  # not back for one node
         ([{0: 1, 1: 50}, {0: 90, 1: 1}, {0: 1, 1: 50}], (0, 1, 0)),
@@ -98,8 +101,12 @@ def test_limit_of_a_providers_memory_keeps_nodes_away_and_shared_constants_count
     assert not weigh(problem, (0, 0, 0)).is_within_limits
 
 
-@pytest.mark.parametrize(("limit", "providers"), [(60, (0, 1, 1)), (59, (1, 1, 1)), (120, (0, 1, 0))])
-def test_memory_is_used_to_the_last_byte_by_what_is_placed_there(limit: int, providers: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("limit", "providers"), [(60, (0, 1, 1)), (59, (1, 1, 1)), (120, (0, 1, 0))]
+)
+def test_memory_is_used_to_the_last_byte_by_what_is_placed_there(
+    limit: int, providers: tuple[int, ...]
+) -> None:
     problem = PlacementProblem(
         costs=[{0: 1, 1: 100}, {1: 1}, {0: 10, 1: 20}],
         reads=[[], [], []],
@@ -127,9 +134,14 @@ def test_memory_is_used_to_the_last_byte_by_what_is_placed_there(limit: int, pro
     ],
 )
 def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in_both(
-    limit: int, most: int, expected: tuple[tuple[int, ...], bool] | None, monkeypatch: pytest.MonkeyPatch
+    limit: int,
+    most: int,
+    expected: tuple[tuple[int, ...], bool] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After two nodes the ways are (0, 1): cost 1, 10 bytes; (0, 0): 2, 30 bytes; (1, 1): 3, none."""
+    """After two nodes the ways are (0, 1): cost 1, 10 bytes; (0, 0): 2, 30 bytes; (1, 1): 3,
+    none.
+    """
     problem = PlacementProblem(
         costs=[{0: 0, 1: 2}, {0: 2, 1: 1}, {0: 0}],
         reads=[[], [], []],
@@ -195,10 +207,16 @@ def cost_by_hand(problem: PlacementProblem, providers: tuple[int, ...]) -> int |
     """What a placement costs, run step by step; None where it passes a limit."""
     cost = sum(problem.costs[node][provider] for node, provider in enumerate(providers))
     home = dict.fromkeys(problem.given, HOST)
-    home |= {value: provider for node, provider in enumerate(providers) for value in problem.made[node]}
+    home |= {
+        value: provider for node, provider in enumerate(providers) for value in problem.made[node]
+    }
     lies = {value: {problem.memory(by)} for value, by in home.items()}
     crossed: set[tuple[int, int]] = set()
-    uses = [(value, provider) for node, provider in enumerate(providers) for value in problem.reads[node]]
+    uses = [
+        (value, provider)
+        for node, provider in enumerate(providers)
+        for value in problem.reads[node]
+    ]
     for value, reader in [*uses, *((value, HOST) for value in problem.handed_out)]:
         for side in (reader, home[value]):
             if reader != home[value] and (value, side) not in crossed and side != HOST:
@@ -214,7 +232,12 @@ def cost_by_hand(problem: PlacementProblem, providers: tuple[int, ...]) -> int |
             cost += problem.copy_costs[value][target]
             lies[value].add(target)
     for provider, limit in enumerate(problem.limits):
-        held = {each for node, by in enumerate(providers) if by == provider for each in problem.constants[node]}
+        held = {
+            each
+            for node, by in enumerate(providers)
+            if by == provider
+            for each in problem.constants[node]
+        }
         if limit is not None and sum(nbytes for _, nbytes in held) > limit:
             return None
     return cost

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from ortpkg.engine import plan_verifier
 from ortpkg.engine.allocation_planner import AllocKind, ProgramCounter
 from ortpkg.engine.execution_plan import OrtDevice
-from ortpkg.engine.memory_pattern import Buffer, MemoryPattern, MemoryPatternGroup, least_possible_peak
+from ortpkg.engine.memory_pattern import (
+    Buffer,
+    MemoryPattern,
+    MemoryPatternGroup,
+    least_possible_peak,
+)
 from ortpkg.engine.memory_pattern import trace_static_shapes as trace
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.errors import PlanVerificationError
@@ -32,17 +37,22 @@ def changed(planned: Planned, name: str, **changes: Any) -> Planned:
 
 
 def in_buffer_of(planned: Planned, name: str, owner: str) -> Planned:
-    return changed(planned, name, alloc_kind=AllocKind.REUSE, reused_buffer=planned.plan.values.index_of(owner))
+    return changed(
+        planned, name, alloc_kind=AllocKind.REUSE, reused_buffer=planned.plan.values.index_of(owner)
+    )
 
 
-def assert_unsafe(planned: Planned, message: str, patterns: MemoryPatternGroup | None = None) -> None:
+def assert_unsafe(
+    planned: Planned, message: str, patterns: MemoryPatternGroup | None = None
+) -> None:
     with pytest.raises(PlanVerificationError, match=message):
         verify_plan(planned.plan, planned.allocation, patterns)
 
 
 def test_finds_a_value_written_over_one_that_is_still_needed() -> None:
     assert_unsafe(
-        in_buffer_of(Planned(FORK), "b", "a"), "value 'b' is written at step 1 over 'a', which is still needed"
+        in_buffer_of(Planned(FORK), "b", "a"),
+        "value 'b' is written at step 1 over 'a', which is still needed",
     )
 
 
@@ -79,7 +89,10 @@ def test_finds_a_use_outside_the_planned_lifetime() -> None:
     counter = ProgramCounter()
     counter.add_start(0)
     counter.add_end(1)
-    assert_unsafe(changed(Planned(FORK), "a", program_counter=counter), "'a' is used at step 2, outside its planned")
+    assert_unsafe(
+        changed(Planned(FORK), "a", program_counter=counter),
+        "'a' is used at step 2, outside its planned",
+    )
 
 
 def test_finds_a_buffer_that_is_not_its_owners() -> None:
@@ -95,17 +108,23 @@ def group_of(planned: Planned, offsets: dict[str, int], *, peak: int = 4096) -> 
 
 def test_finds_offsets_that_overlap() -> None:
     planned = Planned(FORK)
-    assert_unsafe(planned, "'b' is written at step 1 over 'a'", group_of(planned, {"a": 0, "b": 192}))
+    assert_unsafe(
+        planned, "'b' is written at step 1 over 'a'", group_of(planned, {"a": 0, "b": 192})
+    )
 
 
 def test_finds_an_offset_that_is_not_aligned() -> None:
     planned = Planned(FORK)
-    assert_unsafe(planned, "has the offset 8, which is not aligned to 64", group_of(planned, {"a": 8}))
+    assert_unsafe(
+        planned, "has the offset 8, which is not aligned to 64", group_of(planned, {"a": 8})
+    )
 
 
 def test_finds_an_offset_outside_the_block() -> None:
     planned = Planned(FORK)
-    assert_unsafe(planned, "does not lie within the block of 512", group_of(planned, {"a": 320}, peak=512))
+    assert_unsafe(
+        planned, "does not lie within the block of 512", group_of(planned, {"a": 320}, peak=512)
+    )
 
 
 OPERATORS = ("Relu", "Add", "View", "Own", "Conv")
@@ -113,13 +132,19 @@ OPERATORS = ("Relu", "Add", "View", "Own", "Conv")
 
 @st.composite
 def random_graphs(draw: st.DrawFn) -> dict[str, Any]:
-    """Random acyclic graphs: operators of all kinds, values used many times or never, some of them outputs."""
+    """Random acyclic graphs: operators of all kinds, values used many times or never, some of them
+    outputs.
+    """
     values, lines = ["x", "w"], []
     for number in range(draw(st.integers(1, 25))):
         op_type = draw(st.sampled_from(OPERATORS))
         count = {"Add": 2, "Conv": draw(st.integers(1, 3))}.get(op_type, 1)
         used = [draw(st.sampled_from(values[-6:])) for _ in range(count)]
-        made = [f"v{number}", f"u{number}"] if op_type == "Conv" and draw(st.booleans()) else [f"v{number}"]
+        made = (
+            [f"v{number}", f"u{number}"]
+            if op_type == "Conv" and draw(st.booleans())
+            else [f"v{number}"]
+        )
         lines.append(f"{', '.join(made)} = {op_type}({', '.join(used)})")
         values += made
     outputs = draw(st.lists(st.sampled_from(values[2:]), min_size=1, max_size=3, unique=True))
@@ -135,7 +160,11 @@ def random_graphs(draw: st.DrawFn) -> dict[str, Any]:
 def test_every_plan_is_safe(parallel: bool, graph: dict[str, Any], enable_reuse: bool) -> None:
     planned = Planned(**graph, enable_reuse=enable_reuse, parallel=parallel)
     verify_plan(planned.plan, planned.allocation)
-    verify_plan(planned.plan, planned.allocation, trace(planned.plan, planned.allocation).generate_patterns())
+    verify_plan(
+        planned.plan,
+        planned.allocation,
+        trace(planned.plan, planned.allocation).generate_patterns(),
+    )
 
 
 @pytest.mark.requirement("M23")
@@ -154,7 +183,9 @@ def test_pattern_never_needs_more_than_every_value_alone(graph: dict[str, Any]) 
     if pattern is not None:
         counters = planned.allocation.buffers
         buffers = [
-            Buffer(owner, size, tuple(zip(counters[owner].starts, counters[owner].ends, strict=True)))
+            Buffer(
+                owner, size, tuple(zip(counters[owner].starts, counters[owner].ends, strict=True))
+            )
             for owner, size in pattern.sizes.items()
         ]
         assert pattern.peak_size >= least_possible_peak(buffers)
@@ -175,24 +206,37 @@ def lying_in(planned: Planned, location: OrtDevice, *names: str) -> Planned:
 
 @pytest.mark.requirement("D08")
 def test_finds_a_value_that_is_read_where_it_does_not_lie() -> None:
-    assert_unsafe(lying_in(Planned(FORK), FAR, "a"), "value 'a' lies in memory 'Far:0', but is read at step 1 in 'Cpu'")
+    assert_unsafe(
+        lying_in(Planned(FORK), FAR, "a"),
+        "value 'a' lies in memory 'Far:0', but is read at step 1 in 'Cpu'",
+    )
 
 
 @pytest.mark.requirement("D08")
 @pytest.mark.parametrize("name", ["x", "y"])
 def test_finds_inputs_and_outputs_in_memory_that_the_cpu_cannot_read(name: str) -> None:
-    assert_unsafe(lying_in(Planned(FORK), FAR, name), f"value '{name}' is given or handed out in memory 'Far:0'")
+    assert_unsafe(
+        lying_in(Planned(FORK), FAR, name),
+        f"value '{name}' is given or handed out in memory 'Far:0'",
+    )
 
 
 @pytest.mark.requirement("D08")
 def test_finds_a_value_in_a_buffer_of_another_memory() -> None:
-    planned = Planned("a = Conv(x)\nb = Conv(a)\nc = Conv(b)\ny = Conv(c)", sizes={"a": 256, "c": 256})
+    planned = Planned(
+        "a = Conv(x)\nb = Conv(a)\nc = Conv(b)\ny = Conv(c)", sizes={"a": 256, "c": 256}
+    )
     assert planned.buffer("c") == "a"
     other = OrtDevice("Other:0", 64, is_host_accessible=False)
-    assert_unsafe(changed(planned, "c", location=other), "'c' lies in the buffer of 'a', which is in another memory")
+    assert_unsafe(
+        changed(planned, "c", location=other),
+        "'c' lies in the buffer of 'a', which is in another memory",
+    )
 
 
-def test_a_value_is_held_against_what_shares_its_memory_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_is_held_against_what_shares_its_memory_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     count, asked = 200, 0
     names = [f"v{number}" for number in range(count)]
     lines = [f"{name} = Conv(x)" for name in names]

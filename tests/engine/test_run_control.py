@@ -9,7 +9,9 @@ from ortpkg.errors import CancelledError, LimitExceededError
 def test_charges_add_up_and_come_back() -> None:
     control = RunControl(memory_limit_nbytes=100)
     control.charge(60)
-    with pytest.raises(LimitExceededError, match=r"asks for 41 B beside the 60 B that it holds.* limit of 100 B"):
+    with pytest.raises(
+        LimitExceededError, match=r"asks for 41 B beside the 60 B that it holds.* limit of 100 B"
+    ):
         control.charge(41)
     control.discharge(60)
     control.charge(100)

@@ -1,4 +1,6 @@
-"""Memory patterns of symbolic sizes: which runs share one, that it is safe for all of them, and what it costs."""
+"""Memory patterns of symbolic sizes: which runs share one, that it is safe for all of them, and
+what it costs.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ def test_the_class_without_symbols_covers_every_run() -> None:
     assert STATIC_CLASS.is_exact
 
 
-# --- random graphs, random sizes -------------------------------------------------------------------------------------
+# --- random graphs, random sizes ------------------------------------------------------------------
 
 _TERMS: tuple[Size, ...] = (
     64, 1000, 4 * B, 64 * L, 4 * B * L, 32 * B * (L + P), 4 * P * L, 8 * floor_divide(L + 3, 2), 4 * larger(L, P),
@@ -109,7 +111,9 @@ _OPERATORS = ("Conv", "Relu", "Add", "View", "Own")
 
 @st.composite
 def symbolic_graphs(draw: st.DrawFn) -> Planned:
-    """Random acyclic graphs of values with sizes of three symbols; views and what works in place keep their input's."""
+    """Random acyclic graphs of values with sizes of three symbols; views and what works in place
+    keep their input's.
+    """
     values, lines = ["x"], []
     sizes: dict[str, Size | None] = {"x": 4 * B * L}
     for number in range(draw(st.integers(1, 20))):
@@ -135,7 +139,10 @@ def largest_sums(allocation: AllocationPlan, values: dict[str, int], alignment: 
         sum(
             nbytes[owner]
             for owner, counter in allocation.buffers.items()
-            if any(start <= step <= end for start, end in zip(counter.starts, counter.ends, strict=True))
+            if any(
+                start <= step <= end
+                for start, end in zip(counter.starts, counter.ends, strict=True)
+            )
         )
         for step in range(steps + 1)
     )
@@ -147,18 +154,27 @@ def assert_has_room(planned: Planned, patterns: MemoryPatternGroup, values: dict
     for value in planned.allocation.values:
         if value.reused_buffer in planned.allocation.buffers and value.size is not None:
             nbytes = evaluate(value.size, values)
-            assert nbytes <= 0 or (pattern is not None and nbytes <= pattern.sizes[value.reused_buffer])
+            assert nbytes <= 0 or (
+                pattern is not None and nbytes <= pattern.sizes[value.reused_buffer]
+            )
 
 
 @settings(max_examples=60, deadline=None)
-@given(planned=symbolic_graphs(), batch=st.integers(1, 4), length=st.integers(1, 9), past=st.integers(10, 600))
+@given(
+    planned=symbolic_graphs(),
+    batch=st.integers(1, 4),
+    length=st.integers(1, 9),
+    past=st.integers(10, 600),
+)
 def test_the_largest_peak_formula_is_the_least_possible_peak(
     planned: Planned, batch: int, length: int, past: int
 ) -> None:
     values = {"batch": batch, "length": length, "past": past}
     formulas = peak_formulas(planned.allocation)
     if formulas:
-        assert max(evaluate(each, values) for each in formulas) == largest_sums(planned.allocation, values, alignment=1)
+        assert max(evaluate(each, values) for each in formulas) == largest_sums(
+            planned.allocation, values, alignment=1
+        )
 
 
 def test_sums_that_others_are_never_below_are_left_out() -> None:
@@ -169,7 +185,9 @@ def test_sums_that_others_are_never_below_are_left_out() -> None:
 
 
 def test_sizes_that_the_symbols_do_not_say_are_in_no_formula() -> None:
-    planned = Planned("a = Conv(x)\nb = Conv(a)\ny = Conv(b)", sizes={"a": 4 * symbol("found"), "b": 8 * B})
+    planned = Planned(
+        "a = Conv(x)\nb = Conv(a)\ny = Conv(b)", sizes={"a": 4 * symbol("found"), "b": 8 * B}
+    )
     assert peak_formulas(planned.allocation, {"batch"}) == (8 * B,)
 
 
@@ -178,7 +196,9 @@ def test_sizes_that_the_symbols_do_not_say_are_in_no_formula() -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     planned=symbolic_graphs(),
-    runs=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(0, 600)), min_size=1, max_size=6),
+    runs=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(0, 600)), min_size=1, max_size=6
+    ),
 )
 def test_every_pattern_is_safe_fits_and_costs_little_more_than_it_must(
     planned: Planned, runs: list[tuple[int, int, int]]
@@ -193,4 +213,6 @@ def test_every_pattern_is_safe_fits_and_costs_little_more_than_it_must(
         verify_plan(planned.plan, planned.allocation, patterns)
         assert_has_room(planned, patterns, values)
         least = largest_sums(planned.allocation, values)
-        assert patterns.peak_size <= 1.25 * (least + least // 8 + (0 if size_class.is_exact else 1 << 20))
+        assert patterns.peak_size <= 1.25 * (
+            least + least // 8 + (0 if size_class.is_exact else 1 << 20)
+        )

@@ -38,7 +38,9 @@ def test_allocation_is_an_offset_into_one_block() -> None:
 @pytest.mark.requirement("M17")
 def test_value_without_an_offset_is_an_inconsistency() -> None:
     empty = MemoryPattern(peak_size=64, offsets={}, sizes={})
-    workspace = Workspace(PLANNED.allocation, MemoryPatternGroup(locations=(DEVICE,), patterns=(empty,)), allocate)
+    workspace = Workspace(
+        PLANNED.allocation, MemoryPatternGroup(locations=(DEVICE,), patterns=(empty,)), allocate
+    )
     with pytest.raises(PlanVerificationError, match="no offset for value") as caught:
         workspace.cut(A, (64,), FLOAT)
     assert caught.value.code is StatusCode.FAIL
@@ -46,7 +48,9 @@ def test_value_without_an_offset_is_an_inconsistency() -> None:
 
 @pytest.mark.requirement("M17")
 def test_device_without_a_pattern_is_an_inconsistency() -> None:
-    workspace = Workspace(PLANNED.allocation, MemoryPatternGroup(locations=(), patterns=()), allocate)
+    workspace = Workspace(
+        PLANNED.allocation, MemoryPatternGroup(locations=(), patterns=()), allocate
+    )
     assert not workspace.has_room(A, 4)
     with pytest.raises(PlanVerificationError, match="no memory pattern for device Fake"):
         workspace.cut(A, (64,), FLOAT)
@@ -54,12 +58,19 @@ def test_device_without_a_pattern_is_an_inconsistency() -> None:
 
 def test_room_is_what_the_pattern_laid_out() -> None:
     workspace = Workspace(PLANNED.allocation, PATTERNS, allocate)
-    assert [workspace.has_room(A, nbytes) for nbytes in (0, 1, 256, 257)] == [False, True, True, False]
+    assert [workspace.has_room(A, nbytes) for nbytes in (0, 1, 256, 257)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_pattern_that_states_no_size_has_no_room() -> None:
     unsized = MemoryPattern(peak_size=64, offsets={A: 0}, sizes={})
-    workspace = Workspace(PLANNED.allocation, MemoryPatternGroup(locations=(DEVICE,), patterns=(unsized,)), allocate)
+    workspace = Workspace(
+        PLANNED.allocation, MemoryPatternGroup(locations=(DEVICE,), patterns=(unsized,)), allocate
+    )
     assert not workspace.has_room(A, 1)
 
 
@@ -91,7 +102,9 @@ def test_cleared_blocks_are_gone_and_their_classes_stay() -> None:
     pool.clear()
 
     assert pool.classes == classes
-    assert all(pool.take(entry) is not workspace for entry, workspace in zip(entries, idle, strict=True))
+    assert all(
+        pool.take(entry) is not workspace for entry, workspace in zip(entries, idle, strict=True)
+    )
 
 
 def test_class_not_used_for_longest_is_forgotten() -> None:
@@ -99,4 +112,9 @@ def test_class_not_used_for_longest_is_forgotten() -> None:
     entries = [pool.add(SizeClass((size,), (size,)), PATTERNS) for size in range(MOST_CLASSES)]
     assert pool.find((0,)) is entries[0]
     new = pool.add(SizeClass((90,), (99,)), PATTERNS)
-    assert (pool.find((0,)), pool.find((1,)), pool.find((95,)), pool.find((100,))) == (entries[0], None, new, None)
+    assert (pool.find((0,)), pool.find((1,)), pool.find((95,)), pool.find((100,))) == (
+        entries[0],
+        None,
+        new,
+        None,
+    )

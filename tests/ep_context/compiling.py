@@ -19,7 +19,10 @@ WIDTH = 128
 
 def tree(root: Path) -> dict[str, str]:
     files = (path for path in root.rglob("*") if path.is_file())
-    return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 def compiled(root: Path, ep: str = "prepack", **wishes: Any) -> list[str]:
@@ -31,7 +34,10 @@ def two_models(folder: Path) -> tuple[Path, Path]:
     """Two models with the same large weights: one multiplies once, the other twice."""
     weights = np.random.default_rng(3).random((WIDTH, WIDTH), np.float32) / WIDTH
     found = []
-    for name, body in (("prefill", "y = MatMul(x, w)"), ("decode", "t = MatMul(x, w)  y = MatMul(t, w)")):
+    for name, body in (
+        ("prefill", "y = MatMul(x, w)"),
+        ("decode", "t = MatMul(x, w)  y = MatMul(t, w)"),
+    ):
         text = f"""<ir_version: 10, opset_import: ["" : 21]>
         {name} (float[1, {WIDTH}] x) => (float[1, {WIDTH}] y) {{ {body} }}"""
         proto = onnx.parser.parse_model(text)

@@ -16,14 +16,15 @@ import pytest
 from onnx import numpy_helper
 
 import ortpkg
+from ortpkg.ep_context.ep_context_workspace import shared_workspace
 from ortpkg.isolation import backend_probe
 from ortpkg.providers import plugins
-from ortpkg.providers.ep_context_workspace import shared_workspace
 from tests.ep_context.compiling import compiled
 from tests.ep_context.fake_compiler import NAME
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Two partitions (MatMul and Exp; Exp), cut by a Neg that stays on the CPU and has a weight of its own.
+#: Two partitions (MatMul and Exp; Exp), cut by a Neg that stays on the CPU and has a weight of its
+#: own.
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[2, 3] x) => (float[2, 3] y)
 <float[3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 10}, float[3] b = {0.5, -0.5, 0.25}>
@@ -63,7 +64,9 @@ def _empty_workspace() -> None:
 
 @dataclass(frozen=True)
 class Installed:
-    """A folder with the fake compiler's files, what it and the other backends answered, and what it compiled."""
+    """A folder with the fake compiler's files, what it and the other backends answered, and what it
+    compiled.
+    """
 
     folder: Path
 
@@ -84,7 +87,9 @@ class Installed:
         return self.folder / "net.ortpackage"
 
     def set_up(self, patch: pytest.MonkeyPatch) -> None:
-        """Makes it what this process and its children find, and lets this process forget all answers."""
+        """Makes it what this process and its children find, and lets this process forget all
+        answers.
+        """
         patch.setenv("PYTHONPATH", os.pathsep.join([str(self.plugin), str(ROOT)]))
         patch.setenv("ORTPKG_STATE_DIR", str(self.state))
         patch.setenv("ORTPKG_CACHE_DIR", str(self.facts))
@@ -96,11 +101,15 @@ class Installed:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The fake compiler, asked and used once for all tests: each works on copies, whose times are the same."""
+    """The fake compiler, asked and used once for all tests: each works on copies, whose times are
+    the same.
+    """
     made = Installed(tmp_path_factory.mktemp("installed"))
     information = made.plugin / "fake-1.0.dist-info"
     information.mkdir(parents=True)
-    (made.plugin / "fake_plugin_module.py").write_text("from tests.ep_context.fake_plugin import FakeFactory\n")
+    (made.plugin / "fake_plugin_module.py").write_text(
+        "from tests.ep_context.fake_plugin import FakeFactory\n"
+    )
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1.0\n")
     points = f"[ortpkg.execution_providers]\n{NAME} = fake_plugin_module:FakeFactory\n"
     (information / "entry_points.txt").write_text(points)
@@ -119,9 +128,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture
 def machine(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, installed: Installed, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    installed: Installed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Path]:
-    """A machine with the fake compiler, of which is known what it offers, and nothing compiled; its state directory."""
+    """A machine with the fake compiler, of which is known what it offers, and nothing compiled; its
+    state directory.
+    """
     here = Installed(tmp_path)
     shutil.copytree(installed.plugin, here.plugin)
     here.set_up(monkeypatch)

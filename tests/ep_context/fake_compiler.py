@@ -11,6 +11,8 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from ortpkg.engine.run_control import RunControl
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.graph.graph import Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
@@ -20,15 +22,18 @@ from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode, GraphViewer
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.session_state import SessionState, create_session_state
 
 NAME = "FakeExecutionProvider"
 ENVIRONMENT = ContextDescriptor(
-    ep=NAME, sdk_version="1.0", driver_version="7", device="NPU", architecture="npu-3", options={"mode": "fast"}
+    ep=NAME,
+    sdk_version="1.0",
+    driver_version="7",
+    device="NPU",
+    architecture="npu-3",
+    options={"mode": "fast"},
 )
 
 
@@ -39,7 +44,9 @@ class _Compiled:
 
     def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
         del context
-        return list(self._evaluator.run(None, dict(zip(self._evaluator.input_names, inputs, strict=True))))
+        return list(
+            self._evaluator.run(None, dict(zip(self._evaluator.input_names, inputs, strict=True)))
+        )
 
 
 class FakeCompiler(CompilingProvider):
@@ -82,7 +89,8 @@ class FakeCompiler(CompilingProvider):
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         assert isinstance(compiled, _Compiled)
         weights = {
-            f"weight:{name}": fused.body.initializers[name].numpy().tobytes() for name in fused.body.initializers
+            f"weight:{name}": fused.body.initializers[name].numpy().tobytes()
+            for name in fused.body.initializers
         }
         return {"graph": compiled.data, **weights}
 
@@ -93,8 +101,12 @@ class FakeCompiler(CompilingProvider):
         return _Compiled(bytes(entry.parts["graph"]))
 
 
-def state_of(source: str | os.PathLike[str] | bytes, *providers: ExecutionProvider, **entries: str) -> SessionState:
-    """A session state on the providers and the CPU; ``ep_context_enable="1"`` sets ``ep.context_enable``."""
+def state_of(
+    source: str | os.PathLike[str] | bytes, *providers: ExecutionProvider, **entries: str
+) -> SessionState:
+    """A session state on the providers and the CPU; ``ep_context_enable="1"`` sets
+    ``ep.context_enable``.
+    """
     options = SessionOptions()
     for key, value in entries.items():
         head, _, rest = key.partition("_")

@@ -1,4 +1,6 @@
-"""The fake compiler as an installed plug-in, for child processes; options and the environment say how it fails."""
+"""The fake compiler as an installed plug-in, for child processes; options and the environment say
+how it fails.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.graph.graph import Graph
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
 from tests.ep_context.fake_compiler import ENVIRONMENT, NAME, FakeCompiler

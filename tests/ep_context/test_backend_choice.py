@@ -1,4 +1,6 @@
-"""What is chosen of a package where a backend is asked for and the best variant was compiled for another one."""
+"""What is chosen of a package where a backend is asked for and the best variant was compiled for
+another one.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +36,31 @@ def test_the_best_variant_of_those_that_run_on_the_backend_is_chosen(
     best = both.best_variant(backend=backend)
     assert best.name == name
     assert best.verdict().ep_device is not None
-    assert {each.ep_device.backend for each in best.eligible_verdicts() if each.ep_device} == {backend}
+    assert {each.ep_device.backend for each in best.eligible_verdicts() if each.ep_device} == {
+        backend
+    }
     for session in (both.create_session(backend=backend), best.create_session()):
         assert isinstance(session, ortpkg.InferenceSession)
         np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
 
 
-def test_what_is_compiled_for_another_backend_falls_with_the_reason(both: ortpkg.ModelPackage) -> None:
+def test_what_is_compiled_for_another_backend_falls_with_the_reason(
+    both: ortpkg.ModelPackage,
+) -> None:
     selection = both.select(backend="embedded")
-    fallen = {each.code: each.reason for each in selection.verdicts if each.variant.name == "plain-prepack"}
-    assert fallen[ReasonCode.BACKEND_NOT_REQUESTED] == (
-        "it is for 'PrepackExecutionProvider'; only backend 'embedded' was asked for, and this EP device is of "
-        "'prepack'"
+    fallen = {
+        each.code: each.reason
+        for each in selection.verdicts
+        if each.variant.name == "plain-prepack"
+    }
+    assert (
+        fallen[ReasonCode.BACKEND_NOT_REQUESTED]
+        == "it is for 'PrepackExecutionProvider'; only backend 'embedded' was asked for, and this"
+        " EP device is of 'prepack'"
     )
-    with pytest.raises(NoSuitableVariantError, match="BACKEND_NOT_REQUESTED: it is for 'PrepackExecutionProvider'"):
+    with pytest.raises(
+        NoSuitableVariantError, match="BACKEND_NOT_REQUESTED: it is for 'PrepackExecutionProvider'"
+    ):
         both.best_variant(variant="plain-prepack", backend="embedded")
 
 

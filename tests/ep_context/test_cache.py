@@ -20,21 +20,21 @@ import onnx
 import pytest
 
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.ep_context import partition_digests as digests
+from ortpkg.ep_context.cached_sessions import CachedSessions
+from ortpkg.ep_context.ep_context_cache import CacheOutcome, EpContextCache, context_key
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.errors import CompileError
-from ortpkg.graph import file_replacement
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
-from ortpkg.providers import partition_digests as digests
-from ortpkg.providers.cached_sessions import CachedSessions
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.session_state import create_session_state
+from ortpkg.storage import file_replacement
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import ENVIRONMENT, FakeCompiler, run, state_of
 
@@ -44,7 +44,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "contexts"
 
 
-def session(model: Path, folder: Path, provider: FakeCompiler | None = None, **entries: str) -> FakeCompiler:
+def session(
+    model: Path, folder: Path, provider: FakeCompiler | None = None, **entries: str
+) -> FakeCompiler:
     """A session with the cache in ``folder``, run once; the provider tells what it did."""
     provider = provider or FakeCompiler()
     state = state_of(model, provider, ortpkg_ep_context_cache=str(folder), **entries)
@@ -56,7 +58,9 @@ def session(model: Path, folder: Path, provider: FakeCompiler | None = None, **e
 def explained(model: Path, folder: Path, provider: FakeCompiler) -> list[CacheOutcome]:
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", str(folder))
-    create_session_state(load_model(model), options, [provider, CPUExecutionProvider()], explains_cache=True)
+    create_session_state(
+        load_model(model), options, [provider, CPUExecutionProvider()], explains_cache=True
+    )
     assert provider.compiled == provider.imported == []
     return provider.cache_outcomes
 
@@ -69,7 +73,9 @@ def test_the_second_session_compiles_nothing(model: Path, folder: Path) -> None:
     assert [outcome.is_hit for outcome in second.cache_outcomes] == [True, True]
 
 
-def test_without_the_entry_nothing_is_kept(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_entry_nothing_is_kept(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
     state_of(model, FakeCompiler())
     assert not (tmp_path / "cache" / "contexts").exists()
@@ -88,7 +94,9 @@ CHANGES: dict[str, Mapping[str, Any]] = {
 
 @pytest.mark.requirement("E40")
 @pytest.mark.parametrize("field", CHANGES)
-def test_each_thing_that_matters_is_one_miss_that_names_it(model: Path, folder: Path, field: str) -> None:
+def test_each_thing_that_matters_is_one_miss_that_names_it(
+    model: Path, folder: Path, field: str
+) -> None:
     session(model, folder)
     changed = replace(ENVIRONMENT, **CHANGES[field])
     for outcome in explained(model, folder, FakeCompiler(environment=changed)):
@@ -103,8 +111,12 @@ def test_each_thing_that_matters_is_one_miss_that_names_it(model: Path, folder: 
 
 
 @pytest.mark.requirement("E40")
-@pytest.mark.parametrize(("what", "field"), [("weights", "weights_digest"), ("graph", "graph_digest")])
-def test_another_model_at_the_same_path_is_a_miss(model: Path, folder: Path, what: str, field: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "field"), [("weights", "weights_digest"), ("graph", "graph_digest")]
+)
+def test_another_model_at_the_same_path_is_a_miss(
+    model: Path, folder: Path, what: str, field: str
+) -> None:
     session(model, folder)
     proto = onnx.load(model)
     if what == "weights":
@@ -180,7 +192,9 @@ def test_a_provider_that_keeps_nothing_runs_all_the_same(
     model: Path, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Forgetful(FakeCompiler):
-        def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
+        def export_context(
+            self, compiled: CompiledPartition, fused: FusedNode
+        ) -> Mapping[str, Part]:
             del compiled, fused
             raise CompileError("makes no contexts", ep_name=self.name)
 
@@ -196,7 +210,11 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(model: Path, folder: Path
 
 @pytest.mark.parametrize("suffix", [".bin", ".json"])
 def test_a_disk_that_is_full_keeps_nothing_and_is_no_obstacle(
-    model: Path, folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    model: Path,
+    folder: Path,
+    suffix: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     original = file_replacement._temporary_beside
 
@@ -226,7 +244,10 @@ def test_two_sessions_at_once_compile_once(model: Path, folder: Path) -> None:
     providers = [Slow(), Slow()]
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda provider: session(model, folder, provider), providers))
-    assert sorted(len(provider.compiled) + len(provider.imported) for provider in providers) == [2, 2]
+    assert sorted(len(provider.compiled) + len(provider.imported) for provider in providers) == [
+        2,
+        2,
+    ]
     assert sum(len(provider.compiled) for provider in providers) == 2
 
 
@@ -264,7 +285,7 @@ def test_notes_that_are_none_are_passed_over(folder: Path) -> None:
     assert len(cache.entries()) == 1
 
 
-# --- digests of weights ----------------------------------------------------------------------------------------------
+# --- digests of weights ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -273,7 +294,9 @@ def external(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pa
     monkeypatch.setattr(digests, "_LEAST_REMEMBERED_NBYTES", 0)
     monkeypatch.setattr(digests, "_LEAST_AGE_NS", 0)
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "facts"))
-    onnx.save(onnx.load(model), model, save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        onnx.load(model), model, save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     return model.with_name("w.bin")
 
 
@@ -305,7 +328,9 @@ def test_weights_in_memory_are_hashed_once_and_not_for_a_key_beside(
     assert len(asked) > 0
 
 
-def test_other_bytes_of_the_same_length_are_a_miss(model: Path, folder: Path, external: Path) -> None:
+def test_other_bytes_of_the_same_length_are_a_miss(
+    model: Path, folder: Path, external: Path
+) -> None:
     session(model, folder)
     data = bytearray(external.read_bytes())
     data[3] ^= 1
@@ -316,7 +341,7 @@ def test_other_bytes_of_the_same_length_are_a_miss(model: Path, folder: Path, ex
     assert first.mismatch.field == "weights_digest"
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
+# --- the command ----------------------------------------------------------------------------------
 
 
 def test_the_command_lists_explains_and_clears(
@@ -329,14 +354,18 @@ def test_the_command_lists_explains_and_clears(
         return capsys.readouterr().out
 
     assert "is empty" in said()
-    assert "not in the cache: nothing of this model is" in said("why", str(model), "--ep", "prepack")
+    assert "not in the cache: nothing of this model is" in said(
+        "why", str(model), "--ep", "prepack"
+    )
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", "1")
     InferenceSession(model, options, providers=["prepack"])
     assert "PrepackExecutionProvider" in said("list")
     assert "partition Prepack__0: in the cache" in said("why", str(model), "--ep", "prepack")
     told = json.loads(said("list", "--json"))
-    assert told["entries"][0]["descriptor"]["sdk_version"] == f"kernel layout {KERNEL_LAYOUT_VERSION}"
+    assert (
+        told["entries"][0]["descriptor"]["sdk_version"] == f"kernel layout {KERNEL_LAYOUT_VERSION}"
+    )
     assert said("clear", "--ep", "openvino") == "0 contexts deleted\n"
     assert said("clear", "--keep", "1GB") == "0 contexts deleted\n"
     assert said("clear") == "1 context deleted\n"
@@ -345,7 +374,11 @@ def test_the_command_lists_explains_and_clears(
 
 @pytest.mark.parametrize("damage", ["empty", "truncated", "junk", "a changed byte", "note", "gone"])
 def test_what_is_damaged_is_called_so_and_can_be_cleared(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], damage: str
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    damage: str,
 ) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
     options = SessionOptions()
@@ -369,14 +402,18 @@ def test_what_is_damaged_is_called_so_and_can_be_cleared(
         return capsys.readouterr().out
 
     assert "damaged in the cache" in said("why", str(model), "--ep", "prepack")
-    partition = json.loads(said("why", str(model), "--ep", "prepack", "--json"))["sessions"][0]["partitions"][0]
+    partition = json.loads(said("why", str(model), "--ep", "prepack", "--json"))["sessions"][0][
+        "partitions"
+    ][0]
     assert (partition["is_hit"], bool(partition["damage"])) == (False, True)
     is_told = damage != "a changed byte"  # for that all of it would have to be read
     told = json.loads(said("list", "--json"))
     assert [each["key"] for each in told["damaged"]] == ([binary.stem] if is_told else [])
     assert ("is damaged" in said("list")) is is_told
     assert said("clear", "--ep", "openvino") == "0 contexts deleted\n"
-    assert said("clear") == ("1 context deleted, 1 of these damaged\n" if is_told else "1 context deleted\n")
+    assert said("clear") == (
+        "1 context deleted, 1 of these damaged\n" if is_told else "1 context deleted\n"
+    )
     assert not binary.exists()
     assert not note.exists()
 
@@ -438,14 +475,18 @@ def test_keeping_a_context_clears_what_a_killed_writer_of_the_same_left(folder: 
 
 @pytest.mark.parametrize("kind", ["session", "session.onnx", "refusal"])
 @pytest.mark.parametrize("age_s", [10, 1000])
-def test_small_files_that_killed_sessions_left_are_cleared_after_minutes(folder: Path, kind: str, age_s: int) -> None:
+def test_small_files_that_killed_sessions_left_are_cleared_after_minutes(
+    folder: Path, kind: str, age_s: int
+) -> None:
     cache = EpContextCache(folder)
     cache.write(entry(0), model="m")
     temporary = folder / f".{context_key(entry(1).descriptor)}.{kind}.0123456789ab"
     temporary.write_bytes(b"half")
     then_s = time.time() - age_s
     os.utime(temporary, (then_s, then_s))
-    CachedSessions(cache).write("0" * 40, b"", contexts=[context_key(entry(0).descriptor)], data={}, details={})
+    CachedSessions(cache).write(
+        "0" * 40, b"", contexts=[context_key(entry(0).descriptor)], data={}, details={}
+    )
     assert temporary.exists() is (age_s < 600)
 
 
@@ -459,6 +500,8 @@ def test_small_files_that_killed_sessions_left_are_cleared_after_minutes(folder:
         (["clear", "--keep", "1GB", "--ep", "cpu"], "goes without --ep"),
     ],
 )
-def test_wrong_usage_is_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_told(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command_line(["cache", *words]) == 2
     assert message in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""The cache of contexts in front of libraries that only know by compiling what they take: a hit compiles nothing.
+"""The cache of contexts in front of libraries that only know by compiling what they take: a hit
+compiles nothing.
 
 What is counted is what reaches the library, in this process and in others.
 """
@@ -26,16 +27,17 @@ from filelock import FileLock
 
 import ortpkg
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.ep_context import ep_context_cache
+from ortpkg.ep_context.cache_clearing import clearing_of
+from ortpkg.ep_context.claim_refusals import kept_refusals
+from ortpkg.ep_context.ep_context_cache import EpContextCache
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.errors import LimitExceededError
-from ortpkg.graph import file_replacement
 from ortpkg.graph.onnx_writer import to_model_proto
-from ortpkg.providers import ep_context_cache, native_model
-from ortpkg.providers.cache_clearing import clearing_of
-from ortpkg.providers.claim_refusals import kept_refusals
-from ortpkg.providers.ep_context_cache import EpContextCache
+from ortpkg.providers import native_model
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
+from ortpkg.storage import file_replacement
 from tests.ep_context.conftest import EXPECTED, ROOT, X
 from tests.ep_context.test_native_libraries import BACKENDS, BRIDGE, MIXED, OPENVINO, save
 
@@ -139,13 +141,19 @@ def test_a_model_that_is_too_large_to_be_handed_over_is_none_for_the_library(
     for most_nbytes in (10, 100):  # less than its weights; less than all of it
         monkeypatch.setattr(native_model, "_MOST_MODEL_NBYTES", most_nbytes)
         caplog.clear()
-        np.testing.assert_allclose(run_once(model, folder / str(most_nbytes), OPENVINO)[0], EXPECTED, rtol=1e-5)
+        np.testing.assert_allclose(
+            run_once(model, folder / str(most_nbytes), OPENVINO)[0], EXPECTED, rtol=1e-5
+        )
         assert f"at most {most_nbytes} bytes of a model can be handed over" in caplog.text
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_the_library_refused_is_not_compiled_to_hear_it_again(
-    tmp_path: Path, folder: Path, source: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    folder: Path,
+    source: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     model = save(MIXED, tmp_path / "mixed.onnx")
     given = from_memory(model) if source == "memory" else model
@@ -223,14 +231,25 @@ def test_a_refusal_of_long_ago_or_of_a_wrong_clock_is_asked_for_again(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_to_explain_compiles_nothing(
-    model: Path, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: Path,
+    tmp_path: Path,
+    backend: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ortpkg.create(tmp_path / "net.ortpackage", [ortpkg.NewVariant(model=model, name="plain", ep=EPS[backend])])
+    ortpkg.create(
+        tmp_path / "net.ortpackage", [ortpkg.NewVariant(model=model, name="plain", ep=EPS[backend])]
+    )
     count = Compilations(backend, monkeypatch)
 
     def said() -> str:
         capsys.readouterr()
-        assert run_command_line(["cache", "why", str(tmp_path / "net.ortpackage"), "--backend", backend]) == 0
+        assert (
+            run_command_line(
+                ["cache", "why", str(tmp_path / "net.ortpackage"), "--backend", backend]
+            )
+            == 0
+        )
         assert count.taken() == (0, 0)
         return capsys.readouterr().out
 
@@ -253,7 +272,9 @@ def test_to_explain_a_model_that_was_refused_in_part_names_the_parts(
     assert count.taken() == (0, 0)
 
 
-def test_sessions_of_several_threads_compile_once(model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_of_several_threads_compile_once(
+    model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = Compilations(OPENVINO, monkeypatch)
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda _: run_once(model, folder, OPENVINO)[0], range(4)))
@@ -262,7 +283,7 @@ def test_sessions_of_several_threads_compile_once(model: Path, folder: Path, mon
     assert count.taken() == (1, 3)
 
 
-# --- other processes -------------------------------------------------------------------------------------------------
+# --- other processes ------------------------------------------------------------------------------
 
 #: Compiles slowly, and writes a line for each time; at "hang" it never ends.
 CHILD = """
@@ -355,7 +376,10 @@ def test_the_wait_for_a_compiler_that_hangs_keeps_to_the_time_limit(
     start("hang")
     wait_for(log, "compiled", 1)
     count = Compilations(OPENVINO, monkeypatch)
-    with pytest.raises(LimitExceededError, match=r"waiting for another process, which compiles the same .* of 0.3 s"):
+    with pytest.raises(
+        LimitExceededError,
+        match=r"waiting for another process, which compiles the same .* of 0.3 s",
+    ):
         session(model, folder, OPENVINO, timeout_s=0.3)
     assert count.taken() == (0, 0)
 
@@ -381,10 +405,12 @@ def test_the_wait_ends_at_a_bound_of_its_own_and_then_both_compile(
     assert "it is not waited for" in caplog.text
 
 
-# --- damaged, and read-only ------------------------------------------------------------------------------------------
+# --- damaged, and read-only -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("backend", "source"), [(OPENVINO, "file"), (OPENVINO, "memory"), (BRIDGE, "file")])
+@pytest.mark.parametrize(
+    ("backend", "source"), [(OPENVINO, "file"), (OPENVINO, "memory"), (BRIDGE, "file")]
+)
 def test_a_damaged_entry_is_compiled_anew_and_mended(
     model: Path,
     folder: Path,
@@ -409,7 +435,11 @@ def test_a_damaged_entry_is_compiled_anew_and_mended(
 
 
 def test_a_folder_that_can_only_be_read_is_read(
-    model: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    model: Path,
+    tmp_path: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     run_once(model, folder, OPENVINO)
 

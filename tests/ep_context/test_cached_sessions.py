@@ -1,4 +1,6 @@
-"""Sessions that are in the cache of contexts as a whole: they look at nothing of the source but what it is."""
+"""Sessions that are in the cache of contexts as a whole: they look at nothing of the source but
+what it is.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,19 @@ import onnx.parser
 import pytest
 
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.ep_context import cached_sessions
+from ortpkg.ep_context.cached_sessions import CachedSessions, file_digest
+from ortpkg.ep_context.ep_context_cache import EpContextCache
 from ortpkg.errors import ModelNotFoundError
 from ortpkg.graph import onnx_reader
-from ortpkg.providers import cached_sessions
-from ortpkg.providers.cached_sessions import CachedSessions, file_digest
-from ortpkg.providers.ep_context_cache import EpContextCache
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.test_cache_of_libraries import EPS, Compilations
 from tests.ep_context.test_native_libraries import BACKENDS, BRIDGE, MIXED, OPENVINO, save
 
-#: A model that says much of itself: a free dimension, an input with a default value, metadata, names.
+#: A model that says much of itself: a free dimension, an input with a default value, metadata,
+#: names.
 RICH = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3], producer_name: "somebody", model_version: 7,
   doc_string: "of a model", metadata_props: ["key" : "value"]>
 rich (float[N, 3] x, float[3] b) => (float[N, 3] y, float[N, 2] z)
@@ -87,20 +90,41 @@ def test_the_second_session_does_not_read_the_source(
     assert [path.parent for path in loaded] == [folder]
 
 
-def test_a_session_from_the_cache_says_of_itself_what_the_first_one_said(tmp_path: Path, loaded: list[Path]) -> None:
+def test_a_session_from_the_cache_says_of_itself_what_the_first_one_said(
+    tmp_path: Path, loaded: list[Path]
+) -> None:
     model = save(RICH, tmp_path / "rich.onnx")
 
     def said() -> list[Any]:
         with session(model) as made:
-            places = [(each.name, each.shape, each.type) for each in (*made.get_inputs(), *made.get_outputs())]
-            defaults = [(each.name, each.shape, each.type) for each in made.get_overridable_initializers()]
+            places = [
+                (each.name, each.shape, each.type)
+                for each in (*made.get_inputs(), *made.get_outputs())
+            ]
+            defaults = [
+                (each.name, each.shape, each.type) for each in made.get_overridable_initializers()
+            ]
             about = made.get_modelmeta()
-            meta = [about.producer_name, about.graph_name, about.version, about.description, about.domain]
+            meta = [
+                about.producer_name,
+                about.graph_name,
+                about.version,
+                about.description,
+                about.domain,
+            ]
             metadata = dict(about.custom_metadata_map)
             given = {"x": X, "b": np.zeros(3, np.float32)}
             outputs = [*made.run(None, {"x": X}), *made.run(["z"], given)]
             arrays = [each.tolist() for each in outputs]
-            return [places, defaults, meta, metadata, made.get_plan().partitions, made.get_providers(), arrays]
+            return [
+                places,
+                defaults,
+                meta,
+                metadata,
+                made.get_plan().partitions,
+                made.get_providers(),
+                arrays,
+            ]
 
     first = said()
     loaded.clear()
@@ -163,7 +187,9 @@ def test_what_matters_is_none(model: Path, loaded: list[Path], change: str, tmp_
 
 def external(model: Path) -> Path:
     """The model with its weights in a file beside it."""
-    onnx.save(onnx.load(model), model, save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        onnx.load(model), model, save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     return model.with_name("w.bin")
 
 
@@ -212,7 +238,11 @@ def test_what_is_damaged_is_made_anew(
     model: Path, folder: Path, loaded: list[Path], damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_once(model)
-    (note,), (kept,), (context,) = folder.glob("*.session"), folder.glob("*.session.onnx"), folder.glob("*.bin")
+    (note,), (kept,), (context,) = (
+        folder.glob("*.session"),
+        folder.glob("*.session.onnx"),
+        folder.glob("*.bin"),
+    )
     if damage == "note":
         note.write_text("{")
     elif damage == "other note":
@@ -242,7 +272,9 @@ def test_other_sessions_are_not_kept_as_a_whole(model: Path, folder: Path, way: 
     if way == "context model":
         options.add_session_config_entry("ep.context_enable", "1")
     source = model.read_bytes() if way == "memory" else model
-    with InferenceSession(source, options, providers=[EPS[OPENVINO]], backend=OPENVINO, **keywords) as made:
+    with InferenceSession(
+        source, options, providers=[EPS[OPENVINO]], backend=OPENVINO, **keywords
+    ) as made:
         np.testing.assert_allclose(made.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
     assert len(list(folder.glob("*.bin"))) == 1
     assert list(folder.glob("*.session*")) == []
@@ -257,7 +289,9 @@ def test_a_model_of_which_most_stays_on_the_cpu_is_not_kept(
     assert list(folder.glob("*.session*")) == []
 
 
-def test_clearing_the_cache_clears_them_too(model: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clearing_the_cache_clears_them_too(
+    model: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_once(model)
     run_once(model, BRIDGE)
     assert len(list(folder.glob("*.session"))) == 2
@@ -273,7 +307,9 @@ def test_clearing_the_cache_clears_them_too(model: Path, folder: Path, capsys: p
         assert (foretold["root"], set(foretold["removes"])) == (str(folder), gone)
         assert gone
         if words == ["--ep", "openvino"]:
-            assert len(list(folder.glob("*.session"))) == len(list(folder.glob("*.session.onnx"))) == 1
+            assert (
+                len(list(folder.glob("*.session"))) == len(list(folder.glob("*.session.onnx"))) == 1
+            )
     capsys.readouterr()
     assert run_command_line(["cache", "list", "--dry-run"]) == 2
     assert "cache list changes nothing: --dry-run goes with clear" in capsys.readouterr().err
@@ -293,7 +329,9 @@ def test_those_that_were_used_last_stay(
     assert second.exists()
 
 
-def test_a_digest_is_remembered_while_the_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_digest_is_remembered_while_the_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cached_sessions, "_LEAST_REMEMBERED_NBYTES", 0)
     monkeypatch.setattr(cached_sessions, "_LEAST_AGE_NS", 0)
     path = tmp_path / "w.bin"

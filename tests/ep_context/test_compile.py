@@ -1,4 +1,6 @@
-"""``ortpkg compile`` and ``compile-models``: what they make, and what is left where compiling fails."""
+"""``ortpkg compile`` and ``compile-models``: what they make, and what is left where compiling
+fails.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ import ortpkg
 from ortpkg.api.compiling import compile_package
 from ortpkg.authoring.compile_variants import CompileWishes
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.ep_context.ep_context_file import open_context_file
 from ortpkg.errors import (
     AuthoringError,
     CompileError,
@@ -32,14 +35,15 @@ from ortpkg.errors import (
     UsageError,
 )
 from ortpkg.providers import plugins
-from ortpkg.providers.ep_context_file import open_context_file
 from ortpkg.providers.prepack_compatibility import LAYOUT_VERSION
 from tests.ep_context.compiling import WIDTH, compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
 
 
-def test_a_compiled_variant_has_constraints_of_the_ep_and_is_chosen_and_runs(package: Path, machine: Path) -> None:
+def test_a_compiled_variant_has_constraints_of_the_ep_and_is_chosen_and_runs(
+    package: Path, machine: Path
+) -> None:
     assert compiled(package) == ["model/plain-prepack"]
     opened = ortpkg.ModelPackage(package)
     constraints = opened.component().variant("plain-prepack").constraints  # type: ignore[union-attr]
@@ -53,8 +57,12 @@ def test_a_compiled_variant_has_constraints_of_the_ep_and_is_chosen_and_runs(pac
     assert not (machine / "contexts").exists() or not list((machine / "contexts").iterdir())
 
 
-def test_the_name_of_an_ep_that_compiled_a_model_is_no_unknown_name(package: Path, machine: Path) -> None:
-    """ONNX Runtime knows neither ours nor the plug-in's, but both are installed and have just compiled."""
+def test_the_name_of_an_ep_that_compiled_a_model_is_no_unknown_name(
+    package: Path, machine: Path
+) -> None:
+    """ONNX Runtime knows neither ours nor the plug-in's, but both are installed and have just
+    compiled.
+    """
     del machine
     for ep in ("prepack", FAKE):
         told: list[str] = []
@@ -82,7 +90,9 @@ def test_embedded_contexts_need_no_second_file(package: Path, machine: Path) -> 
 
 
 @pytest.mark.requirement("K10", "K11")
-@pytest.mark.parametrize(("version", "chosen"), [("1.0", "plain-fake"), ("1.1", "plain"), ("2.0", "plain")])
+@pytest.mark.parametrize(
+    ("version", "chosen"), [("1.0", "plain-fake"), ("1.1", "plain"), ("2.0", "plain")]
+)
 def test_an_update_of_the_compiler_changes_the_choice_visibly(
     fake_package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, version: str, chosen: str
 ) -> None:
@@ -113,7 +123,9 @@ def test_an_update_of_the_compiler_changes_the_choice_visibly(
     ],
 )
 @pytest.mark.skipif(os.name == "nt", reason="Windows tells ends of processes in other words")
-def test_a_failed_compile_leaves_the_package_as_it_was(package: Path, machine: Path, fault: str, said: str) -> None:
+def test_a_failed_compile_leaves_the_package_as_it_was(
+    package: Path, machine: Path, fault: str, said: str
+) -> None:
     del machine
     before = tree(package)
     timeout_s = 4.0 if fault == "hang" else 240.0
@@ -126,7 +138,11 @@ def test_a_failed_compile_leaves_the_package_as_it_was(package: Path, machine: P
     ("wishes", "error", "said"),
     [
         ({"ep": "NoSuchExecutionProvider"}, UsageError, "there is no execution provider 'NoSuch"),
-        ({"ep": "prepack", "device": "npu"}, NoSuitableVariantError, "has no npu on this machine; it has cpu"),
+        (
+            {"ep": "prepack", "device": "npu"},
+            NoSuitableVariantError,
+            "has no npu on this machine; it has cpu",
+        ),
         ({"ep": "prepack", "component": "modle"}, UnknownComponentError, "did you mean 'model'"),
         ({"ep": "prepack", "variants": ["plian"]}, UnknownComponentError, "did you mean 'plain'"),
         ({"ep": "prepack", "name": "plain"}, AuthoringError, "there is a variant 'plain' already"),
@@ -145,7 +161,9 @@ def test_what_cannot_be_compiled_is_told(
 def test_a_compiled_variant_is_not_compiled_again(package: Path, machine: Path) -> None:
     del machine
     compiled(package)
-    with pytest.raises(AuthoringError, match="it is compiled already, by 'PrepackExecutionProvider'"):
+    with pytest.raises(
+        AuthoringError, match="it is compiled already, by 'PrepackExecutionProvider'"
+    ):
         compiled(package, variants=["plain-prepack"])
 
 
@@ -171,7 +189,7 @@ def test_a_context_without_a_source_is_not_plain(fake_package: Path) -> None:
         compiled(fake_package, FAKE, variants=["plain-fake"], name="again")
 
 
-# --- sharing ---------------------------------------------------------------------------------------------------------
+# --- sharing --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -204,13 +222,21 @@ def test_components_share_one_binary_with_one_set_of_weights(pair: Path) -> None
     variants = [component.variants[-1] for component in opened.component_models]
     assert variants[0].directory == variants[1].directory
     files = {path.name: path.stat().st_size for path in variants[0].directory.iterdir()}
-    assert set(files) == {"prefill_plain_ctx.onnx", "decode_plain_ctx.onnx", "prefill_plain_ctx_prepack.bin"}
+    assert set(files) == {
+        "prefill_plain_ctx.onnx",
+        "decode_plain_ctx.onnx",
+        "prefill_plain_ctx_prepack.bin",
+    }
     assert sum(files.values()) < 1.5 * WIDTH * WIDTH * 4
     assert ortpkg.verify(pair).is_intact
     x = np.random.default_rng(4).random((1, WIDTH), np.float32)
     for name in ("prefill", "decode"):
         plain = opened.best_variant(name, variant="plain").create_session().run(None, {"x": x})[0]
-        ours = opened.best_variant(name, variant="plain-prepack").create_session().run(None, {"x": x})[0]
+        ours = (
+            opened.best_variant(name, variant="plain-prepack")
+            .create_session()
+            .run(None, {"x": x})[0]
+        )
         np.testing.assert_allclose(ours, plain, rtol=1e-5)
 
 
@@ -228,19 +254,28 @@ def test_variants_of_one_component_share_in_every_format(tmp_path: Path, machine
         assert [each for each in ortpkg.validate(root) if each.severity == "error"] == []
 
 
-def test_components_that_cannot_share_a_folder_get_a_binary_each_and_it_is_said(tmp_path: Path, machine: Path) -> None:
+def test_components_that_cannot_share_a_folder_get_a_binary_each_and_it_is_said(
+    tmp_path: Path, machine: Path
+) -> None:
     del machine
     root = tmp_path / "two.ortpackage"
     models = two_models(tmp_path)
-    ortpkg.create(root, [ortpkg.NewVariant(model=models[0], name="plain", ep="cpu")], component="prefill")
+    ortpkg.create(
+        root, [ortpkg.NewVariant(model=models[0], name="plain", ep="cpu")], component="prefill"
+    )
     ortpkg.add_variant(root, models[1], component="decode", variant="plain", ep="cpu")
     said: list[str] = []
-    made = compile_package(root, CompileWishes(ep="prepack", shares_weights=True), notify=said.append)
-    assert [each.folder for each in made] == ["models/prefill/plain-prepack", "models/decode/plain-prepack"]
+    made = compile_package(
+        root, CompileWishes(ep="prepack", shares_weights=True), notify=said.append
+    )
+    assert [each.folder for each in made] == [
+        "models/prefill/plain-prepack",
+        "models/decode/plain-prepack",
+    ]
     assert any("cannot share a folder" in text for text in said)
 
 
-# --- compile-models --------------------------------------------------------------------------------------------------
+# --- compile-models -------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("E50", "E51")
@@ -250,9 +285,22 @@ def test_compile_models_makes_n_plus_one_files(
     del machine
     first, second = two_models(tmp_path)
     out = tmp_path / "out"
-    words = ["compile-models", "-e", FAKE, "-i", "mode|fast level|3", f"{first},{second}", "-o", str(out)]
+    words = [
+        "compile-models",
+        "-e",
+        FAKE,
+        "-i",
+        "mode|fast level|3",
+        f"{first},{second}",
+        "-o",
+        str(out),
+    ]
     assert run_command_line(words) == 0
-    assert {path.name for path in out.iterdir()} == {"prefill_ctx.onnx", "decode_ctx.onnx", "prefill_fake.bin"}
+    assert {path.name for path in out.iterdir()} == {
+        "prefill_ctx.onnx",
+        "decode_ctx.onnx",
+        "prefill_fake.bin",
+    }
     assert len(open_context_file(out / "prefill_fake.bin", ep_name=FAKE).names) == 2
     assert capsys.readouterr().out.splitlines()[-1].endswith("prefill_fake.bin")
 
@@ -298,7 +346,9 @@ def test_compile_models_of_different_folders_asks_where_to(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
-def test_ctrl_c_leaves_the_package_as_it_was_and_no_child_behind(package: Path, machine: Path, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_the_package_as_it_was_and_no_child_behind(
+    package: Path, machine: Path, tmp_path: Path
+) -> None:
     del machine
     before = tree(package)
     words = ["compile", str(package), "--ep", FAKE, "--provider-option", "fault=hang"]
@@ -307,7 +357,9 @@ def test_ctrl_c_leaves_the_package_as_it_was_and_no_child_behind(package: Path, 
         [sys.executable, "-m", "ortpkg", *words], env=environment, stderr=subprocess.PIPE, text=True
     )
     mark = tmp_path / "compiling"
-    assert _comes_true(lambda: mark.exists() and mark.read_text() != ""), "it never began to compile"
+    assert _comes_true(lambda: mark.exists() and mark.read_text() != ""), (
+        "it never began to compile"
+    )
     child = int(mark.read_text())
     command.send_signal(signal.SIGINT)
     _, said = command.communicate(timeout=120)
@@ -366,7 +418,11 @@ def test_ctrl_c_either_cancels_or_comes_too_late(
     before = tree(package)
     script = _INTERRUPTED.format(module=module, function=function)
     done = subprocess.run(
-        [sys.executable, "-c", script, str(package)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script, str(package)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     names = [each.name for each in ortpkg.ModelPackage(package).component().variants]
     if is_added:
@@ -388,7 +444,10 @@ def test_a_compiled_variant_may_be_as_far_off_as_its_source(package: Path, machi
     np.savez(folder / "out.npz", y=EXPECTED + np.float32(0.1))
     rough = {"tolerances": {"y": {"absolute": 0.25}}}
     sample = {"name": "s", "component": "model", "inputs": "in.npz", "expected_outputs": "out.npz"}
-    document = {"schema_version": "1.0", "samples": [{**sample, "variants": {"plain": rough, "other": {}}}]}
+    document = {
+        "schema_version": "1.0",
+        "samples": [{**sample, "variants": {"plain": rough, "other": {}}}],
+    }
     (folder / "samples.json").write_text(json.dumps(document))
     ortpkg.record_digests(package)
     compiled(package)
@@ -405,10 +464,20 @@ def test_a_package_with_compiled_variants_is_planned_by_the_embedded_engine_all_
     compiled(package)
     assert ortpkg.ModelPackage(package).best_variant().name == "plain-prepack"
     assert run_command_line(["plan", str(package), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["partitions"][0]["provider"] == "CPUExecutionProvider"
+    assert (
+        json.loads(capsys.readouterr().out)["partitions"][0]["provider"] == "CPUExecutionProvider"
+    )
     assert run_command_line(["plan", str(package), "--json", "--variant", "plain-prepack"]) == 0
-    assert json.loads(capsys.readouterr().out)["partitions"][0]["provider"] == "PrepackExecutionProvider"
-    assert run_command_line(["plan", str(package), "--variant", "plain-prepack", "--backend", "embedded"]) == 3
+    assert (
+        json.loads(capsys.readouterr().out)["partitions"][0]["provider"]
+        == "PrepackExecutionProvider"
+    )
+    assert (
+        run_command_line(
+            ["plan", str(package), "--variant", "plain-prepack", "--backend", "embedded"]
+        )
+        == 3
+    )
     assert "it is for 'PrepackExecutionProvider'" in capsys.readouterr().err
 
 
@@ -417,12 +486,22 @@ def test_the_backend_says_whose_provider_compiles(
 ) -> None:
     pytest.importorskip("onnxruntime")
     source = package / "models" / "model" / "plain" / "net.onnx"
-    for words in (["compile", str(package), "--ep", "cpu"], ["compile-models", "-e", "cpu", str(source)]):
+    for words in (
+        ["compile", str(package), "--ep", "cpu"],
+        ["compile-models", "-e", "cpu", str(source)],
+    ):
         assert run_command_line(words) == 6
-        assert "take the prepack EP (--ep prepack), or the EP of that name in onnxruntime" in capsys.readouterr().err
-    assert run_command_line(["compile", str(package), "--ep", "cpu", "--backend", "onnxruntim"]) == 3
+        assert (
+            "take the prepack EP (--ep prepack), or the EP of that name in onnxruntime"
+            in capsys.readouterr().err
+        )
+    assert (
+        run_command_line(["compile", str(package), "--ep", "cpu", "--backend", "onnxruntim"]) == 3
+    )
     assert "on backend 'onnxruntim'" in capsys.readouterr().err
-    assert run_command_line(["compile", str(package), "--ep", "cpu", "--backend", "onnxruntime"]) == 0
+    assert (
+        run_command_line(["compile", str(package), "--ep", "cpu", "--backend", "onnxruntime"]) == 0
+    )
     assert capsys.readouterr().out.startswith("model/plain-cpu-onnxruntime: 1 compiled partition")
     variant = ortpkg.ModelPackage(package).best_variant(variant="plain-cpu-onnxruntime")
     assert variant.verdict().ep_device.backend == "onnxruntime"  # type: ignore[union-attr]
@@ -430,7 +509,16 @@ def test_the_backend_says_whose_provider_compiles(
     shutil.rmtree(machine / "contexts")
     with pytest.raises(TrustRequiredError):
         variant.create_session()
-    words = ["compile-models", "-e", "cpu", "--backend", "onnxruntime", str(source), "-o", str(tmp_path / "out")]
+    words = [
+        "compile-models",
+        "-e",
+        "cpu",
+        "--backend",
+        "onnxruntime",
+        str(source),
+        "-o",
+        str(tmp_path / "out"),
+    ]
     assert run_command_line(words) == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"net_ctx.onnx", "net_cpu.bin"}
 
@@ -443,30 +531,54 @@ def test_embedding_and_sharing_contradict_each_other(package: Path, machine: Pat
     assert tree(package) == before
 
 
-def test_a_variant_for_onnxruntime_has_the_string_of_its_provider_and_runs_here(package: Path, machine: Path) -> None:
+def test_a_variant_for_onnxruntime_has_the_string_of_its_provider_and_runs_here(
+    package: Path, machine: Path
+) -> None:
     pytest.importorskip("openvino")
     del machine
-    assert run_command_line(["compile", str(package), "--ep", "openvino", "--for", "onnxruntime", "--name", "ov"]) == 0
+    assert (
+        run_command_line(
+            ["compile", str(package), "--ep", "openvino", "--for", "onnxruntime", "--name", "ov"]
+        )
+        == 0
+    )
     opened = ortpkg.ModelPackage(package)
     variant = opened.component().variant("ov")
     assert variant is not None
     assert json.loads(variant.constraints.ep_compatibility_info or "")["ovep_compat_ver"] == "1.0"
-    assert variant.provider_options == {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'}
+    assert variant.provider_options == {
+        "load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'
+    }
     assert opened.best_variant().name == "ov"
-    np.testing.assert_allclose(opened.best_variant().create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(
+        opened.best_variant().create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--ep", "prepack"), "how onnxruntime's PrepackExecutionProvider keeps contexts is not known here"),
-        (("--ep", "cpu", "--backend", "onnxruntime"), "onnxruntime's CPUExecutionProvider makes no contexts"),
-        (("--ep", "prepack", "--for", "tensorrt"), "'tensorrt' is not one of 'ortpkg', 'onnxruntime'"),
+        (
+            ("--ep", "prepack"),
+            "how onnxruntime's PrepackExecutionProvider keeps contexts is not known here",
+        ),
+        (
+            ("--ep", "cpu", "--backend", "onnxruntime"),
+            "onnxruntime's CPUExecutionProvider makes no contexts",
+        ),
+        (
+            ("--ep", "prepack", "--for", "tensorrt"),
+            "'tensorrt' is not one of 'ortpkg', 'onnxruntime'",
+        ),
     ],
     ids=["prepack", "cpu", "reader"],
 )
 def test_what_onnxruntime_could_not_load_is_not_compiled_for_it(
-    package: Path, machine: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+    package: Path,
+    machine: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    message: str,
 ) -> None:
     del machine
     before = tree(package)

@@ -1,4 +1,6 @@
-"""The temporary folder of a compile that was killed goes with the next compile; that of one at work stays."""
+"""The temporary folder of a compile that was killed goes with the next compile; that of one at work
+stays.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,17 @@ def test_what_a_killed_compile_left_goes_with_the_next(
     package: Path, machine: Path, temporary: Path, tmp_path: Path
 ) -> None:
     del machine
-    words = ["compile", str(package), "--ep", "FakeExecutionProvider", "--provider-option", "fault=hang"]
+    words = [
+        "compile",
+        str(package),
+        "--ep",
+        "FakeExecutionProvider",
+        "--provider-option",
+        "fault=hang",
+    ]
     command = subprocess.Popen(
-        [sys.executable, "-m", "ortpkg", *words], env={**os.environ, "FAKE_MARK": str(tmp_path / "compiling")}
+        [sys.executable, "-m", "ortpkg", *words],
+        env={**os.environ, "FAKE_MARK": str(tmp_path / "compiling")},
     )
     deadline_s = time.monotonic() + 60
     while not (tmp_path / "compiling").exists() and time.monotonic() < deadline_s:
@@ -51,7 +61,9 @@ def test_what_a_killed_compile_left_goes_with_the_next(
     assert _left(temporary) == []
 
 
-def test_a_folder_without_a_lock_goes_when_it_is_old_and_never_what_is_no_folder(temporary: Path) -> None:
+def test_a_folder_without_a_lock_goes_when_it_is_old_and_never_what_is_no_folder(
+    temporary: Path,
+) -> None:
     old, young, link = (temporary / f"{PREFIX}{name}" for name in ("old", "young", "link"))
     for folder in (old, young):
         (folder / "0").mkdir(parents=True)

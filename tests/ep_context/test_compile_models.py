@@ -1,4 +1,6 @@
-"""``ortpkg compile-models``: all of a group comes to lie in the folder, or nothing; what it may replace; ``-C``."""
+"""``ortpkg compile-models``: all of a group comes to lie in the folder, or nothing; what it may
+replace; ``-C``.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ import ortpkg
 from ortpkg.api.compiling import compile_model_files
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_checks import file_stamp
+from ortpkg.ep_context.ep_context_file import open_context_file
+from ortpkg.ep_context.ep_context_options import SHARE_EP_CONTEXTS
 from ortpkg.errors import AuthoringError, UsageError
-from ortpkg.package.digests import STAGING_PREFIX
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.providers.ep_context_checks import file_stamp
-from ortpkg.providers.ep_context_file import open_context_file
-from ortpkg.providers.ep_context_options import SHARE_EP_CONTEXTS
+from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.session import compile_models
 from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest
+from ortpkg.storage.file_operations import FileOperations
 from tests.ep_context.compiling import WIDTH, tree, two_models
 from tests.ep_context.fake_compiler import NAME as FAKE
 
@@ -48,7 +50,15 @@ def compiles(models: tuple[Path, Path], tmp_path: Path) -> Compile:
 
     def call(*words: str, ep: str = "prepack") -> int:
         return run_command_line(
-            ["compile-models", "-e", ep, *words, ",".join(map(str, models)), "-o", str(tmp_path / "out")]
+            [
+                "compile-models",
+                "-e",
+                ep,
+                *words,
+                ",".join(map(str, models)),
+                "-o",
+                str(tmp_path / "out"),
+            ]
         )
 
     return call
@@ -62,7 +72,9 @@ def check_runs(folder: Path) -> None:
     x = np.random.default_rng(4).random((1, WIDTH), np.float32)
     for name in ("prefill", "decode"):
         plain = ortpkg.InferenceSession(folder.with_name(f"{name}.onnx")).run(None, {"x": x})[0]
-        ours = ortpkg.InferenceSession(folder / f"{name}_ctx.onnx", providers=["prepack"]).run(None, {"x": x})[0]
+        ours = ortpkg.InferenceSession(folder / f"{name}_ctx.onnx", providers=["prepack"]).run(
+            None, {"x": x}
+        )[0]
         np.testing.assert_allclose(ours, plain, rtol=1e-5)
 
 
@@ -76,7 +88,11 @@ def check_runs(folder: Path) -> None:
     ],
 )
 def test_a_compiler_that_fails_leaves_nothing_and_the_retry_works(
-    compiles: Compile, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    compiles: Compile,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
 ) -> None:
     before = tree(tmp_path)
     assert compiles(*words, ep=FAKE) == 6
@@ -121,10 +137,15 @@ def test_what_is_there_is_replaced_only_where_that_is_asked_for(
     assert compiles(ep=FAKE) == 0
     before = tree(out)
     assert compiles() == 4
-    assert "prefill_ctx.onnx' exists already; --overwrite replaces context models" in capsys.readouterr().err
+    assert (
+        "prefill_ctx.onnx' exists already; --overwrite replaces context models"
+        in capsys.readouterr().err
+    )
     assert tree(out) == before
     proto = onnx.load(models[1])
-    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.eye(WIDTH, dtype=np.float32), "w"))
+    proto.graph.initializer[0].CopyFrom(
+        onnx.numpy_helper.from_array(np.eye(WIDTH, dtype=np.float32), "w")
+    )
     onnx.save(proto, models[1])
     capsys.readouterr()
     assert compiles("--overwrite", "--dry-run", "--json") == 0
@@ -150,7 +171,11 @@ def test_overwriting_the_same_changes_no_binary(compiles: Compile, tmp_path: Pat
 
 @pytest.mark.parametrize("case", ["plain model", "foreign binary", "binary of another", "link"])
 def test_what_is_not_the_commands_own_is_never_replaced(
-    compiles: Compile, models: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
+    compiles: Compile,
+    models: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    case: str,
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -164,7 +189,9 @@ def test_what_is_not_the_commands_own_is_never_replaced(
         assert compiles() == 0
         shutil.copy(out / "decode_ctx.onnx", out / "third.onnx")
         proto = onnx.load(models[0])
-        proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.eye(WIDTH, dtype=np.float32), "w"))
+        proto.graph.initializer[0].CopyFrom(
+            onnx.numpy_helper.from_array(np.eye(WIDTH, dtype=np.float32), "w")
+        )
         onnx.save(proto, models[0])
     before = tree(out)
     assert compiles("--overwrite") == 4
@@ -180,15 +207,19 @@ def test_a_source_is_no_place_for_an_output(models: tuple[Path, Path]) -> None:
         compile_model_files(CompileRequest(jobs=jobs, ep="prepack"), timeout_s=60)
 
 
-def test_a_file_in_the_place_of_the_folder_is_told(models: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_is_told(
+    models: tuple[Path, Path], tmp_path: Path
+) -> None:
     (tmp_path / "file").write_bytes(b"mine")
-    jobs = (CompileJob(model=str(models[0]), output=str(tmp_path / "file" / "x" / "prefill_ctx.onnx")),)
+    jobs = (
+        CompileJob(model=str(models[0]), output=str(tmp_path / "file" / "x" / "prefill_ctx.onnx")),
+    )
     with pytest.raises(AuthoringError, match="cannot make the folder"):
         compile_model_files(CompileRequest(jobs=jobs, ep="prepack"), timeout_s=60)
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
-# --- -C --------------------------------------------------------------------------------------------------------------
+# --- -C -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("E51")
@@ -196,13 +227,17 @@ def test_config_entries_reach_the_sessions_and_those_of_the_command_are_passed_o
     compiles: Compile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     entries = "ep.context_node_name_prefix|_part1   ep.context_enable|1\tep.context_embed_mode|1"
-    assert compiles("-C", entries, "-C", "ep.context_file_path|elsewhere.onnx session.log_id|a|b") == 0
+    assert (
+        compiles("-C", entries, "-C", "ep.context_file_path|elsewhere.onnx session.log_id|a|b") == 0
+    )
     said = capsys.readouterr().err
     assert "-C 'ep.context_embed_mode|1' is passed over" in said
     assert "-C 'ep.context_file_path|elsewhere.onnx' is passed over" in said
     assert "context_enable" not in said
     assert names_in(tmp_path / "out") == FILES
-    names = open_context_file(tmp_path / "out" / "prefill_prepack.bin", ep_name="PrepackExecutionProvider").names
+    names = open_context_file(
+        tmp_path / "out" / "prefill_prepack.bin", ep_name="PrepackExecutionProvider"
+    ).names
     assert [name.startswith("_part1") for name in names] == [True, True]
     check_runs(tmp_path / "out")
 
@@ -216,7 +251,14 @@ def test_config_entries_reach_onnxruntime_where_it_compiles_itself(
     class Compiler:
         def __init__(self, *_made_for: object) -> None: ...
 
-        def compile(self, _source: Path, _output: Path, *, config_entries: Mapping[str, str], **_rest: object) -> None:
+        def compile(
+            self,
+            _source: Path,
+            _output: Path,
+            *,
+            config_entries: Mapping[str, str],
+            **_rest: object,
+        ) -> None:
             given.append(dict(config_entries))
 
     offered = EpDevice(ep_name="AcmeExecutionProvider", device=None, backend="onnxruntime")
@@ -224,11 +266,19 @@ def test_config_entries_reach_onnxruntime_where_it_compiles_itself(
     made = CompiledModel(output=tmp_path / "made", partitions=1, other_nodes=0, files=(), device="")
     monkeypatch.setattr(compile_models, "_described", lambda _output, _device: made)
     monkeypatch.setitem(
-        sys.modules, "ortpkg.providers.onnxruntime_compiler", SimpleNamespace(OnnxRuntimeCompiler=Compiler)
+        sys.modules,
+        "ortpkg.providers.onnxruntime_compiler",
+        SimpleNamespace(OnnxRuntimeCompiler=Compiler),
     )
-    jobs = tuple(CompileJob(model=f"{name}.onnx", output=str(tmp_path / name)) for name in ("a", "b"))
+    jobs = tuple(
+        CompileJob(model=f"{name}.onnx", output=str(tmp_path / name)) for name in ("a", "b")
+    )
     request = CompileRequest(
-        jobs=jobs, ep="acme", is_shared=True, for_onnxruntime=True, config_entries={"k": "v", SHARE_EP_CONTEXTS: "0"}
+        jobs=jobs,
+        ep="acme",
+        is_shared=True,
+        for_onnxruntime=True,
+        config_entries={"k": "v", SHARE_EP_CONTEXTS: "0"},
     )
     compile_models.compile_for_parent(asdict(request))
     assert given == [
@@ -244,13 +294,22 @@ def test_config_entries_reach_onnxruntime_where_it_compiles_itself(
         (["-C", "fast"], "-C 'fast': write \"KEY|VALUE KEY|VALUE\""),
         (["-C", "|1"], "-C '|1': write \"KEY|VALUE KEY|VALUE\""),
         (["-C", "a|1", "-C", "b|2 a|3"], "-C: 'a' is given twice"),
-        (["-C", "ep.context_model_external_initializers_file_name|w.bin"], "2 models cannot have one file"),
+        (
+            ["-C", "ep.context_model_external_initializers_file_name|w.bin"],
+            "2 models cannot have one file",
+        ),
         (["-C", "ortpkg.partition_policy|perhaps"], "ortpkg.partition_policy"),
     ],
 )
 def test_config_entries_in_another_form_are_wrong_usage(
-    compiles: Compile, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    compiles: Compile,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
 ) -> None:
     assert compiles(*words) == 2
     assert said in capsys.readouterr().err
-    assert not [name for name in names_in(tmp_path) if name.startswith(STAGING_PREFIX) or name == "out"]
+    assert not [
+        name for name in names_in(tmp_path) if name.startswith(STAGING_PREFIX) or name == "out"
+    ]

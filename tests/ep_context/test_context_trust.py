@@ -14,22 +14,25 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.api import context_trust
 from ortpkg.api.canary import canary
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.errors import EpContextError, TrustRequiredError
-from ortpkg.providers import judged_contexts
+from ortpkg.trust import context_trust, judged_contexts
 from tests.ep_context.compiling import compiled, two_models
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
 
 
-def test_native_contexts_run_without_trust_only_where_they_were_made(fake_package: Path, machine: Path) -> None:
+def test_native_contexts_run_without_trust_only_where_they_were_made(
+    fake_package: Path, machine: Path
+) -> None:
     opened = ortpkg.ModelPackage(fake_package)
     assert opened.best_variant().name == "plain-fake"
     np.testing.assert_allclose(opened.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
     shutil.rmtree(machine / "contexts")  # another machine remembers nothing
-    with pytest.raises(TrustRequiredError, match=r"'net_ctx_fake\.bin', which native code .* pass --trust") as caught:
+    with pytest.raises(
+        TrustRequiredError, match=r"'net_ctx_fake\.bin', which native code .* pass --trust"
+    ) as caught:
         opened.create_session()
     assert (caught.value.exit_code, caught.value.what) == (7, "net_ctx_fake.bin")
     session = ortpkg.ModelPackage(fake_package, trust=True).create_session()
@@ -44,7 +47,9 @@ def test_an_embedded_native_context_needs_trust_too(package: Path, machine: Path
         ortpkg.ModelPackage(package).create_session()
 
 
-def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(fake_package: Path, machine: Path) -> None:
+def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(
+    fake_package: Path, machine: Path
+) -> None:
     del machine
     binary = fake_package / "models" / "model" / "plain-fake" / "net_ctx_fake.bin"
     data = bytearray(binary.read_bytes())
@@ -91,9 +96,14 @@ def _linked_elsewhere(binary: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("swap", [_renamed_over, _written_into, _linked_elsewhere])
 def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
-    fake_package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Path, bytes], None]
+    fake_package: Path,
+    machine: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    swap: Callable[[Path, bytes], None],
 ) -> None:
-    """Between the judgement and the load another file takes the place of the one that was made here."""
+    """Between the judgement and the load another file takes the place of the one that was made
+    here.
+    """
     del machine
     variant = ortpkg.ModelPackage(fake_package).best_variant()
     binary = variant.directory / "net_ctx_fake.bin"
@@ -107,7 +117,9 @@ def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
 
     with monkeypatch.context() as patched:
         patched.setattr(context_trust, "_judge", judged_and_swapped)
-        with pytest.raises(EpContextError, match=r"\.bin' was replaced or changed after it had been looked at"):
+        with pytest.raises(
+            EpContextError, match=r"\.bin' was replaced or changed after it had been looked at"
+        ):
             variant.create_session(verify=False)
     with pytest.raises(TrustRequiredError):
         variant.create_session(verify=False)
@@ -138,7 +150,9 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
 def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
     fake_package: Path, machine: Path, main: int
 ) -> None:
-    """What is judged is what the session loads: the file in the model's folder, whatever the package's options say."""
+    """What is judged is what the session loads: the file in the model's folder, whatever the
+    package's options say.
+    """
     del machine
     folder = fake_package / "models" / "model" / "plain-fake"
     (folder / "decoy").mkdir()
@@ -173,7 +187,9 @@ def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
 
 
 def foreign_and_plain(folder: Path, machine: Path) -> Path:
-    """A model with a context of somebody else's machine and plain nodes, as compile-models with few operators makes."""
+    """A model with a context of somebody else's machine and plain nodes, as compile-models with few
+    operators makes.
+    """
     folder.mkdir()
     first, _ = two_models(folder)
     assert run_command_line(["compile-models", "-e", FAKE, str(first)]) == 0

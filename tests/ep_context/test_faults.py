@@ -1,4 +1,6 @@
-"""Plug-ins that break while contexts are made or loaded: an error of ours that names them, and the process lives."""
+"""Plug-ins that break while contexts are made or loaded: an error of ours that names them, and the
+process lives.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import CompileError, ExecutionProviderError, InvalidSessionOptionError, OrtpkgError, StatusCode
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.errors import (
+    CompileError,
+    ExecutionProviderError,
+    InvalidSessionOptionError,
+    OrtpkgError,
+    StatusCode,
+)
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer, NodeComputeInfo
+from ortpkg.providers.execution_provider import (
+    ComputeCapability,
+    FusedNode,
+    GraphViewer,
+    NodeComputeInfo,
+)
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import FakeCompiler, run, state_of
 
@@ -67,7 +80,9 @@ def _raises(error: BaseException) -> Callable[[], Any]:
     return answer
 
 
-@pytest.mark.parametrize("answer", [_raises(SystemExit(3)), _raises(ValueError("no idea")), lambda: 5])
+@pytest.mark.parametrize(
+    "answer", [_raises(SystemExit(3)), _raises(ValueError("no idea")), lambda: 5]
+)
 def test_a_plug_in_that_cannot_say_what_its_models_fit_fails_the_session(
     model: Path, answer: Callable[[], Any]
 ) -> None:
@@ -77,7 +92,9 @@ def test_a_plug_in_that_cannot_say_what_its_models_fit_fails_the_session(
 
 
 @pytest.mark.parametrize("answer", [["abc"], [None], ["abc", "def"]])
-def test_a_plug_in_that_claims_or_compiles_into_something_else_is_named(model: Path, answer: list[Any]) -> None:
+def test_a_plug_in_that_claims_or_compiles_into_something_else_is_named(
+    model: Path, answer: list[Any]
+) -> None:
     with pytest.raises(ExecutionProviderError, match="FakeExecutionProvider"):
         state_of(model, _Broken(capability=lambda: answer))
     with pytest.raises((CompileError, ExecutionProviderError), match="FakeExecutionProvider"):
@@ -101,7 +118,9 @@ def test_a_plug_in_that_keeps_something_else_than_parts_is_named(model: Path, an
         FakeCompiler(on_import=lambda: sys.exit(3)),
     ],
 )
-def test_a_load_that_fails_for_any_reason_is_an_invalid_graph(model: Path, broken: FakeCompiler) -> None:
+def test_a_load_that_fails_for_any_reason_is_an_invalid_graph(
+    model: Path, broken: FakeCompiler
+) -> None:
     state_of(model, FakeCompiler(), ep_context_enable="1")
 
     with pytest.raises(OrtpkgError, match="FakeExecutionProvider") as caught:
@@ -120,22 +139,30 @@ def test_a_cached_context_whose_load_exits_is_compiled_anew(model: Path, tmp_pat
 
 @pytest.mark.requirement("E14")
 @pytest.mark.parametrize("name", ["n" * 300 + ".onnx", "a\0b.onnx"])
-def test_a_context_path_that_can_be_no_file_is_refused_before_anything_is_compiled(model: Path, name: str) -> None:
+def test_a_context_path_that_can_be_no_file_is_refused_before_anything_is_compiled(
+    model: Path, name: str
+) -> None:
     provider = FakeCompiler()
 
     with pytest.raises(InvalidSessionOptionError, match=r"ep\.context_file_path"):
-        state_of(model, provider, ep_context_enable="1", ep_context_file_path=str(model.parent / name))
+        state_of(
+            model, provider, ep_context_enable="1", ep_context_file_path=str(model.parent / name)
+        )
     assert provider.compiled == []
 
 
 @pytest.mark.parametrize("named", [999, "MatMul_0", -1])
-def test_supported_nodes_that_are_not_there_are_an_error_that_names_them(model: Path, named: Any) -> None:
+def test_supported_nodes_that_are_not_there_are_an_error_that_names_them(
+    model: Path, named: Any
+) -> None:
     class Naming(FakeCompiler):
         backend = "fake"
 
         def supported_nodes(self, viewer: GraphViewer, types_of: Any) -> list[Any]:
             return [*super().supported_nodes(viewer, types_of), named]
 
-    with pytest.raises(ExecutionProviderError, match=r"supported_nodes names .*no node of that index") as caught:
+    with pytest.raises(
+        ExecutionProviderError, match=r"supported_nodes names .*no node of that index"
+    ) as caught:
         state_of(model, Naming())
     assert str(named) in str(caught.value)

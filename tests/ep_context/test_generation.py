@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
+from ortpkg.ep_context.context_node import ep_context_attributes, ep_context_nodes
+from ortpkg.ep_context.ep_context_file import open_context_file
 from ortpkg.errors import (
     EpContextError,
     EpContextWriteError,
@@ -20,22 +22,26 @@ from ortpkg.errors import (
     SessionError,
     StatusCode,
 )
-from ortpkg.graph.ep_context import ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.ep_context_file import open_context_file
 from ortpkg.providers.execution_provider import FusedNode
 from tests.ep_context.conftest import EXPECTED, TEXT, X
 from tests.ep_context.fake_compiler import ENVIRONMENT, NAME, FakeCompiler, run, state_of
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
-    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+    return {
+        attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute
+    }
 
 
 def contexts_in(path: Path) -> list[onnx.NodeProto]:
-    return [node for node in onnx.load(path, load_external_data=False).graph.node if node.op_type == "EPContext"]
+    return [
+        node
+        for node in onnx.load(path, load_external_data=False).graph.node
+        if node.op_type == "EPContext"
+    ]
 
 
 @pytest.mark.requirement("E13", "E22")
@@ -47,7 +53,11 @@ def test_without_the_option_nothing_is_written(model: Path) -> None:
 @pytest.mark.requirement("E13", "E14", "E19", "E20", "E25", "E26", "E27", "E31")
 def test_default_files_are_the_context_model_and_one_binary_beside_it(model: Path) -> None:
     state = state_of(model, FakeCompiler(), ep_context_enable="1")
-    assert sorted(path.name for path in model.parent.iterdir()) == ["net.onnx", "net_ctx.onnx", "net_fake.bin"]
+    assert sorted(path.name for path in model.parent.iterdir()) == [
+        "net.onnx",
+        "net_ctx.onnx",
+        "net_fake.bin",
+    ]
     first, second = contexts_in(model.parent / "net_ctx.onnx")
     assert attributes_of(first)["ep_cache_context"] == b"net_fake.bin"
     assert (attributes_of(first)["main_context"], attributes_of(second)["main_context"]) == (1, 0)
@@ -86,14 +96,23 @@ def test_a_given_path_takes_model_and_binary(model: Path, tmp_path: Path) -> Non
     assert sorted(path.name for path in target.parent.iterdir()) == ["made.onnx", "made_fake.bin"]
 
 
-def test_contexts_of_one_source_share_a_folder_under_names_of_their_own(model: Path, tmp_path: Path) -> None:
+def test_contexts_of_one_source_share_a_folder_under_names_of_their_own(
+    model: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "out"
-    environments = {each: replace(ENVIRONMENT, options={"precision": each}) for each in ("fp32", "fp16")}
+    environments = {
+        each: replace(ENVIRONMENT, options={"precision": each}) for each in ("fp32", "fp16")
+    }
     for precision, environment in environments.items():
-        options = {"ep_context_enable": "1", "ep_context_file_path": str(folder / f"{precision}_ctx.onnx")}
+        options = {
+            "ep_context_enable": "1",
+            "ep_context_file_path": str(folder / f"{precision}_ctx.onnx"),
+        }
         state_of(model, FakeCompiler(environment=environment), **options)
     assert sorted(path.name for path in folder.iterdir()) == [
-        f"{precision}_ctx{rest}" for precision in ("fp16", "fp32") for rest in (".onnx", "_fake.bin")
+        f"{precision}_ctx{rest}"
+        for precision in ("fp16", "fp32")
+        for rest in (".onnx", "_fake.bin")
     ]
     for precision, environment in environments.items():
         state = state_of(folder / f"{precision}_ctx.onnx", FakeCompiler(environment=environment))
@@ -105,7 +124,9 @@ def test_from_memory_the_path_must_be_given(model: Path, tmp_path: Path) -> None
     with pytest.raises(InvalidSessionOptionError, match=r"set ep\.context_file_path"):
         state_of(model.read_bytes(), FakeCompiler(), ep_context_enable="1")
     target = tmp_path / "made.onnx"
-    state_of(model.read_bytes(), FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target))
+    state_of(
+        model.read_bytes(), FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target)
+    )
     assert (tmp_path / "made_fake.bin").exists()
     np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
 
@@ -115,7 +136,9 @@ def test_from_memory_with_external_weights(model: Path, tmp_path: Path) -> None:
     proto = onnx.load(model)
     external = tmp_path / "weights"
     external.mkdir()
-    onnx.save(proto, external / "net.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        proto, external / "net.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     assert (external / "w.bin").exists()
     target = tmp_path / "out" / "made.onnx"
     entries = {"session_model_external_initializers_file_folder_path": str(external)}
@@ -131,14 +154,18 @@ def test_from_memory_with_external_weights(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("E29", "E30")
-def test_the_new_files_stand_alone_and_carry_the_weights_of_the_cpu_part_only(model: Path, tmp_path: Path) -> None:
+def test_the_new_files_stand_alone_and_carry_the_weights_of_the_cpu_part_only(
+    model: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "out" / "made.onnx"
     state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target))
     shutil.rmtree(model.parent)
     assert [tensor.name for tensor in onnx.load(target).graph.initializer] == ["b"]
     moved = tmp_path / "moved"
     target.parent.rename(moved)
-    np.testing.assert_allclose(run(state_of(moved / "made.onnx", FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(state_of(moved / "made.onnx", FakeCompiler()), X)[0], EXPECTED, rtol=1e-5
+    )
 
 
 @pytest.mark.requirement("E18", "E30", "E55")
@@ -158,14 +185,20 @@ def test_weights_of_the_cpu_part_go_into_the_named_file(model: Path, tmp_path: P
 
 
 @pytest.mark.requirement("E18")
-def test_the_file_that_the_source_maps_its_weights_from_is_never_written_over(model: Path, tmp_path: Path) -> None:
+def test_the_file_that_the_source_maps_its_weights_from_is_never_written_over(
+    model: Path, tmp_path: Path
+) -> None:
     source = tmp_path / "s" / "s.onnx"
     source.parent.mkdir()
-    onnx.save(onnx.load(model), source, save_as_external_data=True, location="s.data", size_threshold=0)
+    onnx.save(
+        onnx.load(model), source, save_as_external_data=True, location="s.data", size_threshold=0
+    )
     before = (source.parent / "s.data").read_bytes()
     provider = FakeCompiler()
     option = {"ep_context_model_external_initializers_file_name": "s.data"}
-    with pytest.raises(InvalidSessionOptionError, match=r"context_model_external_initializers_file_name.*exists al"):
+    with pytest.raises(
+        InvalidSessionOptionError, match=r"context_model_external_initializers_file_name.*exists al"
+    ):
         state_of(source, provider, ep_context_enable="1", **option)
     assert provider.compiled == []
     assert (source.parent / "s.data").read_bytes() == before
@@ -207,12 +240,16 @@ def test_a_binary_of_another_model_is_never_written_over(model: Path, tmp_path: 
     other = tmp_path / "other" / "net.onnx"
     other.parent.mkdir()
     proto = onnx.load(model)
-    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.eye(3, dtype=np.float32), "w"))
+    proto.graph.initializer[0].CopyFrom(
+        onnx.numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")
+    )
     onnx.save(proto, other)
     made, kept = tmp_path / "o" / "a_ctx.onnx", tmp_path / "o" / "kept.onnx"
     state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(made))
     made.rename(kept)
-    with pytest.raises(EpContextWriteError, match=r"a_ctx_fake\.bin.*exists already.*other contexts.*file_path"):
+    with pytest.raises(
+        EpContextWriteError, match=r"a_ctx_fake\.bin.*exists already.*other contexts.*file_path"
+    ):
         state_of(other, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(made))
     assert {path.name for path in made.parent.iterdir()} == {"kept.onnx", "a_ctx_fake.bin"}
     np.testing.assert_allclose(run(state_of(kept, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
@@ -226,7 +263,9 @@ def test_a_binary_that_is_the_same_is_kept(model: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
 
 
-def test_a_foreign_file_in_the_binarys_place_is_found_before_anything_is_compiled(model: Path) -> None:
+def test_a_foreign_file_in_the_binarys_place_is_found_before_anything_is_compiled(
+    model: Path,
+) -> None:
     model.with_name("net_fake.bin").write_bytes(b"holiday pictures")
     provider = FakeCompiler()
     with pytest.raises(EpContextWriteError, match=r"net_fake\.bin.*exists already"):
@@ -253,7 +292,9 @@ def test_an_existing_context_model_is_never_written_over(model: Path) -> None:
     assert (model.parent / "net_ctx.onnx").read_bytes() == before
 
 
-def test_no_partition_means_no_file_and_a_word_about_it(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_partition_means_no_file_and_a_word_about_it(
+    model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     state_of(model, FakeCompiler(operators=()), ep_context_enable="1")
     assert [path.name for path in model.parent.iterdir()] == ["net.onnx"]
     assert "no context model is written" in caplog.text
@@ -303,7 +344,11 @@ def test_partitions_of_sub_graphs_lie_in_the_same_binary(tmp_path: Path) -> None
     path = tmp_path / "net.onnx"
     onnx.save(proto, path)
     state_of(path, FakeCompiler(), ep_context_enable="1")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["net.onnx", "net_ctx.onnx", "net_fake.bin"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "net.onnx",
+        "net_ctx.onnx",
+        "net_fake.bin",
+    ]
     assert len(open_context_file(tmp_path / "net_fake.bin", ep_name=NAME).names) == 3
     provider = FakeCompiler()
     state = state_of(tmp_path / "net_ctx.onnx", provider)
@@ -326,9 +371,15 @@ def test_the_needed_files_can_be_listed_from_the_main_nodes(model: Path) -> None
     left = FakeCompiler(operators=("MatMul",), name="LeftExecutionProvider")
     right = FakeCompiler(operators=("Exp",), name="RightExecutionProvider")
     state_of(model, left, right, ep_context_enable="1")
-    contexts = map(ep_context_attributes, ep_context_nodes(load_model(model.parent / "net_ctx.onnx").graph))
+    contexts = map(
+        ep_context_attributes, ep_context_nodes(load_model(model.parent / "net_ctx.onnx").graph)
+    )
     needed = {context.context_path for context in contexts if context.main_context}
-    assert needed == {"net_left.bin", "net_right.bin"} == {path.name for path in model.parent.glob("*.bin")}
+    assert (
+        needed
+        == {"net_left.bin", "net_right.bin"}
+        == {path.name for path in model.parent.glob("*.bin")}
+    )
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
@@ -341,7 +392,9 @@ def test_a_binary_that_cannot_be_written_is_no_invalid_graph(
 
     monkeypatch.setattr(os, "fsync", fail)
     options = {"ep_share_ep_contexts": shared, "ep_stop_share_ep_contexts": shared}
-    with pytest.raises(EpContextWriteError, match=rf"net_fake\.bin.*{os.strerror(number)}") as caught:
+    with pytest.raises(
+        EpContextWriteError, match=rf"net_fake\.bin.*{os.strerror(number)}"
+    ) as caught:
         state_of(model, FakeCompiler(), ep_context_enable="1", **options)
     assert (caught.value.code, caught.value.exit_code) == (StatusCode.EP_FAIL, ExitCode.BACKEND)
     assert [path.name for path in model.parent.iterdir()] == [model.name]

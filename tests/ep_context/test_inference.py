@@ -32,7 +32,9 @@ def embedded(model: Path) -> Path:
     return model.parent / "net_ctx.onnx"
 
 
-def edited(path: Path, change: Callable[[dict[str, onnx.AttributeProto], onnx.NodeProto], None]) -> Path:
+def edited(
+    path: Path, change: Callable[[dict[str, onnx.AttributeProto], onnx.NodeProto], None]
+) -> Path:
     """The context model with every EPContext node changed, beside the other one."""
     proto = onnx.load(path)
     for node in proto.graph.node:
@@ -54,7 +56,9 @@ def test_nothing_is_compiled_and_the_outputs_are_the_same(context: Path) -> None
 @pytest.mark.requirement("E05", "E36", "E39")
 def test_embedded_contexts_run_from_a_path_and_from_memory(embedded: Path) -> None:
     np.testing.assert_allclose(run(state_of(embedded, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
-    np.testing.assert_allclose(run(state_of(embedded.read_bytes(), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(state_of(embedded.read_bytes(), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5
+    )
 
 
 @pytest.mark.requirement("E14", "E38")
@@ -75,7 +79,9 @@ def test_a_sub_folder_is_allowed(context: Path) -> None:
         if attributes["main_context"].i:
             attributes["ep_cache_context"].s = b"sub/net_fake.bin"
 
-    np.testing.assert_allclose(run(state_of(edited(context, change), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(state_of(edited(context, change), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5
+    )
 
 
 @pytest.mark.requirement("E10")
@@ -125,9 +131,19 @@ def test_one_model_with_contexts_of_two_providers_runs_on_both(model: Path) -> N
     right = FakeCompiler(operators=("Exp",), name="RightExecutionProvider")
     state_of(model, left, right, ep_context_enable="1")
     folder = model.parent
-    assert {path.name for path in folder.iterdir()} == {"net.onnx", "net_ctx.onnx", "net_left.bin", "net_right.bin"}
-    left, right = FakeCompiler(name="LeftExecutionProvider"), FakeCompiler(name="RightExecutionProvider")
-    np.testing.assert_allclose(run(state_of(folder / "net_ctx.onnx", left, right), X)[0], EXPECTED, rtol=1e-5)
+    assert {path.name for path in folder.iterdir()} == {
+        "net.onnx",
+        "net_ctx.onnx",
+        "net_left.bin",
+        "net_right.bin",
+    }
+    left, right = (
+        FakeCompiler(name="LeftExecutionProvider"),
+        FakeCompiler(name="RightExecutionProvider"),
+    )
+    np.testing.assert_allclose(
+        run(state_of(folder / "net_ctx.onnx", left, right), X)[0], EXPECTED, rtol=1e-5
+    )
     assert (len(left.imported), len(right.imported)) == (1, 2)
     assert left.compiled == right.compiled == []
 
@@ -166,7 +182,9 @@ def test_contexts_of_two_models_merge_into_one_model(model: Path) -> None:
         ("options", {"mode": "exact"}, "provider options"),
     ],
 )
-def test_each_thing_that_matters_makes_a_context_stale(context: Path, field: str, value: Any, word: str) -> None:
+def test_each_thing_that_matters_makes_a_context_stale(
+    context: Path, field: str, value: Any, word: str
+) -> None:
     provider = FakeCompiler(environment=replace(ENVIRONMENT, **{field: value}))
     with pytest.raises(EpContextError, match=f"is stale: its {word} (was|were) ") as caught:
         state_of(context, provider)
@@ -179,7 +197,9 @@ def test_a_failing_import_is_an_invalid_graph_with_the_librarys_words(context: P
     def fail() -> None:
         raise RuntimeError("blob of another tribe\nsecond line")
 
-    with pytest.raises(EpContextError, match=r"cannot load the context of partition .*blob of another tribe") as caught:
+    with pytest.raises(
+        EpContextError, match=r"cannot load the context of partition .*blob of another tribe"
+    ) as caught:
         state_of(context, FakeCompiler(on_import=fail))
     assert caught.value.code is StatusCode.INVALID_GRAPH
     assert "second line" not in str(caught.value)
@@ -204,7 +224,9 @@ def test_damaged_binaries_are_told(context: Path, damage: str) -> None:
         state_of(context, FakeCompiler())
 
 
-@pytest.mark.parametrize("location", ["../net_fake.bin", "/etc/passwd", "sub/../../net_fake.bin", "C:\\net.bin"])
+@pytest.mark.parametrize(
+    "location", ["../net_fake.bin", "/etc/passwd", "sub/../../net_fake.bin", "C:\\net.bin"]
+)
 def test_a_path_that_leaves_the_folder_is_refused(context: Path, location: str) -> None:
     def change(attributes: dict[str, onnx.AttributeProto], _node: onnx.NodeProto) -> None:
         if attributes["main_context"].i:
@@ -224,11 +246,15 @@ def test_a_link_that_leaves_the_folder_is_refused(context: Path, tmp_path: Path)
 
 
 @pytest.mark.requirement("E40")
-@pytest.mark.parametrize(("what", "field"), [("weights", "weights_digest"), ("graph", "graph_digest")])
+@pytest.mark.parametrize(
+    ("what", "field"), [("weights", "weights_digest"), ("graph", "graph_digest")]
+)
 def test_a_binary_of_another_model_is_told_by_the_nodes_notes(
     context: Path, tmp_path: Path, what: str, field: str
 ) -> None:
-    proto = onnx.parser.parse_model(TEXT.replace("Exp(m)", "Exp(k)  k = MatMul(m, w)") if what == "graph" else TEXT)
+    proto = onnx.parser.parse_model(
+        TEXT.replace("Exp(m)", "Exp(k)  k = MatMul(m, w)") if what == "graph" else TEXT
+    )
     values = np.eye(3, dtype=np.float32) if what == "weights" else W
     proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(values, "w"))
     if what == "graph":
@@ -248,21 +274,29 @@ def test_a_binary_of_another_model_is_told_by_the_nodes_notes(
 
 
 @pytest.mark.requirement("E11")
-@pytest.mark.parametrize("notes", ["", "made on a Tuesday", "[]", '{"weights_digest": 5}', "{" * 100_000])
+@pytest.mark.parametrize(
+    "notes", ["", "made on a Tuesday", "[]", '{"weights_digest": 5}', "{" * 100_000]
+)
 def test_notes_of_other_tools_say_nothing(context: Path, notes: str) -> None:
     def change(attributes: dict[str, onnx.AttributeProto], _node: onnx.NodeProto) -> None:
         attributes["notes"].s = notes.encode()
 
-    np.testing.assert_allclose(run(state_of(edited(context, change), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(state_of(edited(context, change), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5
+    )
 
 
 @pytest.mark.requirement("E40")
 @pytest.mark.parametrize("which", ["input", "output"])
-def test_a_node_with_another_number_of_inputs_or_outputs_is_told_at_load(context: Path, which: str) -> None:
+def test_a_node_with_another_number_of_inputs_or_outputs_is_told_at_load(
+    context: Path, which: str
+) -> None:
     def change(_attributes: dict[str, onnx.AttributeProto], node: onnx.NodeProto) -> None:
         getattr(node, which).append("x" if which == "input" else f"{node.name}_more")
 
-    with pytest.raises(EpContextError, match=rf"has 1 {which}s, its EPContext node .* has 2") as caught:
+    with pytest.raises(
+        EpContextError, match=rf"has 1 {which}s, its EPContext node .* has 2"
+    ) as caught:
         state_of(edited(context, change), FakeCompiler())
     assert caught.value.code is StatusCode.INVALID_GRAPH
 
@@ -271,7 +305,9 @@ def test_a_node_with_another_number_of_inputs_or_outputs_is_told_at_load(context
 def test_a_node_whose_main_node_is_gone_is_told(context: Path) -> None:
     proto = onnx.load(context)
     (second,) = (
-        node for node in proto.graph.node if any(each.name == "main_context" and each.i == 0 for each in node.attribute)
+        node
+        for node in proto.graph.node
+        if any(each.name == "main_context" and each.i == 0 for each in node.attribute)
     )
     lone = onnx.helper.make_model(
         onnx.helper.make_graph(
@@ -293,7 +329,9 @@ def test_unknown_attributes_are_no_obstacle(context: Path) -> None:
     def change(_attributes: dict[str, onnx.AttributeProto], node: onnx.NodeProto) -> None:
         node.attribute.append(onnx.helper.make_attribute("vendor_hint", [1.5, 2.5]))
 
-    np.testing.assert_allclose(run(state_of(edited(context, change), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(state_of(edited(context, change), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5
+    )
 
 
 def test_a_main_node_without_a_context_is_an_invalid_graph(context: Path) -> None:
@@ -301,7 +339,9 @@ def test_a_main_node_without_a_context_is_an_invalid_graph(context: Path) -> Non
         if attributes["main_context"].i:
             attributes["ep_cache_context"].s = b""
 
-    with pytest.raises(OrtpkgError, match="ep_cache_context, which should hold or name it, is empty"):
+    with pytest.raises(
+        OrtpkgError, match="ep_cache_context, which should hold or name it, is empty"
+    ):
         state_of(edited(context, change), FakeCompiler())
 
 
@@ -326,9 +366,14 @@ def test_an_output_that_is_not_what_the_node_declares_is_named(
     context: Path, element_type: int, shape: list[int | str], told: str
 ) -> None:
     state = state_of(declaring(context, element_type, shape), FakeCompiler())
-    with pytest.raises(EpContextError, match=rf"gives output 'y' as float32\[2, 3\], its node {told}") as caught:
+    with pytest.raises(
+        EpContextError, match=rf"gives output 'y' as float32\[2, 3\], its node {told}"
+    ) as caught:
         run(state, X)
-    assert (caught.value.code, caught.value.ep_name) == (StatusCode.INVALID_GRAPH, "FakeExecutionProvider")
+    assert (caught.value.code, caught.value.ep_name) == (
+        StatusCode.INVALID_GRAPH,
+        "FakeExecutionProvider",
+    )
 
 
 def test_a_declaration_that_leaves_sizes_open_fits(context: Path) -> None:

@@ -12,6 +12,9 @@ import onnx
 import onnx.parser
 import pytest
 
+from ortpkg.ep_context.ep_context_file import open_context_file
+from ortpkg.ep_context.ep_context_workspace import shared_workspace
+from ortpkg.ep_context.mapped_context import map_context
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.errors import CompileError, EpContextError, KernelNotFoundError, StatusCode
 from ortpkg.graph.graph import Node
@@ -19,8 +22,6 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
 from ortpkg.providers import first_load
 from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.ep_context_file import open_context_file
-from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import (
     ComputeCapability,
@@ -30,7 +31,6 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.isolated_model import IsolatedLibrary
-from ortpkg.providers.mapped_context import map_context
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.session_state import create_session_state
@@ -98,7 +98,7 @@ def save(text: str, path: Path) -> Path:
     return path
 
 
-# --- claims ----------------------------------------------------------------------------------------------------------
+# --- claims ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("P06", "P08")
@@ -142,7 +142,11 @@ def test_an_operator_that_openvino_names_with_its_version_is_left_without_trying
 
 def test_branches_of_a_node_that_the_library_refuses_are_taken_in_parts(tmp_path: Path) -> None:
     state = state_of(save(BRANCHES, tmp_path / "branches.onnx"), provider(OPENVINO))
-    taken = {(each.graph_path.rpartition(".")[2], each.op_types) for each in state.partitions if each.fused_node}
+    taken = {
+        (each.graph_path.rpartition(".")[2], each.op_types)
+        for each in state.partitions
+        if each.fused_node
+    }
     assert taken == {("", ("Exp",)), ("then_branch", ("Neg", "Mul")), ("else_branch", ("Abs",))}
     columns = np.array([0, 2])
     (y,) = run(state, np.array(True), X, columns)
@@ -236,7 +240,10 @@ def test_a_library_that_refuses_everything_leaves_the_model_to_the_cpu(
     monkeypatch.setattr(chosen._library, "compile_model", refuse)  # type: ignore[attr-defined]
     state = state_of(model, chosen)
     assert {each.provider for each in state.partitions} == {CPU_EP}
-    assert "(openvino) takes no node: OpenVINOExecutionProvider cannot compile the model: 'out of order'" in caplog.text
+    assert (
+        "(openvino) takes no node: OpenVINOExecutionProvider cannot compile the model: 'out of"
+        " order'" in caplog.text
+    )
     np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
 
 
@@ -252,14 +259,20 @@ g (bool c, float[2, 3] x) => (float[2, 3] y)
 }"""
 
 
-def test_a_node_with_such_values_inside_is_left_out_and_its_branches_are_taken_in_parts(tmp_path: Path) -> None:
+def test_a_node_with_such_values_inside_is_left_out_and_its_branches_are_taken_in_parts(
+    tmp_path: Path,
+) -> None:
     state = state_of(save(BRANCHES_OF_TEXT, tmp_path / "branches.onnx"), provider(OPENVINO))
-    taken = {(each.graph_path.rpartition(".")[2], each.op_types) for each in state.partitions if each.fused_node}
+    taken = {
+        (each.graph_path.rpartition(".")[2], each.op_types)
+        for each in state.partitions
+        if each.fused_node
+    }
     assert taken == {("", ("Exp",)), ("else_branch", ("Neg",))}
     np.testing.assert_allclose(run(state, np.array(True), X)[0], np.exp(X), rtol=1e-5)
 
 
-# --- contexts --------------------------------------------------------------------------------------------------------
+# --- contexts -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -279,7 +292,9 @@ def test_a_context_runs_without_its_source_and_compiles_nothing(
     chosen = provider(backend)
     monkeypatch.setattr(chosen._library, "compile_model", None)  # type: ignore[attr-defined]
     for _ in range(2):  # through a child first, then directly
-        np.testing.assert_allclose(run(state_of(moved / "net_ctx.onnx", chosen), X)[0], EXPECTED, rtol=1e-5)
+        np.testing.assert_allclose(
+            run(state_of(moved / "net_ctx.onnx", chosen), X)[0], EXPECTED, rtol=1e-5
+        )
 
 
 @pytest.mark.requirement("E14", "E38")
@@ -290,11 +305,17 @@ def test_from_memory_with_the_path(openvino_context: Path) -> None:
     state = state_of(data, provider(OPENVINO), ep_context_file_path=str(openvino_context))
     np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
     with pytest.raises(EpContextError, match="cannot be read"):
-        state_of(data, provider(OPENVINO), ep_context_file_path=str(openvino_context.parents[1] / "net_ctx.onnx"))
+        state_of(
+            data,
+            provider(OPENVINO),
+            ep_context_file_path=str(openvino_context.parents[1] / "net_ctx.onnx"),
+        )
 
 
 @pytest.mark.requirement("E25", "E39")
-def test_partitions_of_a_mixed_model_share_one_binary_and_the_plain_nodes_run_on_the_cpu(tmp_path: Path) -> None:
+def test_partitions_of_a_mixed_model_share_one_binary_and_the_plain_nodes_run_on_the_cpu(
+    tmp_path: Path,
+) -> None:
     path = save(MIXED, tmp_path / "mixed.onnx")
     state_of(path, provider(OPENVINO), ep_context_enable="1").close()
     names = open_context_file(tmp_path / "mixed_openvino.bin", ep_name=OPENVINO_EP).names
@@ -305,14 +326,18 @@ def test_partitions_of_a_mixed_model_share_one_binary_and_the_plain_nodes_run_on
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_node_that_is_no_main_one_has_its_context_from_the_main_one(model: Path, backend: str) -> None:
+def test_a_node_that_is_no_main_one_has_its_context_from_the_main_one(
+    model: Path, backend: str
+) -> None:
     state_of(model, provider(backend), ep_context_enable="1").close()
     proto = onnx.load(model.parent / "net_ctx.onnx")
     (node,) = proto.graph.node
     again = onnx.NodeProto()
     again.CopyFrom(node)
     again.output[0], again.name = "again", "again"
-    kept = [each for each in again.attribute if each.name not in ("main_context", "ep_cache_context")]
+    kept = [
+        each for each in again.attribute if each.name not in ("main_context", "ep_cache_context")
+    ]
     del again.attribute[:]
     again.attribute.extend([*kept, onnx.helper.make_attribute("main_context", 0)])
     proto.graph.node.append(again)
@@ -337,26 +362,39 @@ def test_contexts_of_two_compilers_in_one_model_run_on_both(model: Path) -> None
     left = FakeCompiler(name="LeftExecutionProvider")
     state = state_of(model.parent / "net_ctx.onnx", left, provider(OPENVINO))
     np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
-    assert sorted(each.provider for each in state.partitions) == ["LeftExecutionProvider", OPENVINO_EP]
+    assert sorted(each.provider for each in state.partitions) == [
+        "LeftExecutionProvider",
+        OPENVINO_EP,
+    ]
 
 
 @pytest.mark.requirement("E10", "E35")
-def test_a_node_that_nobody_takes_names_its_source_and_who_was_asked(openvino_context: Path) -> None:
+def test_a_node_that_nobody_takes_names_its_source_and_who_was_asked(
+    openvino_context: Path,
+) -> None:
     with pytest.raises(
         KernelNotFoundError,
-        match=r"holds what 'OpenVINOExecutionProvider' compiled, and no execution provider of this session takes it; "
-        r"asked: CPUExecutionProvider \(onnxruntime\), CPUExecutionProvider \(embedded\)",
+        match=(
+            r"holds what 'OpenVINOExecutionProvider' compiled, and no execution provider of this"
+            r" session takes it; "
+            r"asked: CPUExecutionProvider \(onnxruntime\), CPUExecutionProvider \(embedded\)"
+        ),
     ):
         state_of(openvino_context, provider(BRIDGE))
 
 
 @pytest.mark.requirement("E10")
-def test_a_node_of_another_backends_provider_of_the_same_name_names_that_backend(model: Path) -> None:
+def test_a_node_of_another_backends_provider_of_the_same_name_names_that_backend(
+    model: Path,
+) -> None:
     state_of(model, provider(BRIDGE), ep_context_enable="1").close()
     with pytest.raises(
         KernelNotFoundError,
-        match=r"holds what 'CPUExecutionProvider' compiled, and that of this session, of backend 'embedded', takes no "
-        r"contexts: its maker is that of backend 'onnxruntime'; asked: CPUExecutionProvider$",
+        match=(
+            r"holds what 'CPUExecutionProvider' compiled, and that of this session, of backend"
+            r" 'embedded', takes no "
+            r"contexts: its maker is that of backend 'onnxruntime'; asked: CPUExecutionProvider$"
+        ),
     ):
         state_of(model.parent / "net_ctx.onnx")
 
@@ -364,8 +402,8 @@ def test_a_node_of_another_backends_provider_of_the_same_name_names_that_backend
 @pytest.mark.requirement("E28")
 def test_a_context_runs_with_renamed_repeated_and_constant_inputs(tmp_path: Path) -> None:
     path = save(
-        '<ir_version: 10, opset_import: ["" : 17]> '
-        "g (float[2] a, float[2] b, float[2] c) => (float[2] y, float[2] z) { s = Sub(a, b) y = Mul(s, c) z = Exp(s) }",
+        '<ir_version: 10, opset_import: ["" : 17]> g (float[2] a, float[2] b, float[2] c) =>'
+        " (float[2] y, float[2] z) { s = Sub(a, b) y = Mul(s, c) z = Exp(s) }",
         tmp_path / "three.onnx",
     )
     state_of(path, provider(OPENVINO), ep_context_enable="1").close()
@@ -384,7 +422,7 @@ def test_a_context_runs_with_renamed_repeated_and_constant_inputs(tmp_path: Path
     np.testing.assert_allclose(out, np.exp(p - [1, 2]), rtol=1e-5)
 
 
-# --- stale, damaged, dangerous ---------------------------------------------------------------------------------------
+# --- stale, damaged, dangerous --------------------------------------------------------------------
 
 
 @pytest.mark.requirement("E40")
@@ -392,7 +430,9 @@ def test_another_version_of_openvino_makes_its_contexts_stale(
     openvino_context: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("openvino.get_version", lambda: "2099.1.0-1-abc")
-    with pytest.raises(EpContextError, match=r"its SDK version was '20.*', here it is '2099\.1\.0-1-abc'") as caught:
+    with pytest.raises(
+        EpContextError, match=r"its SDK version was '20.*', here it is '2099\.1\.0-1-abc'"
+    ) as caught:
         state_of(openvino_context, provider(OPENVINO))
     assert caught.value.code is StatusCode.INVALID_GRAPH
 
@@ -439,12 +479,15 @@ def test_weights_that_differ_are_told_apart_by_the_descriptor(model: Path) -> No
     proto = onnx.load(model)
     changed = onnx.numpy_helper.to_array(proto.graph.initializer[0]).copy()
     changed[0, 0] += 1
-    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(changed, proto.graph.initializer[0].name))
+    proto.graph.initializer[0].CopyFrom(
+        onnx.numpy_helper.from_array(changed, proto.graph.initializer[0].name)
+    )
     other = model.with_name("other.onnx")
     onnx.save(proto, other)
     state_of(other, provider(OPENVINO), ep_context_enable="1").close()
     files = [
-        open_context_file(model.with_name(f"{name}_openvino.bin"), ep_name=OPENVINO_EP) for name in ("net", "other")
+        open_context_file(model.with_name(f"{name}_openvino.bin"), ep_name=OPENVINO_EP)
+        for name in ("net", "other")
     ]
     first, second = (file.descriptor(file.names[0]) for file in files)
     assert first.weights_digest != second.weights_digest
@@ -478,11 +521,15 @@ def test_damaged_and_foreign_binaries_never_reach_the_library(
 
 
 @pytest.mark.requirement("E40")
-def test_a_blob_that_the_library_refuses_is_an_invalid_graph(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blob_that_the_library_refuses_is_an_invalid_graph(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = provider(OPENVINO)
     library = chosen._library  # type: ignore[attr-defined]
     export = library.export_model
-    monkeypatch.setattr(library, "export_model", lambda *args: {**export(*args), "blob": b"no blob at all" * 100})
+    monkeypatch.setattr(
+        library, "export_model", lambda *args: {**export(*args), "blob": b"no blob at all" * 100}
+    )
     state_of(model, chosen, ep_context_enable="1").close()
     with pytest.raises(EpContextError, match="cannot load the context of partition") as caught:
         state_of(model.parent / "net_ctx.onnx", provider(OPENVINO))
@@ -501,7 +548,9 @@ def test_a_blob_that_the_library_refuses_is_an_invalid_graph(model: Path, monkey
 def test_a_blob_that_ends_its_library_ends_a_child_only(
     openvino_context: Path, fault: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.providers.isolated_model._FUNCTION", "tests.ep_context.faulty_backend:open_backend")
+    monkeypatch.setattr(
+        "ortpkg.providers.isolated_model._FUNCTION", "tests.ep_context.faulty_backend:open_backend"
+    )
     monkeypatch.setattr(first_load, "FIRST_LOAD_TIMEOUT_S", 3.0)
     monkeypatch.setenv("FAULTY_BACKEND", fault)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
@@ -510,7 +559,9 @@ def test_a_blob_that_ends_its_library_ends_a_child_only(
     assert caught.value.code is StatusCode.INVALID_GRAPH
 
 
-def test_the_child_is_asked_once_for_each_context(openvino_context: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_is_asked_once_for_each_context(
+    openvino_context: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state_of(openvino_context, provider(OPENVINO)).close()
     monkeypatch.setattr(first_load, "backend_worker", None)
     state = state_of(openvino_context, provider(OPENVINO))
@@ -519,7 +570,9 @@ def test_the_child_is_asked_once_for_each_context(openvino_context: Path, monkey
 
 @pytest.mark.requirement("E26", "E47", "E50", "E52", "E53")
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_group_makes_one_binary_and_the_second_session_reads_no_file(model: Path, backend: str) -> None:
+def test_a_group_makes_one_binary_and_the_second_session_reads_no_file(
+    model: Path, backend: str
+) -> None:
     other = model.with_name("other.onnx")
     shutil.copy(model, other)
     shared = {"ep_context_enable": "1", "ep_share_ep_contexts": "1"}
@@ -535,7 +588,7 @@ def test_a_group_makes_one_binary_and_the_second_session_reads_no_file(model: Pa
     np.testing.assert_allclose(run(second, X)[0], EXPECTED, rtol=1e-5)
 
 
-# --- contexts that onnxruntime itself has made ------------------------------------------------------------------------
+# --- contexts that onnxruntime itself has made ----------------------------------------------------
 
 _FOREIGN = """
 <ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
@@ -568,7 +621,9 @@ def test_a_model_with_contexts_of_onnxruntimes_own_passes_through_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP]
+    )
     monkeypatch.setattr(onnxruntime, "InferenceSession", _OrtSession)
     monkeypatch.setattr(first_load, "_load", lambda *_: "")
     _OrtSession.made.clear()
@@ -581,12 +636,16 @@ def test_a_model_with_contexts_of_onnxruntimes_own_passes_through_whole(
     np.testing.assert_array_equal(run(state, X)[0], X)
 
 
-@pytest.mark.parametrize("content", [b"", b"A context", b"a context"], ids=["empty", "before ours", "after ours"])
+@pytest.mark.parametrize(
+    "content", [b"", b"A context", b"a context"], ids=["empty", "before ours", "after ours"]
+)
 def test_a_judged_context_is_onnxruntimes_whatever_it_begins_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP]
+    )
     monkeypatch.setattr(onnxruntime, "InferenceSession", _OrtSession)
     monkeypatch.setattr(first_load, "_load", lambda *_: "")
     path, file = _foreign_model(tmp_path), tmp_path / "qnn.bin"
@@ -602,7 +661,9 @@ def test_a_context_that_crashes_onnxruntime_crashes_a_child_process_and_not_this
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP]
+    )
     monkeypatch.setattr(onnxruntime, "InferenceSession", None)
     asked = []
 
@@ -614,7 +675,9 @@ def test_a_context_that_crashes_onnxruntime_crashes_a_child_process_and_not_this
     path = _foreign_model(tmp_path)
     for content in (b"a context of another kind", b"a changed one"):
         (tmp_path / "qnn.bin").write_bytes(content)
-        with pytest.raises(EpContextError, match="in the child process that tried first: it was ended by SIGSEGV"):
+        with pytest.raises(
+            EpContextError, match="in the child process that tried first: it was ended by SIGSEGV"
+        ):
             state_of(path, find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {}))
     assert asked[0] != asked[1], "what was tried is known by the content of its files"
 
@@ -628,11 +691,17 @@ def test_a_foreign_context_that_onnxruntime_fails_to_load_is_an_invalid_graph(
         def __init__(self, *_arguments: object, **_keywords: object) -> None:
             raise RuntimeError("Failed to create context from binary")
 
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP]
+    )
     monkeypatch.setattr(onnxruntime, "InferenceSession", Refusing)
-    monkeypatch.setattr(first_load, "_load", lambda *_arguments: "")  # it went well in a child process, once
+    monkeypatch.setattr(
+        first_load, "_load", lambda *_arguments: ""
+    )  # it went well in a child process, once
     chosen = find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {})
-    with pytest.raises(EpContextError, match=r"cannot load the contexts of the model.*Failed to create") as caught:
+    with pytest.raises(
+        EpContextError, match=r"cannot load the contexts of the model.*Failed to create"
+    ) as caught:
         state_of(_foreign_model(tmp_path), chosen)
     assert caught.value.code is StatusCode.INVALID_GRAPH
 
@@ -642,14 +711,16 @@ def test_a_foreign_context_outside_of_the_folder_is_not_handed_on(
     tmp_path: Path, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP]
+    )
     monkeypatch.setattr(onnxruntime, "InferenceSession", None)
     chosen = find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {})
     with pytest.raises(EpContextError, match="leaves the model's folder"):
         state_of(_foreign_model(tmp_path, location), chosen)
 
 
-# --- providers that do not do what they should ------------------------------------------------------------------------
+# --- providers that do not do what they should ----------------------------------------------------
 
 
 def test_a_wrong_number_of_compute_functions_fails_the_session(model: Path) -> None:
@@ -668,7 +739,9 @@ def test_a_compiler_that_returns_nothing_fails_the_session(model: Path, nothing:
             del fused
             return nothing  # type: ignore[no-any-return]
 
-    with pytest.raises(CompileError, match=r"compile_partition returned (NoneType|int), which has no compute"):
+    with pytest.raises(
+        CompileError, match=r"compile_partition returned (NoneType|int), which has no compute"
+    ):
         state_of(model, Empty())
 
 
@@ -683,7 +756,13 @@ def test_a_node_that_is_claimed_twice_goes_to_the_first_claim_and_the_log_says_s
             return [*claims, *claims]
 
     state = state_of(model, Greedy())
-    assert sorted(name for each in state.partitions for name in each.op_types) == ["Add", "Exp", "Exp", "MatMul", "Neg"]
+    assert sorted(name for each in state.partitions for name in each.op_types) == [
+        "Add",
+        "Exp",
+        "Exp",
+        "MatMul",
+        "Neg",
+    ]
     assert f"{Greedy().name} claims node" in caplog.text
     assert "twice in one answer" in caplog.text
     np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
@@ -699,7 +778,9 @@ def test_a_compiler_that_raises_fails_the_session_with_its_words(model: Path) ->
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_isolated_library_makes_and_loads_contexts_in_its_child(model: Path, backend: str) -> None:
+def test_an_isolated_library_makes_and_loads_contexts_in_its_child(
+    model: Path, backend: str
+) -> None:
     pytest.importorskip(backend)
     name = OPENVINO_EP if backend == OPENVINO else CPU_EP
 

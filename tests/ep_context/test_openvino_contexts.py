@@ -1,4 +1,6 @@
-"""Contexts of onnxruntime's OpenVINO execution provider in OpenVINO's Python package, and contexts written for it."""
+"""Contexts of onnxruntime's OpenVINO execution provider in OpenVINO's Python package, and contexts
+written for it.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,14 @@ openvino = pytest.importorskip("openvino")
 
 #: Its second partition takes two inputs, whose order matters.
 PARTITIONS = {
-    "first": "<ir_version: 10, opset_import: ['' : 17]> g (float[2, 3] x) => (float[2, 3] e) { e = Exp(x) }",
-    "second": "<ir_version: 10, opset_import: ['' : 17]> g (float[2, 3] f, float[2, 3] x) => (float[2, 3] y) "
-    "{ y = Sub(f, x) }",
+    "first": (
+        "<ir_version: 10, opset_import: ['' : 17]> g (float[2, 3] x) => (float[2, 3] e) { e ="
+        " Exp(x) }"
+    ),
+    "second": (
+        "<ir_version: 10, opset_import: ['' : 17]> g (float[2, 3] f, float[2, 3] x) => (float[2, 3]"
+        " y) { y = Sub(f, x) }"
+    ),
 }
 EXPECTED = np.abs(np.exp(X)) - X
 
@@ -51,7 +58,9 @@ def blobs() -> dict[str, bytes]:
     }
 
 
-def context_node(name: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
+def context_node(
+    name: str, inputs: list[str], outputs: list[str], **attributes: Any
+) -> onnx.NodeProto:
     """A node as onnxruntime-ep-openvino 1.8.1 makes it."""
     stated = {
         "onnx_model_filename": "net.onnx",
@@ -101,34 +110,48 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
-def test_a_container_in_a_file_is_read_for_each_node_that_names_it(tmp_path: Path, blobs: dict[str, bytes]) -> None:
+def test_a_container_in_a_file_is_read_for_each_node_that_names_it(
+    tmp_path: Path, blobs: dict[str, bytes]
+) -> None:
     (tmp_path / "net_ctx_OpenVINOExecutionProvider.bin").write_bytes(container(blobs))
-    model = two_partitions(tmp_path / "net_ctx.onnx", ep_cache_context="net_ctx_OpenVINOExecutionProvider.bin")
+    model = two_partitions(
+        tmp_path / "net_ctx.onnx", ep_cache_context="net_ctx_OpenVINOExecutionProvider.bin"
+    )
     np.testing.assert_allclose(outputs_of(model), EXPECTED, rtol=1e-5)
 
 
-def test_a_container_in_the_first_node_serves_the_others(tmp_path: Path, blobs: dict[str, bytes]) -> None:
+def test_a_container_in_the_first_node_serves_the_others(
+    tmp_path: Path, blobs: dict[str, bytes]
+) -> None:
     nodes = [
         context_node("first", ["x"], ["e"], embed_mode=1, ep_cache_context=container(blobs)),
         onnx.helper.make_node("Abs", ["e"], ["f"]),
         context_node("second", ["f", "x"], ["y"], embed_mode=1, main_context=0),
     ]
-    np.testing.assert_allclose(outputs_of(save(tmp_path / "m.onnx", nodes, ["x"], ["y"])), EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(
+        outputs_of(save(tmp_path / "m.onnx", nodes, ["x"], ["y"])), EXPECTED, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("is_embedded", [True, False])
-def test_a_bare_blob_of_an_older_release_is_read(tmp_path: Path, blobs: dict[str, bytes], is_embedded: bool) -> None:
+def test_a_bare_blob_of_an_older_release_is_read(
+    tmp_path: Path, blobs: dict[str, bytes], is_embedded: bool
+) -> None:
     (tmp_path / "blob.bin").write_bytes(blobs["first"])
     payload: Any = blobs["first"] if is_embedded else "blob.bin"
-    node = context_node("first", ["x"], ["e"], embed_mode=int(is_embedded), ep_cache_context=payload)
+    node = context_node(
+        "first", ["x"], ["e"], embed_mode=int(is_embedded), ep_cache_context=payload
+    )
     model = save(tmp_path / "m.onnx", [node], ["x"], ["e"])
     np.testing.assert_allclose(outputs_of(model), np.exp(X), rtol=1e-5)
 
 
-def test_precision_is_that_of_the_session_not_of_who_compiled(tmp_path: Path, blobs: dict[str, bytes]) -> None:
+def test_precision_is_that_of_the_session_not_of_who_compiled(
+    tmp_path: Path, blobs: dict[str, bytes]
+) -> None:
     node = context_node("first", ["x"], ["e"], embed_mode=1, ep_cache_context=container(blobs))
     model = save(tmp_path / "m.onnx", [node], ["x"], ["e"])
     np.testing.assert_allclose(outputs_of(model), np.exp(X), rtol=1e-6)
@@ -138,7 +161,9 @@ def test_precision_is_that_of_the_session_not_of_who_compiled(tmp_path: Path, bl
 def test_inputs_are_found_by_their_names_as_the_provider_finds_them(
     tmp_path: Path, blobs: dict[str, bytes], name: str
 ) -> None:
-    node = context_node("second", [name, "f"], ["y"], embed_mode=1, ep_cache_context=container(blobs))
+    node = context_node(
+        "second", [name, "f"], ["y"], embed_mode=1, ep_cache_context=container(blobs)
+    )
     model = save(tmp_path / "m.onnx", [node], [name, "f"], ["y"])
     if name == "renamed":
         assert "does not know 'renamed' as an input" in refusal(model)
@@ -148,23 +173,35 @@ def test_inputs_are_found_by_their_names_as_the_provider_finds_them(
 
 
 @pytest.mark.parametrize(
-    ("was", "named"), [(None, "2025.1"), ("2026.3.0", "2026.3"), ("1999.1.0", "2026.4")], ids=["bare", "blob", "both"]
+    ("was", "named"),
+    [(None, "2025.1"), ("2026.3.0", "2026.3"), ("1999.1.0", "2026.4")],
+    ids=["bare", "blob", "both"],
 )
 def test_a_context_of_another_release_is_stale_and_says_which(
     tmp_path: Path, blobs: dict[str, bytes], was: str | None, named: str
 ) -> None:
     blob = blobs["first"]
     here = openvino.get_version().partition("-")[0]
-    payload = b"an old blob" if was is None else container({"first": blob.replace(here.encode(), was.encode())})
-    node = context_node("first", ["x"], ["e"], embed_mode=1, ep_cache_context=payload, ep_sdk_version=named)
+    payload = (
+        b"an old blob"
+        if was is None
+        else container({"first": blob.replace(here.encode(), was.encode())})
+    )
+    node = context_node(
+        "first", ["x"], ["e"], embed_mode=1, ep_cache_context=payload, ep_sdk_version=named
+    )
     message = refusal(save(tmp_path / "m.onnx", [node], ["x"], ["e"]))
     assert f"is stale: its SDK version was '{was or named}', here it is '{here}" in message
 
 
-def test_a_blob_for_another_cpu_falls_with_the_words_of_openvino(tmp_path: Path, blobs: dict[str, bytes]) -> None:
+def test_a_blob_for_another_cpu_falls_with_the_words_of_openvino(
+    tmp_path: Path, blobs: dict[str, bytes]
+) -> None:
     blob = blobs["first"].replace(b"isa=Intel", b"isa=Other")
     assert blob != blobs["first"]
-    node = context_node("first", ["x"], ["e"], embed_mode=1, ep_cache_context=container({"first": blob}))
+    node = context_node(
+        "first", ["x"], ["e"], embed_mode=1, ep_cache_context=container({"first": blob})
+    )
     message = refusal(save(tmp_path / "m.onnx", [node], ["x"], ["e"]))
     assert "in the child process that tried first" in message
     assert "built for a different runtime configuration" in message
@@ -178,12 +215,14 @@ def test_a_damaged_container_falls_before_openvino_sees_it(tmp_path: Path) -> No
 
 
 def test_what_nobody_says_is_a_blob_is_none(tmp_path: Path) -> None:
-    node = context_node("first", ["x"], ["e"], embed_mode=1, ep_cache_context=b"something", ep_sdk_version=None)
+    node = context_node(
+        "first", ["x"], ["e"], embed_mode=1, ep_cache_context=b"something", ep_sdk_version=None
+    )
     message = refusal(save(tmp_path / "m.onnx", [node], ["x"], ["e"]))
     assert "is not a context that ortpkg wrote" in message
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 _MIXED = """
 <ir_version: 10, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
@@ -192,7 +231,9 @@ g (float[2, 3] x) => (float[2, 2] y, float[2, 3] e)
 { e = Exp(x) f = ai.onnx.ml.ArrayFeatureExtractor(e, columns) y = Neg(f) }"""
 
 
-def compiled(source: Path, target: Path, *, form: str = "onnxruntime", embed: str = "0", **entries: str) -> Path:
+def compiled(
+    source: Path, target: Path, *, form: str = "onnxruntime", embed: str = "0", **entries: str
+) -> Path:
     options = SessionOptions()
     for key, value in {
         "ep.context_enable": "1",
@@ -214,7 +255,10 @@ def mixed(tmp_path: Path) -> Path:
 
 def attributes_of(path: Path) -> list[dict[str, Any]]:
     nodes = [node for node in onnx.load(path).graph.node if node.op_type == "EPContext"]
-    return [{each.name: onnx.helper.get_attribute_value(each) for each in node.attribute} for node in nodes]
+    return [
+        {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+        for node in nodes
+    ]
 
 
 def test_each_node_is_a_main_one_and_names_the_container_and_its_release(mixed: Path) -> None:
@@ -243,7 +287,11 @@ def test_the_models_compatibility_string_is_the_providers(mixed: Path) -> None:
     assert (info["ovep_compat_ver"], info["ovep_bin_ver"]) == ("1.0", "1.1")
     data = made.with_name(attributes_of(made)[0]["ep_cache_context"].decode()).read_bytes()
     found = OpenVinoContainer(memoryview(data), "it")
-    assert info["ov_compat_string"] == blob_requirements(found.entry(found.names[0]).parts["blob"]) != ""
+    assert (
+        info["ov_compat_string"]
+        == blob_requirements(found.entry(found.names[0]).parts["blob"])
+        != ""
+    )
 
 
 @pytest.mark.parametrize("embed", ["0", "1"])
@@ -255,28 +303,38 @@ def test_what_was_written_for_onnxruntime_runs_here_too(mixed: Path, embed: str)
     np.testing.assert_allclose(y, -np.exp(X)[:, [0, 2]], rtol=1e-5)
 
 
-@pytest.mark.parametrize("forms", [("ortpkg", "onnxruntime"), ("onnxruntime", "ortpkg")], ids="-to-".join)
+@pytest.mark.parametrize(
+    "forms", [("ortpkg", "onnxruntime"), ("onnxruntime", "ortpkg")], ids="-to-".join
+)
 def test_a_context_model_is_written_in_the_other_form(mixed: Path, forms: tuple[str, str]) -> None:
     first = compiled(mixed, mixed.with_name("first_ctx.onnx"), form=forms[0])
     second = compiled(first, mixed.with_name("second") / "second_ctx.onnx", form=forms[1])
     y, _ = InferenceSession(second, providers=["openvino"]).run(None, {"x": X})
     np.testing.assert_allclose(y, -np.exp(X)[:, [0, 2]], rtol=1e-5)
-    info = {each.key: each.value for each in onnx.load(second).metadata_props}[f"ep_compatibility_info.{OPENVINO_EP}"]
+    info = {each.key: each.value for each in onnx.load(second).metadata_props}[
+        f"ep_compatibility_info.{OPENVINO_EP}"
+    ]
     assert info.startswith("{" if forms[1] == "onnxruntime" else "openvino;")
 
 
-def test_a_strangers_container_is_carried_into_one_of_ours(tmp_path: Path, blobs: dict[str, bytes]) -> None:
+def test_a_strangers_container_is_carried_into_one_of_ours(
+    tmp_path: Path, blobs: dict[str, bytes]
+) -> None:
     (tmp_path / "theirs.bin").write_bytes(container(blobs))
     theirs = two_partitions(tmp_path / "theirs_ctx.onnx", ep_cache_context="theirs.bin")
     ours = compiled(theirs, tmp_path / "ours" / "ours_ctx.onnx", form="ortpkg")
     np.testing.assert_allclose(outputs_of(ours), EXPECTED, rtol=1e-5)
 
 
-def test_an_execution_provider_whose_form_nobody_knows_says_so_before_it_compiles(mixed: Path) -> None:
+def test_an_execution_provider_whose_form_nobody_knows_says_so_before_it_compiles(
+    mixed: Path,
+) -> None:
     options = SessionOptions()
     options.add_session_config_entry("ep.context_enable", "1")
     options.add_session_config_entry("ortpkg.ep_context_form", "onnxruntime")
-    with pytest.raises(InvalidSessionOptionError, match="how onnxruntime's PrepackExecutionProvider keeps contexts"):
+    with pytest.raises(
+        InvalidSessionOptionError, match="how onnxruntime's PrepackExecutionProvider keeps contexts"
+    ):
         InferenceSession(mixed, options, providers=["prepack"])
 
 

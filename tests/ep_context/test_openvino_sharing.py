@@ -1,4 +1,6 @@
-"""OpenVINO contexts of a session group: weightless, with one set of weights in the binary and in memory."""
+"""OpenVINO contexts of a session group: weightless, with one set of weights in the binary and in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
+from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file, write_context_file
+from ortpkg.ep_context.ep_context_workspace import shared_workspace
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import EpContextError, StatusCode
 from ortpkg.providers import first_load
-from ortpkg.providers.ep_context_file import ContextEntry, open_context_file, write_context_file
-from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.native_library import NativeModel
@@ -50,15 +52,17 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shared_workspace(OPENVINO_EP).clear()
 
 
-def make_model(folder: Path, name: str, weights: Any = WEIGHTS, outputs: str = "float[N, {w}] y") -> Path:
+def make_model(
+    folder: Path, name: str, weights: Any = WEIGHTS, outputs: str = "float[N, {w}] y"
+) -> Path:
     first, more = ("Abs", "") if name == "prefill" else ("Neg", "n = Shape(y)")
     declared = outputs.format(w=WIDTH) if name == "prefill" else f"float[N, {WIDTH}] y, int64[2] n"
-    proto = onnx.parser.parse_model(
-        f"""<ir_version: 10, opset_import: ["" : 21]>
+    proto = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
         {name} (float[N, {WIDTH}] x) => ({declared})
-        {{ e = {first}(x)  a = MatMul(e, w0)  r = Relu(a)  y = MatMul(r, w1) {more} }}"""
+        {{ e = {first}(x)  a = MatMul(e, w0)  r = Relu(a)  y = MatMul(r, w1) {more} }}""")
+    proto.graph.initializer.extend(
+        numpy_helper.from_array(each, f"w{i}") for i, each in enumerate(weights)
     )
-    proto.graph.initializer.extend(numpy_helper.from_array(each, f"w{i}") for i, each in enumerate(weights))
     folder.mkdir(exist_ok=True)
     onnx.save(proto, folder / f"{name}.onnx")
     return folder / f"{name}.onnx"
@@ -102,10 +106,15 @@ def check_runs(contexts: Sequence[Path], **entries: str) -> list[Any]:
 
 @pytest.mark.requirement("E43", "E46", "E50")
 def test_n_models_give_n_plus_one_files_with_each_weight_once(contexts: list[Path]) -> None:
-    assert {path.name for path in contexts[0].parent.iterdir()} == {*(c.name for c in contexts), "prefill_openvino.bin"}
+    assert {path.name for path in contexts[0].parent.iterdir()} == {
+        *(c.name for c in contexts),
+        "prefill_openvino.bin",
+    }
     stored = binary_of(contexts).read_bytes()
     for weight in WEIGHTS:
-        assert stored.count(weight.tobytes()) + stored.count(weight.T.tobytes()) == 1  # OpenVINO likes them transposed
+        assert (
+            stored.count(weight.tobytes()) + stored.count(weight.T.tobytes()) == 1
+        )  # OpenVINO likes them transposed
     assert len(stored) < 1.1 * WEIGHTS.nbytes + (64 << 10)
 
 
@@ -127,13 +136,17 @@ def test_sessions_of_a_group_run_one_compiled_model_that_maps_the_binary(
     np.testing.assert_allclose(run(states[1], X)[0], expected("decode", X)[0], rtol=1e-4, atol=1e-6)
 
 
-def test_members_share_their_requests_and_nothing_of_a_caller_stays_in_them(contexts: list[Path]) -> None:
+def test_members_share_their_requests_and_nothing_of_a_caller_stays_in_them(
+    contexts: list[Path],
+) -> None:
     states = check_runs(contexts, ep_share_ep_contexts="1")
     (group,) = openvino_group._GROUPS.values()
     (idle,) = group.requests._idle
     x = X.copy()
     run(states[0], x)
-    held = [idle.infer_request.get_input_tensor(slot).data for slot in range(len(group.compiled.inputs))]
+    held = [
+        idle.infer_request.get_input_tensor(slot).data for slot in range(len(group.compiled.inputs))
+    ]
     assert not any(np.shares_memory(each, x) for each in held)
     np.testing.assert_allclose(run(states[1], X)[0], expected("decode", X)[0], rtol=1e-4, atol=1e-6)
 
@@ -187,7 +200,9 @@ def test_a_member_that_places_the_weights_elsewhere_is_tried_for_itself(
     for number, name in enumerate(file.names):
         parts = {each: bytes(part) for each, part in file.entry(name).parts.items()}
         place = json.loads(parts["member"])["weights_offset"] + number * 4096
-        parts["member"] = json.dumps({**json.loads(parts["member"]), "weights_offset": place}).encode()
+        parts["member"] = json.dumps(
+            {**json.loads(parts["member"]), "weights_offset": place}
+        ).encode()
         entries.append(replace(file.entry(name), parts=parts))
     write_context_file(binary, OPENVINO_EP, entries)
     state_of(contexts[0], provider()).close()
@@ -198,11 +213,15 @@ def test_a_member_that_places_the_weights_elsewhere_is_tried_for_itself(
 
 @pytest.mark.requirement("E54")
 @pytest.mark.parametrize("first_closed", [0, 1])
-def test_sessions_close_in_any_order_and_leave_nothing(contexts: list[Path], first_closed: int) -> None:
+def test_sessions_close_in_any_order_and_leave_nothing(
+    contexts: list[Path], first_closed: int
+) -> None:
     states = check_runs(contexts, ep_share_ep_contexts="1")
     states[first_closed].close()
     left = 1 - first_closed
-    np.testing.assert_allclose(run(states[left], X)[0], expected(NAMES[left], X)[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        run(states[left], X)[0], expected(NAMES[left], X)[0], rtol=1e-4, atol=1e-6
+    )
     states[left].close()
     states.clear()
     gc.collect()
@@ -217,20 +236,26 @@ def test_the_descriptor_says_weightless_and_names_the_weights(contexts: list[Pat
 
 
 @pytest.mark.requirement("E40")
-def test_one_changed_bit_of_the_weights_is_told_before_openvino_sees_them(contexts: list[Path]) -> None:
+def test_one_changed_bit_of_the_weights_is_told_before_openvino_sees_them(
+    contexts: list[Path],
+) -> None:
     binary = binary_of(contexts)
     data = bytearray(binary.read_bytes())
     data[data.index(WEIGHTS[1].T.tobytes()) + 5] ^= 1
     binary.write_bytes(data)
     for context in contexts:
-        with pytest.raises(EpContextError, match=r"'weights' of partition .* is not what was written") as caught:
+        with pytest.raises(
+            EpContextError, match=r"'weights' of partition .* is not what was written"
+        ) as caught:
             state_of(context, provider())
         assert caught.value.code is StatusCode.INVALID_GRAPH
 
 
 @pytest.mark.requirement("E40")
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_weights_of_another_model_with_digests_of_their_own_are_told(contexts: list[Path], is_gone: bool) -> None:
+def test_weights_of_another_model_with_digests_of_their_own_are_told(
+    contexts: list[Path], is_gone: bool
+) -> None:
     binary = binary_of(contexts)
     file = open_context_file(binary, ep_name=OPENVINO_EP)
     changed = []
@@ -241,7 +266,9 @@ def test_weights_of_another_model_with_digests_of_their_own_are_told(contexts: l
             parts["weights"] = bytes(len(weights))
         changed.append(replace(file.entry(name), parts=parts))
     write_context_file(binary, OPENVINO_EP, changed)
-    with pytest.raises(EpContextError, match="its weights are not those it was compiled with: it needs 'sha256:") as e:
+    with pytest.raises(
+        EpContextError, match="its weights are not those it was compiled with: it needs 'sha256:"
+    ) as e:
         state_of(contexts[0], provider())
     assert e.value.code is StatusCode.INVALID_GRAPH
 
@@ -252,21 +279,32 @@ def test_weights_of_another_model_with_digests_of_their_own_are_told(contexts: l
         (b"[]", "is not described"),
         (b'{"selector": 0}', "is not described"),
         (
-            b'{"selector": 0, "selector_count": 2, "weights_offset": -1, "inputs": [2], "outputs": [0]}',
+            (
+                b'{"selector": 0, "selector_count": 2, "weights_offset": -1, "inputs": [2],'
+                b' "outputs": [0]}'
+            ),
             "by numbers from 0",
         ),
         (
-            b'{"selector": 2, "selector_count": 2, "weights_offset": 8192, "inputs": [2], "outputs": [0]}',
+            (
+                b'{"selector": 2, "selector_count": 2, "weights_offset": 8192, "inputs": [2],'
+                b' "outputs": [0]}'
+            ),
             "has other ports",
         ),
         (
-            b'{"selector": 0, "selector_count": 2, "weights_offset": 8192, "inputs": [99], "outputs": [0]}',
+            (
+                b'{"selector": 0, "selector_count": 2, "weights_offset": 8192, "inputs": [99],'
+                b' "outputs": [0]}'
+            ),
             "has other ports",
         ),
         (b"x" * (2 << 20), "too great a length"),
     ],
 )
-def test_a_forged_member_is_an_invalid_graph(contexts: list[Path], member: bytes, message: str) -> None:
+def test_a_forged_member_is_an_invalid_graph(
+    contexts: list[Path], member: bytes, message: str
+) -> None:
     binary = binary_of(contexts)
     file = open_context_file(binary, ep_name=OPENVINO_EP)
     changed = []
@@ -280,12 +318,15 @@ def test_a_forged_member_is_an_invalid_graph(contexts: list[Path], member: bytes
 
 
 def test_contexts_that_moved_within_their_binary_find_their_weights(contexts: list[Path]) -> None:
-    """As where they are carried over into another binary: the blob's offsets are no longer the file's."""
+    """As where they are carried over into another binary: the blob's offsets are no longer the
+    file's.
+    """
     binary = binary_of(contexts)
     file = open_context_file(binary, ep_name=OPENVINO_EP)
     entries = [file.entry(name) for name in file.names]
     moved = [
-        replace(e, parts={"signature": b"{}" * 5000, **{k: bytes(v) for k, v in e.parts.items()}}) for e in entries
+        replace(e, parts={"signature": b"{}" * 5000, **{k: bytes(v) for k, v in e.parts.items()}})
+        for e in entries
     ]
     write_context_file(binary, OPENVINO_EP, moved)
     again = open_context_file(binary, ep_name=OPENVINO_EP).entry(file.names[0])
@@ -295,16 +336,24 @@ def test_contexts_that_moved_within_their_binary_find_their_weights(contexts: li
     check_runs(contexts)
 
 
-def test_a_context_model_of_one_model_of_a_group_can_be_carried_over(contexts: list[Path], tmp_path: Path) -> None:
+def test_a_context_model_of_one_model_of_a_group_can_be_carried_over(
+    contexts: list[Path], tmp_path: Path
+) -> None:
     target = tmp_path / "elsewhere" / "again_ctx.onnx"
-    state_of(contexts[1], provider(), ep_context_enable="1", ep_context_file_path=str(target)).close()
+    state_of(
+        contexts[1], provider(), ep_context_enable="1", ep_context_file_path=str(target)
+    ).close()
     for path in contexts:
         path.unlink()
     binary_of(contexts).unlink()
-    np.testing.assert_allclose(run(state_of(target, provider()), X)[0], expected("decode", X)[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        run(state_of(target, provider()), X)[0], expected("decode", X)[0], rtol=1e-4, atol=1e-6
+    )
 
 
-@pytest.mark.parametrize("case", ["one model", "nothing in common", "no support", "library refuses"])
+@pytest.mark.parametrize(
+    "case", ["one model", "nothing in common", "no support", "library refuses"]
+)
 def test_where_nothing_can_be_shared_contexts_are_full_and_the_log_says_why(
     tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -329,20 +378,26 @@ def test_where_nothing_can_be_shared_contexts_are_full_and_the_log_says_why(
     assert all(not file.descriptor(name).weights_source for name in file.names)
     assert all("blob" in file.entry(name).parts for name in file.names)
     if case in reasons:
-        assert f"keep weights of their own: {reasons[case]}" in caplog.text.replace("OpenVINO 2023 ", "")
+        assert f"keep weights of their own: {reasons[case]}" in caplog.text.replace(
+            "OpenVINO 2023 ", ""
+        )
     found = run(state_of(contexts[0], provider()), X)[0]
     np.testing.assert_allclose(found, expected("prefill", X)[0], rtol=1e-4, atol=1e-6)
 
 
 def test_whoever_compiles_in_a_child_is_told_what_is_not_shared(tmp_path: Path) -> None:
     models = [make_model(tmp_path, "prefill"), make_model(tmp_path, "decode", WEIGHTS[::-1] + 1)]
-    jobs = tuple(CompileJob(model=str(each), output=str(each.with_name(f"{each.stem}_ctx.onnx"))) for each in models)
+    jobs = tuple(
+        CompileJob(model=str(each), output=str(each.with_name(f"{each.stem}_ctx.onnx")))
+        for each in models
+    )
     notes: list[str] = []
     request = CompileRequest(jobs=jobs, ep=OPENVINO_EP, is_shared=True)
     compile_models(request, timeout_s=120, notify=notes.append)
     (note,) = notes
-    assert note == (
-        "2 of 2 contexts of the group of OpenVINOExecutionProvider keep weights of their own: "
+    assert (
+        note
+        == "2 of 2 contexts of the group of OpenVINOExecutionProvider keep weights of their own: "
         "the models of the group have next to no weights in common"
     )
 
@@ -364,12 +419,15 @@ def test_models_compiled_with_other_options_keep_their_weights(
     assert "they were compiled with other options" in caplog.text
 
 
-def test_a_blob_that_kept_its_weights_is_no_weightless_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_blob_that_kept_its_weights_is_no_weightless_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(openvino_group, "_WEIGHTLESS", {})
     monkeypatch.setattr(openvino_group, "_LEAST_WEIGHTS_NBYTES", 1024)
     library = OpenVinoLibrary()
     models = [
-        NativeModel(data=make_model(tmp_path, name).read_bytes(), inputs=("x",), outputs=("y",)) for name in NAMES
+        NativeModel(data=make_model(tmp_path, name).read_bytes(), inputs=("x",), outputs=("y",))
+        for name in NAMES
     ]
     with pytest.raises(ValueError, match="keeps weights in blobs whatever it is told"):
         library.export_group(models, 8192)

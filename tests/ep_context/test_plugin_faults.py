@@ -1,4 +1,6 @@
-"""Plug-ins that crash or hang when they are made, load a context, or first run it: a child ends, and it is told."""
+"""Plug-ins that crash or hang when they are made, load a context, or first run it: a child ends,
+and it is told.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,14 @@ _HARM = {
     "create:abort": "failed to make an execution provider: it was ended by SIGABRT",
     "describe:abort": "failed to make an execution provider: it was ended by SIGABRT",
     "load:abort": "in the child process that tried first: it was ended by SIGABRT",
-    "load:exit": "in the child process that tried first: it ended with status 1; its last words: 'licence expired'",
+    "load:exit": (
+        "in the child process that tried first: it ended with status 1; its last words: 'licence"
+        " expired'"
+    ),
     "load:raise": "in the child process that tried first: 'no such device'",
-    "run:abort": "in the child process that tried first: in its first run, on zeros, it was ended by SIGABRT",
+    "run:abort": (
+        "in the child process that tried first: in its first run, on zeros, it was ended by SIGABRT"
+    ),
 }
 
 
@@ -41,12 +48,16 @@ def fresh(fake_package: Path) -> Path:
 
 
 def _session(package: Path) -> ortpkg.InferenceSession:
-    return ortpkg.ModelPackage(package).best_variant(variant="plain-fake").create_session(verify=False)
+    return (
+        ortpkg.ModelPackage(package).best_variant(variant="plain-fake").create_session(verify=False)
+    )
 
 
 @pytest.mark.requirement("E40")
 @pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
-def test_a_plugin_that_ends_its_process_fails_the_session_with_the_reason(fresh: Path, tmp_path: Path) -> None:
+def test_a_plugin_that_ends_its_process_fails_the_session_with_the_reason(
+    fresh: Path, tmp_path: Path
+) -> None:
     np.save(tmp_path / "x.npy", X)
     words = ["run", str(fresh), "--variant", "plain-fake", "-i", f"x={tmp_path / 'x.npy'}"]
     for fault, said in _HARM.items():
@@ -73,7 +84,8 @@ def test_contexts_of_an_isolated_plugin_are_judged_here_and_loaded_in_its_child(
         np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
     monkeypatch.setenv("FAKE_FAULT", "load:abort")
     with pytest.raises(
-        ExecutionProviderError, match=r"plug-in 'FakeExecutionProvider' .* was made is no more: .*SIGABRT"
+        ExecutionProviderError,
+        match=r"plug-in 'FakeExecutionProvider' .* was made is no more: .*SIGABRT",
     ):
         variant.create_session(isolate=True)
     monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "other"))
@@ -84,8 +96,20 @@ def test_contexts_of_an_isolated_plugin_are_judged_here_and_loaded_in_its_child(
 @pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
 def test_a_time_limit_isolates_a_plugin_on_the_command_line(fresh: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
-    words = ["run", str(fresh), "--variant", "plain-fake", "-i", f"x={tmp_path / 'x.npy'}", "--timeout", "60s"]
-    for fault, said in (("run:abort", "ran the model is no more: it was ended by SIGABRT"), ("", "")):
+    words = [
+        "run",
+        str(fresh),
+        "--variant",
+        "plain-fake",
+        "-i",
+        f"x={tmp_path / 'x.npy'}",
+        "--timeout",
+        "60s",
+    ]
+    for fault, said in (
+        ("run:abort", "ran the model is no more: it was ended by SIGABRT"),
+        ("", ""),
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "ortpkg", *words],
             capture_output=True,
@@ -98,7 +122,9 @@ def test_a_time_limit_isolates_a_plugin_on_the_command_line(fresh: Path, tmp_pat
         assert said in " ".join(done.stderr.split())
 
 
-def test_a_plugin_that_hangs_when_it_is_made_costs_its_time_limit(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_hangs_when_it_is_made_costs_its_time_limit(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     variant = ortpkg.ModelPackage(fresh).best_variant(variant="plain-fake")
     monkeypatch.setenv("FAKE_FAULT", "create:hang")
     whole = plugins.ask_plugin
@@ -109,14 +135,19 @@ def test_a_plugin_that_hangs_when_it_is_made_costs_its_time_limit(fresh: Path, m
         return whole(function, plugin, arguments)
 
     monkeypatch.setattr(plugins, "ask_plugin", ask)
-    with pytest.raises(ExecutionProviderError, match="failed to make an execution provider: no answer within 1 s"):
+    with pytest.raises(
+        ExecutionProviderError, match="failed to make an execution provider: no answer within 1 s"
+    ):
         variant.create_session(verify=False)
 
 
 @pytest.mark.requirement("E40")
 @pytest.mark.parametrize(
     ("fault", "stage", "said"),
-    [("load:hang", "call_within", "first: it did not end"), ("run:hang", "_try", "on zeros, it did not end")],
+    [
+        ("load:hang", "call_within", "first: it did not end"),
+        ("run:hang", "_try", "on zeros, it did not end"),
+    ],
 )
 def test_a_plugin_that_hangs_at_a_context_costs_its_time_limit(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, fault: str, stage: str, said: str
@@ -127,14 +158,18 @@ def test_a_plugin_that_hangs_at_a_context_costs_its_time_limit(
         assert limits.timeout_s == first_load.FIRST_LOAD_TIMEOUT_S
         return whole(worker, LoadLimits(timeout_s=1.0), request)
 
-    monkeypatch.setattr(first_load, stage, impatient)  # the other stage has all the time that a busy machine takes
+    monkeypatch.setattr(
+        first_load, stage, impatient
+    )  # the other stage has all the time that a busy machine takes
     monkeypatch.setenv("FAKE_FAULT", fault)
     with pytest.raises(EpContextError, match=said) as caught:
         _session(fresh)
     assert caught.value.code is StatusCode.INVALID_GRAPH
 
 
-def test_a_run_that_only_refuses_zeros_is_no_fault_of_the_context(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_only_refuses_zeros_is_no_fault_of_the_context(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_FAULT", "run:raise")
     with _session(fresh) as session:
         monkeypatch.delenv("FAKE_FAULT")
@@ -157,7 +192,11 @@ def test_a_proven_context_is_loaded_without_a_child_until_the_plugin_changes(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
 def test_a_cached_context_that_ends_the_child_is_compiled_anew(
-    machine: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    machine: Path,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     del machine
     options = ortpkg.SessionOptions()
@@ -165,7 +204,10 @@ def test_a_cached_context_that_ends_the_child_is_compiled_anew(
     ortpkg.InferenceSession(model, options, providers=[FAKE]).close()
     monkeypatch.setattr(first_load, "read_fact", lambda *_arguments: None)
     monkeypatch.setenv("FAKE_FAULT", "load:abort")
-    with caplog.at_level(logging.WARNING), ortpkg.InferenceSession(model, options, providers=[FAKE]) as session:
+    with (
+        caplog.at_level(logging.WARNING),
+        ortpkg.InferenceSession(model, options, providers=[FAKE]) as session,
+    ):
         np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
     assert "a cached context of FakeExecutionProvider is dropped" in caplog.text
     assert "it was ended by SIGABRT" in caplog.text

@@ -1,4 +1,6 @@
-"""PrepackExecutionProvider: our own kernels, compiled ahead, as anyone meets them: through sessions."""
+"""PrepackExecutionProvider: our own kernels, compiled ahead, as anyone meets them: through
+sessions.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,19 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.errors import CancelledError, CompileError, EpContextError, LimitExceededError, RunError, StatusCode
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import Part, open_context_file, write_context_file
+from ortpkg.errors import (
+    CancelledError,
+    CompileError,
+    EpContextError,
+    LimitExceededError,
+    RunError,
+    StatusCode,
+)
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels import op_kernel, quantization
 from ortpkg.providers import prepack_compatibility
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import Part, open_context_file, write_context_file
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.prepack_execution_provider import PrepackExecutionProvider
 from ortpkg.session import lent_engine
@@ -51,7 +60,9 @@ def compiled(model: Path) -> Path:
 
 def saved(tmp_path: Path, text: str, **weights: np.ndarray) -> Path:
     proto = onnx.parser.parse_model(text)
-    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    proto.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in weights.items()
+    )
     path = tmp_path / "net.onnx"
     onnx.save(proto, path)
     return path
@@ -62,7 +73,9 @@ def binary_of(context: Path) -> Path:
 
 
 def rewritten(context: Path, change: Callable[[dict[str, Part]], None]) -> None:
-    """The binary with the parts of each partition changed, digests right: what an attacker would write."""
+    """The binary with the parts of each partition changed, digests right: what an attacker would
+    write.
+    """
     file = open_context_file(binary_of(context), ep_name=NAME)
     entries = []
     for name in file.names:
@@ -96,10 +109,13 @@ def test_constants_are_folded_even_where_the_engine_folds_nothing(tmp_path: Path
     assert [node.op_type for node in graph.node] == ["Add"]
     assert [tensor.name for tensor in graph.initializer] == ["t"]
     x = np.array([1, 1], np.float32)
-    np.testing.assert_array_equal(session_of(tmp_path / "net_ctx.onnx").run(None, {"x": x})[0], [17, 37])
+    np.testing.assert_array_equal(
+        session_of(tmp_path / "net_ctx.onnx").run(None, {"x": x})[0], [17, 37]
+    )
 
 
-#: A product with a bias and an activation, a normalization spelled out, and batch normalization after a convolution.
+#: A product with a bias and an activation, a normalization spelled out, and batch normalization
+#: after a convolution.
 FUSIBLE = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[2, 3, 8, 8] x) => (float[2, 4] y)
 <int64[1] axis = {-1}, float two = {2}, float tiny = {0.00001}, float[4] scale = {1, 2, 3, 4},
@@ -143,7 +159,9 @@ def kept_graph(context: Path) -> onnx.GraphProto:
 
 
 @pytest.mark.requirement("E36")
-@pytest.mark.parametrize("level", [GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_ALL])
+@pytest.mark.parametrize(
+    "level", [GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_ALL]
+)
 def test_a_context_holds_what_a_session_at_the_highest_level_would_run(
     tmp_path: Path, level: GraphOptimizationLevel
 ) -> None:
@@ -163,7 +181,9 @@ def test_a_context_holds_what_a_session_at_the_highest_level_would_run(
     np.testing.assert_array_equal(session_of(context).run(None, {"x": x})[0], expected)
 
 
-def test_nothing_is_optimized_again_where_a_context_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_optimized_again_where_a_context_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = fusible_model(tmp_path)
     context = compiled(path)
 
@@ -220,7 +240,9 @@ def test_every_size_of_a_dynamic_dimension_is_right(tmp_path: Path) -> None:
     session, plain = session_of(compiled(path)), InferenceSession(path)
     for size in (5, 1, 5, 300, 1, 0, 300):
         x = np.linspace(-1, 1, size, dtype=np.float32)
-        np.testing.assert_array_equal(session.run(None, {"v0": x})[0], plain.run(None, {"v0": x})[0])
+        np.testing.assert_array_equal(
+            session.run(None, {"v0": x})[0], plain.run(None, {"v0": x})[0]
+        )
 
 
 @pytest.mark.parametrize("size", [1, 3, 1 << 40])
@@ -248,10 +270,14 @@ def test_shapes_that_a_context_lies_about_harm_nothing(tmp_path: Path, size: int
 def integer_model(tmp_path: Path) -> Path:
     text = """<ir_version: 10, opset_import: ["" : 21]>
     g (uint8[2, 64] x) => (int32[2, 32] y) { y = MatMulInteger(x, w) }"""
-    return saved(tmp_path, text, w=np.arange(64 * 32, dtype=np.int32).astype(np.int8).reshape(64, 32))
+    return saved(
+        tmp_path, text, w=np.arange(64 * 32, dtype=np.int32).astype(np.int8).reshape(64, 32)
+    )
 
 
-def test_what_a_kernel_lays_out_is_kept_and_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_kernel_lays_out_is_kept_and_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = integer_model(tmp_path)
     x = np.arange(128, dtype=np.uint8).reshape(2, 64)
     expected = InferenceSession(path).run(None, {"x": x})[0]
@@ -277,12 +303,16 @@ def test_weights_lie_in_the_file_where_they_can_be_mapped(tmp_path: Path) -> Non
 
 def layout_of(parts: dict[str, Part]) -> str:
     """The part of the largest layout that a kernel made."""
-    return max((name for name in parts if name.startswith("packed:")), key=lambda name: len(parts[name]))
+    return max(
+        (name for name in parts if name.startswith("packed:")), key=lambda name: len(parts[name])
+    )
 
 
 def stated(parts: dict[str, Part], element_type: str, shape: list[int]) -> bytes:
     """``layouts`` that states another type and shape of that one."""
-    return json.dumps({layout_of(parts).removeprefix("packed:"): {"type": element_type, "shape": shape}}).encode()
+    return json.dumps(
+        {layout_of(parts).removeprefix("packed:"): {"type": element_type, "shape": shape}}
+    ).encode()
 
 
 @pytest.mark.requirement("E40")
@@ -297,7 +327,12 @@ def stated(parts: dict[str, Part], element_type: str, shape: list[int]) -> bytes
         (lambda parts: parts.update({"weight:other": b"\x00"}), "is no input of the graph"),
         (lambda parts: parts.update(layouts=stated(parts, "STRING", [1])), "no plain type"),
         (lambda parts: parts.update(layouts=stated(parts, "FLOAT", [-1, 8])), "no plain type"),
-        (lambda parts: parts.update(layouts=json.dumps({"0:gone": {"type": "FLOAT", "shape": [1]}}).encode()), "gone"),
+        (
+            lambda parts: parts.update(
+                layouts=json.dumps({"0:gone": {"type": "FLOAT", "shape": [1]}}).encode()
+            ),
+            "gone",
+        ),
     ],
 )
 def test_a_forged_context_is_an_invalid_graph(
@@ -345,7 +380,9 @@ def test_it_needs_the_engine_of_a_session(tmp_path: Path) -> None:
         PrepackExecutionProvider().compile_partition(fused)
 
 
-def test_a_context_that_becomes_shorter_under_an_open_session_is_an_error_and_no_crash(tmp_path: Path) -> None:
+def test_a_context_that_becomes_shorter_under_an_open_session_is_an_error_and_no_crash(
+    tmp_path: Path,
+) -> None:
     context = compiled(integer_model(tmp_path))
     session = session_of(context)
     with binary_of(context).open("r+b") as file:
@@ -366,7 +403,9 @@ def test_a_stale_context_is_refused(tmp_path: Path, field: str, value: Any, word
     context = compiled(integer_model(tmp_path))
     file = open_context_file(binary_of(context), ep_name=NAME)
     entries = [file.entry(name) for name in file.names]
-    changed = [replace(entry, descriptor=replace(entry.descriptor, **{field: value})) for entry in entries]
+    changed = [
+        replace(entry, descriptor=replace(entry.descriptor, **{field: value})) for entry in entries
+    ]
     write_context_file(binary_of(context), NAME, changed)
     with pytest.raises(EpContextError, match=word):
         session_of(context)
@@ -402,13 +441,17 @@ def test_outputs_are_the_callers_own(tmp_path: Path) -> None:
     assert [array.reshape(-1).tolist() for array in outputs] == [[2, 3], [3, 4], [4, 5]]
 
 
-def test_a_partition_that_is_the_whole_model_runs_directly_and_divides_by_zero_in_silence(tmp_path: Path) -> None:
+def test_a_partition_that_is_the_whole_model_runs_directly_and_divides_by_zero_in_silence(
+    tmp_path: Path,
+) -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
     g (float[2] x) => (float[2] y) { e = Exp(x)  r = Reciprocal(x)  y = Add(e, r) }"""
     with session_of(compiled(saved(tmp_path, text))) as session, warnings.catch_warnings():
         warnings.simplefilter("error")
         assert session._direct is not None
-        np.testing.assert_array_equal(session.run(None, {"x": np.zeros(2, np.float32)})[0], [np.inf, np.inf])
+        np.testing.assert_array_equal(
+            session.run(None, {"x": np.zeros(2, np.float32)})[0], [np.inf, np.inf]
+        )
 
 
 def test_limits_and_cancelling_reach_into_partitions(tmp_path: Path) -> None:
@@ -441,7 +484,9 @@ def test_the_descriptor_names_what_matters_and_nothing_else() -> None:
     found = PrepackExecutionProvider(options={"anything": "1"}).describe_environment()
     architecture = prepack_compatibility.machine_architecture()
     layout = f"kernel layout {op_kernel.KERNEL_LAYOUT_VERSION}"
-    assert found == ContextDescriptor(ep=NAME, sdk_version=layout, device="CPU", architecture=architecture)
+    assert found == ContextDescriptor(
+        ep=NAME, sdk_version=layout, device="CPU", architecture=architecture
+    )
 
 
 def test_an_isolated_session_runs_it_in_this_process(model: Path) -> None:

@@ -1,4 +1,6 @@
-"""Context models of models that have EPContext nodes already: contexts are carried over, and nothing is left behind."""
+"""Context models of models that have EPContext nodes already: contexts are carried over, and
+nothing is left behind.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,17 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.providers.ep_context_file import open_context_file
-from ortpkg.providers.ep_context_workspace import shared_workspace
+from ortpkg.ep_context.ep_context_file import open_context_file
+from ortpkg.ep_context.ep_context_workspace import shared_workspace
 from tests.ep_context.conftest import EXPECTED, B, X
 from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
 
 
 def made_elsewhere(source: Path, target: Path, provider: FakeCompiler, **entries: str) -> None:
     """Generates from ``source`` into another folder, and takes the source's away."""
-    state = state_of(source, provider, ep_context_enable="1", ep_context_file_path=str(target), **entries)
+    state = state_of(
+        source, provider, ep_context_enable="1", ep_context_file_path=str(target), **entries
+    )
     np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
     shutil.rmtree(source.parent)
 
@@ -30,11 +34,15 @@ def made_elsewhere(source: Path, target: Path, provider: FakeCompiler, **entries
 def test_contexts_are_carried_into_files_that_stand_alone(
     model: Path, tmp_path: Path, source_embeds: str, embeds: str, operators: tuple[str, ...]
 ) -> None:
-    state_of(model, FakeCompiler(operators), ep_context_enable="1", ep_context_embed_mode=source_embeds)
+    state_of(
+        model, FakeCompiler(operators), ep_context_enable="1", ep_context_embed_mode=source_embeds
+    )
     target = tmp_path / "out" / "made.onnx"
     second = FakeCompiler()
     made_elsewhere(model.with_name("net_ctx.onnx"), target, second, ep_context_embed_mode=embeds)
-    assert len(second.compiled) == (0 if "Exp" in operators else 2)  # plain nodes are compiled, contexts are not
+    assert len(second.compiled) == (
+        0 if "Exp" in operators else 2
+    )  # plain nodes are compiled, contexts are not
     expected = {"made.onnx"} if embeds == "1" else {"made.onnx", "made_fake.bin"}
     assert {path.name for path in target.parent.iterdir()} == expected
     provider = FakeCompiler()
@@ -65,7 +73,9 @@ def test_contexts_of_two_files_that_have_one_name_stay_two(model: Path, tmp_path
     names = open_context_file(target.parent / "made_fake.bin", ep_name=NAME).names
     assert len(names) == 4
     assert all(name.startswith("p_") for name in names)
-    np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], np.exp(-np.exp(EXPECTED) + B), rtol=1e-4)
+    np.testing.assert_allclose(
+        run(state_of(target, FakeCompiler()), X)[0], np.exp(-np.exp(EXPECTED) + B), rtol=1e-4
+    )
 
 
 @pytest.mark.requirement("E43", "E48")
@@ -78,14 +88,24 @@ def test_a_group_carries_contexts_into_its_binary(model: Path, tmp_path: Path) -
     out = tmp_path / "out"
     for name, stop in (("net_ctx.onnx", "0"), ("other_ctx.onnx", "1")):
         provider = FakeCompiler()
-        options = {**group, "ep_stop_share_ep_contexts": stop, "ep_context_file_path": str(out / name)}
+        options = {
+            **group,
+            "ep_stop_share_ep_contexts": stop,
+            "ep_context_file_path": str(out / name),
+        }
         state_of(model.with_name(name), provider, **options)
         assert provider.compiled == []
     assert shared_workspace(NAME).is_empty
     shutil.rmtree(model.parent)
-    assert {path.name for path in out.iterdir()} == {"net_ctx.onnx", "other_ctx.onnx", "net_ctx_fake.bin"}
+    assert {path.name for path in out.iterdir()} == {
+        "net_ctx.onnx",
+        "other_ctx.onnx",
+        "net_ctx_fake.bin",
+    }
     for name in ("net_ctx.onnx", "other_ctx.onnx"):
-        np.testing.assert_allclose(run(state_of(out / name, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+        np.testing.assert_allclose(
+            run(state_of(out / name, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5
+        )
 
 
 def test_a_constant_that_a_context_takes_goes_along(model: Path, tmp_path: Path) -> None:

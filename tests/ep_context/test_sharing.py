@@ -14,15 +14,15 @@ import pytest
 from onnx import numpy_helper
 
 from ortpkg.engine import ep_context_model
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file
+from ortpkg.ep_context.ep_context_workspace import EpContextWorkspace, shared_workspace
 from ortpkg.ep_names import PREPACK_EP
 from ortpkg.errors import EpContextError, OrtpkgError, SessionError, StatusCode, TrustRequiredError
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry, open_context_file
-from ortpkg.providers.ep_context_workspace import EpContextWorkspace, shared_workspace
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.prepack_execution_provider import PrepackExecutionProvider
 from ortpkg.providers.prepack_partition import PrepackedPartition
@@ -68,7 +68,12 @@ def test_equal_weights_of_the_group_are_stored_once(models: list[Path]) -> None:
     data = (models[0].parent / "net_fake.bin").read_bytes()
     weights = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 10]], dtype=np.float32).tobytes()
     parts = open_context_file(models[0].parent / "net_fake.bin", ep_name=NAME)
-    stored = [name for name in parts.names for part in parts.entry(name).parts if part.startswith("weight")]
+    stored = [
+        name
+        for name in parts.names
+        for part in parts.entry(name).parts
+        if part.startswith("weight")
+    ]
     assert len(stored) == 3
     aligned = [place for place in range(0, len(data), 4096) if data.startswith(weights, place)]
     assert len(aligned) == 1
@@ -110,7 +115,11 @@ def test_of_a_binary_only_the_context_that_is_asked_for_is_compared(tmp_path: Pa
 
         def entry(self, name: str) -> ContextEntry:
             asked.append(name)
-            return ContextEntry(name=name, descriptor=ContextDescriptor(ep=NAME, sdk_version="", device=""), parts={})
+            return ContextEntry(
+                name=name,
+                descriptor=ContextDescriptor(ep=NAME, sdk_version="", device=""),
+                parts={},
+            )
 
     workspace = EpContextWorkspace(NAME)
     for name in ("p7", "p8"):
@@ -124,17 +133,32 @@ def test_of_a_binary_only_the_context_that_is_asked_for_is_compared(tmp_path: Pa
 def test_after_the_last_session_the_next_is_a_first_one(models: list[Path], tmp_path: Path) -> None:
     generate(models)
     target = tmp_path / "again" / "net9_ctx.onnx"
-    state_of(models[1], FakeCompiler(), ep_stop_share_ep_contexts="1", ep_context_file_path=str(target), **GROUP)
+    state_of(
+        models[1],
+        FakeCompiler(),
+        ep_stop_share_ep_contexts="1",
+        ep_context_file_path=str(target),
+        **GROUP,
+    )
     assert (target.parent / "net9_ctx_fake.bin").exists()
 
 
-def test_models_in_different_folders_are_told_to_go_into_one(models: list[Path], tmp_path: Path) -> None:
+def test_models_in_different_folders_are_told_to_go_into_one(
+    models: list[Path], tmp_path: Path
+) -> None:
     state_of(models[0], FakeCompiler(), **GROUP)
     with pytest.raises(EpContextError, match="so that all go into one folder"):
-        state_of(models[1], FakeCompiler(), ep_context_file_path=str(tmp_path / "elsewhere" / "net2_ctx.onnx"), **GROUP)
+        state_of(
+            models[1],
+            FakeCompiler(),
+            ep_context_file_path=str(tmp_path / "elsewhere" / "net2_ctx.onnx"),
+            **GROUP,
+        )
 
 
-def test_two_models_with_partitions_of_one_name_need_a_prefix(models: list[Path], tmp_path: Path) -> None:
+def test_two_models_with_partitions_of_one_name_need_a_prefix(
+    models: list[Path], tmp_path: Path
+) -> None:
     twin = tmp_path / "source" / "twin" / "net.onnx"
     twin.parent.mkdir()
     shutil.copy(models[0], twin)
@@ -186,7 +210,11 @@ def test_a_model_that_does_not_load_ends_its_group(models: list[Path]) -> None:
 
 def _group_options(*, is_last: bool = False) -> SessionOptions:
     options = SessionOptions()
-    for key in ("ep.context_enable", "ep.share_ep_contexts", *(["ep.stop_share_ep_contexts"] if is_last else [])):
+    for key in (
+        "ep.context_enable",
+        "ep.share_ep_contexts",
+        *(["ep.stop_share_ep_contexts"] if is_last else []),
+    ):
         options.add_session_config_entry(key, "1")
     return options
 
@@ -216,7 +244,10 @@ def test_a_session_that_fails_before_its_providers_exist_ends_its_group(
     elif failing == "provider":
         wishes = {"providers": ["prepack", "NoSuchExecutionProvider"], "enable_fallback": False}
     elif failing == "provider option":
-        wishes = {"providers": [("prepack", {}), ("openvino", {"no_such_option": "1"})], "enable_fallback": False}
+        wishes = {
+            "providers": [("prepack", {}), ("openvino", {"no_such_option": "1"})],
+            "enable_fallback": False,
+        }
     elif failing == "option":
         options.memory_limit_nbytes = -1
     else:
@@ -240,7 +271,10 @@ def _group_less(path: Path) -> SessionOptions:
 
 @pytest.mark.parametrize("has_twin", [False, True])
 def test_nothing_stays_of_a_group_whose_last_model_cannot_be_saved(
-    models: list[Path], has_twin: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    models: list[Path],
+    has_twin: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     folder = models[0].parent
     if has_twin:  # the very same binary is there already, and others may need it
@@ -267,7 +301,9 @@ def test_nothing_stays_of_a_group_whose_last_model_cannot_be_saved(
     np.testing.assert_allclose(run(state_of(paths[1], FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
 
 
-def test_what_someone_made_of_a_context_model_since_is_not_removed_with_its_group(models: list[Path]) -> None:
+def test_what_someone_made_of_a_context_model_since_is_not_removed_with_its_group(
+    models: list[Path],
+) -> None:
     state_of(models[0], FakeCompiler(), **GROUP)
     made = models[0].with_name("net_ctx.onnx")
     made.write_bytes(b"mine")
@@ -282,13 +318,13 @@ def test_models_that_point_at_one_external_file_share_its_data(tmp_path: Path) -
     weights = np.random.default_rng(5).random((64, 64), np.float32)
     paths = []
     for name in ("prefill", "decode"):
-        proto = onnx.parser.parse_model(
-            f"""<ir_version: 10, opset_import: ["" : 21]>
-            {name} (float[2, 64] x) => (float[2, 64] y) {{ y = MatMul(x, w) }}"""
-        )
+        proto = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+            {name} (float[2, 64] x) => (float[2, 64] y) {{ y = MatMul(x, w) }}""")
         proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
         paths.append(tmp_path / f"{name}.onnx")
-        onnx.save(proto, paths[-1], save_as_external_data=True, location=f"{name}.bin", size_threshold=0)
+        onnx.save(
+            proto, paths[-1], save_as_external_data=True, location=f"{name}.bin", size_threshold=0
+        )
     second = onnx.load(paths[1], load_external_data=False)
     second.graph.initializer[0].external_data[0].value = "prefill.bin"
     onnx.save(second, paths[1])
@@ -305,7 +341,16 @@ def test_models_that_point_at_one_external_file_share_its_data(tmp_path: Path) -
     state_of(paths[0], FakeCompiler(), **GROUP)
     state_of(paths[1], FakeCompiler(), ep_stop_share_ep_contexts="1", **GROUP)
     stored = (tmp_path / "prefill_fake.bin").read_bytes()
-    assert len([place for place in range(0, len(stored), 4096) if stored.startswith(weights.tobytes(), place)]) == 1
+    assert (
+        len(
+            [
+                place
+                for place in range(0, len(stored), 4096)
+                if stored.startswith(weights.tobytes(), place)
+            ]
+        )
+        == 1
+    )
 
 
 @pytest.mark.requirement("E43", "E52", "E53")
@@ -323,7 +368,11 @@ def test_sessions_of_a_group_map_one_set_of_weights(tmp_path: Path) -> None:
         stop = {"ep_stop_share_ep_contexts": "1"} if number else {}
         state_of(path, PrepackExecutionProvider(), **GROUP, **stop)
         contexts.append(path.with_name(f"{name}_ctx.onnx"))
-    size = sum(path.stat().st_size for path in tmp_path.iterdir() if "_ctx" in path.name or path.suffix == ".bin")
+    size = sum(
+        path.stat().st_size
+        for path in tmp_path.iterdir()
+        if "_ctx" in path.name or path.suffix == ".bin"
+    )
     assert size < 1.1 * weights.nbytes + 4 * 4096  # one set, and pages that the small parts begin
     providers = [PrepackExecutionProvider(), PrepackExecutionProvider()]
     addresses = set()
@@ -331,7 +380,9 @@ def test_sessions_of_a_group_map_one_set_of_weights(tmp_path: Path) -> None:
         seen: list[PrepackedPartition] = []
         load = provider.import_context
 
-        def spy(entry: ContextEntry, fused: FusedNode, load: Any = load, seen: Any = seen) -> PrepackedPartition:
+        def spy(
+            entry: ContextEntry, fused: FusedNode, load: Any = load, seen: Any = seen
+        ) -> PrepackedPartition:
             seen.append(load(entry, fused))
             return seen[-1]  # type: ignore[no-any-return]
 
@@ -344,7 +395,9 @@ def test_sessions_of_a_group_map_one_set_of_weights(tmp_path: Path) -> None:
 @pytest.mark.requirement("E53")
 def test_what_an_older_binary_left_is_not_taken_for_a_newer_one(models: list[Path]) -> None:
     paths = generate(models)
-    state_of(paths[0], FakeCompiler(), ep_share_ep_contexts="1")  # leaves the contexts of the others
+    state_of(
+        paths[0], FakeCompiler(), ep_share_ep_contexts="1"
+    )  # leaves the contexts of the others
     for path in (*paths, models[0].parent / "net_fake.bin"):
         path.unlink()
     for model in models:

@@ -1,6 +1,8 @@
-"""``python -m tests.fuzz [--seed N] [--minutes M] [--kind KIND] [--op OP] [--jobs J]``: attacks, prints what broke.
+"""``python -m tests.fuzz [--seed N] [--minutes M] [--kind KIND] [--op OP] [--jobs J]``: attacks,
+prints what broke.
 
-Each batch of seeds runs in a child process, so a crash is a finding like any other. Ends with 1 where there is one.
+Each batch of seeds runs in a child process, so a crash is a finding like any other. Ends with 1
+where there is one.
 """
 
 from __future__ import annotations
@@ -19,10 +21,14 @@ _BATCH = 500
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--cases", type=int, default=0, help="stop after so many; 0: when the time is up")
+    parser.add_argument(
+        "--cases", type=int, default=0, help="stop after so many; 0: when the time is up"
+    )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--op", default="", help="only this operator")
-    parser.add_argument("--kind", default="", choices=("", *KINDS), help="only these; left out: each in turn")
+    parser.add_argument(
+        "--kind", default="", choices=("", *KINDS), help="only these; left out: each in turn"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     deadline = time.monotonic() + 60 * arguments.minutes
@@ -39,14 +45,21 @@ def main() -> int:
     first = arguments.seed
     with ThreadPoolExecutor(arguments.jobs) as threads:
         while time.monotonic() < deadline and first < last:
-            works = [(kind, first + number * _BATCH) for number in range(arguments.jobs) for kind in kinds]
+            works = [
+                (kind, first + number * _BATCH)
+                for number in range(arguments.jobs)
+                for kind in kinds
+            ]
             first += arguments.jobs * _BATCH
             for (kind, _), attack in zip(works, threads.map(batch, works), strict=True):
                 count += attack.count
                 for finding in attack.findings:
                     found += 1
                     print(f"{kind}, seed {finding.seed}: {finding.problem}\n", flush=True)
-    print(f"{count} cases ({', '.join(kinds)}; seeds {arguments.seed} to {min(first, last)}): {found} findings")
+    print(
+        f"{count} cases ({', '.join(kinds)}; seeds {arguments.seed} to {min(first, last)}): {found}"
+        " findings"
+    )
     return 1 if found else 0
 
 

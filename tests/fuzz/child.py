@@ -1,7 +1,8 @@
-"""Attacks ortpkg with seeds in a process of its own: ``python -m tests.fuzz.child KIND OP UNTIL LEAST``.
+"""Attacks ortpkg with seeds in a process of its own: ``python -m tests.fuzz.child KIND OP UNTIL
+LEAST``.
 
-``KIND`` is one of :data:`KINDS`; ``OP`` may be empty, for any. The seeds come on standard input; after the first
-``LEAST`` none is begun when it is later than ``UNTIL``, on ``time.time``'s clock.
+``KIND`` is one of :data:`KINDS`; ``OP`` may be empty, for any. The seeds come on standard input;
+after the first ``LEAST`` none is begun when it is later than ``UNTIL``, on ``time.time``'s clock.
 
 Prints one line of JSON per finding, and the seed it is at, flushed, so that whoever
 started it knows what killed it.
@@ -38,12 +39,13 @@ TIMEOUT_S = 2.0
 MEMORY_LIMIT_NBYTES = 64 << 20
 #: What the process may grow by in one case.
 _MOST_GROWTH_KIB = (int(1.2 * MEMORY_LIMIT_NBYTES) + 100_000_000) >> 10
-#: Of this thread's time: making a session, or a run, may not take longer, however busy the machine is.
+#: Of this thread's time: making a session, or a run, may not take longer, however busy the machine
+#: is.
 _MOST_STEP_S = 2 * TIMEOUT_S
 #: Of the clock on the wall, which others' work on the machine counts towards, and sleep.
 _MOST_WALL_S = 5 * TIMEOUT_S
-#: What is attacked: random models, valid ones with changes, operators with hostile sizes, those of com.microsoft,
-#: documents of packages, and packages on a system that fails.
+#: What is attacked: random models, valid ones with changes, operators with hostile sizes, those of
+#: com.microsoft, documents of packages, and packages on a system that fails.
 KINDS = ("models", "mutants", "shapes", "microsoft", "documents", "faults")
 
 
@@ -96,7 +98,9 @@ else:
 
 
 class _Suspicions(logging.Handler):
-    """Warnings that say of ortpkg itself that it erred: a shape function that could not cope with a node."""
+    """Warnings that say of ortpkg itself that it erred: a shape function that could not cope with a
+    node.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -142,14 +146,18 @@ def _model_of(seed: int, op_type: str, kind: str) -> bytes:
     try:
         if kind == "models":
             return bytes(random_model(seed, op_type).SerializeToString())
-        return {"mutants": mutated_model, "shapes": model_of_sizes, "microsoft": model_of_microsoft}[kind](seed)
+        return {
+            "mutants": mutated_model,
+            "shapes": model_of_sizes,
+            "microsoft": model_of_microsoft,
+        }[kind](seed)
     except (TypeError, ValueError, OverflowError) as error:
         raise AssertionError(f"the fuzzer itself failed at seed {seed}") from error
 
 
 def attack_model(model: bytes, seed: int) -> str | None:
-    """Makes a session of a model and runs it; what is wrong with how long that takes, or with what inference says of
-    it, None where nothing is.
+    """Makes a session of a model and runs it; what is wrong with how long that takes, or with what
+    inference says of it, None where nothing is.
 
     Errors pass. ``seed`` chooses how the session is made, and what it is fed.
     """
@@ -166,7 +174,9 @@ def attack_model(model: bytes, seed: int) -> str | None:
 def _attack_model(model: bytes, seed: int) -> str | None:
     options = SessionOptions(memory_limit_nbytes=MEMORY_LIMIT_NBYTES, timeout_s=TIMEOUT_S)
     options.graph_optimization_level = (
-        GraphOptimizationLevel.ORT_ENABLE_ALL if seed % 3 else GraphOptimizationLevel.ORT_DISABLE_ALL
+        GraphOptimizationLevel.ORT_ENABLE_ALL
+        if seed % 3
+        else GraphOptimizationLevel.ORT_DISABLE_ALL
     )
     if seed % 7 == 0:
         options.execution_mode = ExecutionMode.ORT_PARALLEL
@@ -199,11 +209,15 @@ class _Clock:
         self._began_wall_s = time.monotonic()
 
     def if_late(self, what: str) -> str | None:
-        """A finding where it took too long; raised where an error is under way, which would hide it."""
+        """A finding where it took too long; raised where an error is under way, which would hide
+        it.
+        """
         took_s, wall_s = time.thread_time() - self._began_s, time.monotonic() - self._began_wall_s
         if took_s <= _MOST_STEP_S and wall_s <= _MOST_WALL_S:
             return None
-        text = f"{what} took {took_s:.1f} s, {wall_s:.1f} s on the wall, with a limit of {TIMEOUT_S} s"
+        text = (
+            f"{what} took {took_s:.1f} s, {wall_s:.1f} s on the wall, with a limit of {TIMEOUT_S} s"
+        )
         if sys.exc_info()[0] is not None:
             raise RuntimeError(text)
         return text

@@ -1,4 +1,6 @@
-"""Runs seeds in child processes: what kills one child is a finding, and the next goes on behind it."""
+"""Runs seeds in child processes: what kills one child is a finding, and the next goes on behind
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _MOST_STDERR_CHARACTERS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the case of a seed does that none may do: a crash, a hang, an untyped error, too much memory."""
+    """What the case of a seed does that none may do: a crash, a hang, an untyped error, too much
+    memory.
+    """
 
     seed: int
     problem: str
@@ -33,7 +37,12 @@ class Attack:
 
 
 def attack_seeds(
-    seeds: Sequence[int], op_type: str = "", *, kind: str = "models", budget_s: float = math.inf, least: int = 0
+    seeds: Sequence[int],
+    op_type: str = "",
+    *,
+    kind: str = "models",
+    budget_s: float = math.inf,
+    least: int = 0,
 ) -> Attack:
     """Attacks with ``seeds``, in their order.
 
@@ -57,8 +66,11 @@ def attack_seeds(
     return Attack(findings=tuple(findings), count=count)
 
 
-def _run_child(seeds: Sequence[int], arguments: Sequence[str]) -> tuple[list[Finding], int, str | None]:
-    """Findings of one child, how many seeds it began, and how it died; None where it ended by itself.
+def _run_child(
+    seeds: Sequence[int], arguments: Sequence[str]
+) -> tuple[list[Finding], int, str | None]:
+    """Findings of one child, how many seeds it began, and how it died; None where it ended by
+    itself.
 
     What it leaves in the folder for temporary files goes with it, however it ends.
     """

@@ -1,4 +1,5 @@
-"""Nodes of com.microsoft, whose operators no definition of ONNX's bounds: too few inputs, too many, odd attributes.
+"""Nodes of com.microsoft, whose operators no definition of ONNX's bounds: too few inputs, too many,
+odd attributes.
 
 Every choice comes from the seed.
 """
@@ -27,9 +28,36 @@ _NUMBERS = {
     "qkv_hidden_sizes": ([8, 8, 8],), "mask_filter_value": (-1e4,),
 }  # fmt: skip
 #: Before and behind, for what looks at pairs of nodes.
-_NEIGHBOURS = ("Add", "Relu", "Mul", "MatMul", "Identity", "DequantizeLinear", "Cast", "Transpose", "Reshape")
-_TYPES = (TensorProto.FLOAT,) * 4 + (TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8, TensorProto.FLOAT16)
-_SHAPES = ((), (1,), (8,), (2, 8), (8, 8), (2, 3, 8), (8, 24), (2, 2, 3, 4), (0, 8), ("N", 8), ("B", "S", 8))
+_NEIGHBOURS = (
+    "Add",
+    "Relu",
+    "Mul",
+    "MatMul",
+    "Identity",
+    "DequantizeLinear",
+    "Cast",
+    "Transpose",
+    "Reshape",
+)
+_TYPES = (TensorProto.FLOAT,) * 4 + (
+    TensorProto.INT32,
+    TensorProto.INT64,
+    TensorProto.UINT8,
+    TensorProto.FLOAT16,
+)
+_SHAPES = (
+    (),
+    (1,),
+    (8,),
+    (2, 8),
+    (8, 8),
+    (2, 3, 8),
+    (8, 24),
+    (2, 2, 3, 4),
+    (0, 8),
+    ("N", 8),
+    ("B", "S", 8),
+)
 
 
 @cache
@@ -46,17 +74,25 @@ def model_of_microsoft(seed: int) -> bytes:
     for number in range(choose.randint(1, 3)):
         is_neighbour = number > 0 and choose.random() < 0.5
         op_type = choose.choice(_NEIGHBOURS if is_neighbour else _op_types())
-        node = NodeProto(op_type=op_type, domain="" if is_neighbour else MICROSOFT_DOMAIN, name=f"n{number}")
+        node = NodeProto(
+            op_type=op_type, domain="" if is_neighbour else MICROSOFT_DOMAIN, name=f"n{number}"
+        )
         most = choose.choice((1, 2, 3, 4, _MOST_INPUTS))
         for _ in range(choose.randint(0, most)):
             is_old = choose.random() < 0.4
-            node.input.append(choose.choice(values) if is_old else _new_value(choose, graph, values))
-        made = [f"y{number}_{slot}" for slot in range(choose.choice((0, 1, 1, 1, 2, 3, _MOST_OUTPUTS)))]
+            node.input.append(
+                choose.choice(values) if is_old else _new_value(choose, graph, values)
+            )
+        made = [
+            f"y{number}_{slot}" for slot in range(choose.choice((0, 1, 1, 1, 2, 3, _MOST_OUTPUTS)))
+        ]
         node.output.extend("" if choose.random() < 0.05 else name for name in made)
         if not is_neighbour:
             for name in sorted(_NUMBERS):
                 if choose.random() < 0.5:
-                    node.attribute.append(helper.make_attribute(name, choose.choice(_NUMBERS[name])))
+                    node.attribute.append(
+                        helper.make_attribute(name, choose.choice(_NUMBERS[name]))
+                    )
         graph.node.append(node)
         values += [name for name in node.output if name]
     outputs = [name for node in graph.node for name in node.output if name]

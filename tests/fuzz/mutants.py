@@ -1,4 +1,5 @@
-"""Small changes to valid things: models that run, sizes that models state, and documents of packages.
+"""Small changes to valid things: models that run, sizes that models state, and documents of
+packages.
 
 Every choice comes from the seed.
 """
@@ -18,7 +19,20 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from tests.fuzz.random_models import random_model
 
-_EDGES = (0, 1, -1, 2, 7, 1 << 20, 1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1, -(1 << 63), -(1 << 31))
+_EDGES = (
+    0,
+    1,
+    -1,
+    2,
+    7,
+    1 << 20,
+    1 << 31,
+    (1 << 31) - 1,
+    1 << 40,
+    (1 << 63) - 1,
+    -(1 << 63),
+    -(1 << 31),
+)
 _BASES = (
     """<ir_version: 9, opset_import: ["" : 18, "com.microsoft" : 1]> g (float[N, 4] x, bool c) => (float[N, M] y)
        <float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}, float[4] b = {1, 2, 3, 4}> {
@@ -54,7 +68,9 @@ def _base_models() -> tuple[ModelProto, ...]:
 
 
 def mutated_model(seed: int) -> bytes:
-    """A model that runs, or a random one, with a few things changed: parts of its message, or bytes of the file."""
+    """A model that runs, or a random one, with a few things changed: parts of its message, or bytes
+    of the file.
+    """
     choose = random.Random(seed)
     model = ModelProto()
     model.CopyFrom(choose.choice(_base_models()) if choose.random() < 0.6 else random_model(seed))
@@ -77,16 +93,27 @@ def model_of_sizes(seed: int) -> bytes:
     graph.input.append(helper.make_tensor_value_info("x", choose.choice((1, 7, 10)), shape))
     for name in sorted({name for name in inputs if name not in ("", "x")}):
         count = choose.choice((0, 1, 1, 2, 3, 4, 8))
-        numbers = [choose.choice(_EDGES) if choose.random() < 0.5 else choose.randrange(-3, 6) for _ in range(count)]
+        numbers = [
+            choose.choice(_EDGES) if choose.random() < 0.5 else choose.randrange(-3, 6)
+            for _ in range(count)
+        ]
         kind = TensorProto.INT64 if choose.random() < 0.9 else TensorProto.FLOAT
         dims = [] if count == 1 and choose.random() < 0.3 else [count]
         values = numbers if kind == TensorProto.INT64 else [float(number) for number in numbers]
         graph.initializer.append(helper.make_tensor(name, kind, dims, values))
     node = NodeProto(op_type=op_type, input=inputs, output=["y"])
     for name in ("kernel_shape", "strides", "pads", "dilations", "axes", "output_shape"):
-        if choose.random() < 0.4 and op_type in ("MaxPool", "AveragePool", "ConvTranspose", "Resize", "CenterCropPad"):
+        if choose.random() < 0.4 and op_type in (
+            "MaxPool",
+            "AveragePool",
+            "ConvTranspose",
+            "Resize",
+            "CenterCropPad",
+        ):
             count = choose.choice((1, 2, 2, 4))
-            node.attribute.append(helper.make_attribute(name, [choose.choice(_EDGES) for _ in range(count)]))
+            node.attribute.append(
+                helper.make_attribute(name, [choose.choice(_EDGES) for _ in range(count)])
+            )
     for name in ("blocksize", "axis", "to", "ceil_mode"):
         if choose.random() < 0.2:
             node.attribute.append(helper.make_attribute(name, choose.choice(_EDGES)))
@@ -97,7 +124,7 @@ def model_of_sizes(seed: int) -> bytes:
     return bytes(model.SerializeToString())
 
 
-# --- models ----------------------------------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
 
 
 def _nodes(model: ModelProto) -> list[Any]:
@@ -113,7 +140,9 @@ def _change_name(choose: random.Random, model: ModelProto) -> None:
     node = choose.choice(_nodes(model) or [NodeProto()])
     names = choose.choice((node.input, node.output))
     if names and choose.random() < 0.7:
-        names[choose.randrange(len(names))] = choose.choice(("", "x", "y", "a", "none", "\x1b[31m", "p"))
+        names[choose.randrange(len(names))] = choose.choice(
+            ("", "x", "y", "a", "none", "\x1b[31m", "p")
+        )
     elif names:
         del names[choose.randrange(len(names)) :]
 
@@ -122,7 +151,9 @@ def _change_operator(choose: random.Random, model: ModelProto) -> None:
     nodes = _nodes(model)
     if nodes:
         node, other = choose.choice(nodes), choose.choice(nodes)
-        node.op_type = choose.choice((other.op_type, "Gelu", "MultiHeadAttention", "Nothing\n", "Identity", "Loop"))
+        node.op_type = choose.choice(
+            (other.op_type, "Gelu", "MultiHeadAttention", "Nothing\n", "Identity", "Loop")
+        )
         node.domain = choose.choice((node.domain, "", "com.microsoft", "ai.onnx.ml", "f"))
 
 
@@ -177,7 +208,7 @@ _CHANGES: tuple[Callable[[random.Random, ModelProto], None], ...] = (
     _change_name, _change_operator, _change_attribute, _change_type, _change_constant, _change_opset, _change_outputs,
 )  # fmt: skip
 
-# --- documents -------------------------------------------------------------------------------------------------------
+# --- documents ------------------------------------------------------------------------------------
 
 _VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 1 << 70, 1.5, "", "..", "/etc/passwd", "a/../b", "\x1b[2J", "\u202e", "x" * 300, [], {}, [[]],

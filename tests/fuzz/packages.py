@@ -1,4 +1,6 @@
-"""Attacks what reads packages: changed documents, and an operating system that fails at some call."""
+"""Attacks what reads packages: changed documents, and an operating system that fails at some
+call.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from ortpkg.authoring.convert import convert
 from ortpkg.authoring.package_checks import validate
 from ortpkg.cli.inspect import package_json
 from ortpkg.errors import OrtpkgError, PackageFormatError
+from ortpkg.package.integrity.verification import verify_package
 from ortpkg.package.package_info import PackageFormat
-from ortpkg.package.verification import verify_package
 from tests.fuzz.mutants import mutated_document
 
 _SAMPLE = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
@@ -31,7 +33,9 @@ _MOST_CALLS = 40
 
 @cache
 def _packages() -> tuple[Path, ...]:
-    """The sample package in each generation of the format; for the life of the process, whose parent clears up."""
+    """The sample package in each generation of the format; for the life of the process, whose
+    parent clears up.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ortpkg-fuzz-"))
     found = []
     for form in PackageFormat:
@@ -59,10 +63,15 @@ def attack_document(seed: int) -> None:
 
 
 def attack_fault(seed: int) -> None:
-    """The same, of a whole package, where one call to the operating system fails; OSError is then an answer, too."""
+    """The same, of a whole package, where one call to the operating system fails; OSError is then
+    an answer, too.
+    """
     choose = random.Random(seed)
     root = choose.choice(_packages())
-    with _failing(choose.choice(_CALLS), choose.choice(_FAULTS), choose.randrange(_MOST_CALLS)), _ignored(OSError):
+    with (
+        _failing(choose.choice(_CALLS), choose.choice(_FAULTS), choose.randrange(_MOST_CALLS)),
+        _ignored(OSError),
+    ):
         _use(root, choose)
 
 
@@ -72,7 +81,10 @@ def _use(root: Path, choose: random.Random) -> None:
         package = ModelPackage(root, compat=compat)
         package_json(package.info)
         for component in package.component_models:
-            package.select(component.name, policy=choose.choice(("default", "onnxruntime-1.27", "onnxruntime-1.31")))
+            package.select(
+                component.name,
+                policy=choose.choice(("default", "onnxruntime-1.27", "onnxruntime-1.31")),
+            )
     with _ignored():
         for finding in validate(root, compat=compat):
             assert str(finding).isprintable(), f"unprintable finding: {str(finding)!a}"

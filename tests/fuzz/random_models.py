@@ -1,4 +1,5 @@
-"""Random models, mostly wrong: one operator with random inputs, attributes and outputs, of any version that ONNX had.
+"""Random models, mostly wrong: one operator with random inputs, attributes and outputs, of any
+version that ONNX had.
 
 Every choice comes from the seed, so a number is all that a failure needs to be seen again.
 """
@@ -14,12 +15,55 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.defs
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    helper,
+)
 
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
-#: What attributes and shape inputs are made of: mostly small, sometimes at the edges of their types.
-_INTS = (0, 1, 1, 2, 3, 4, -1, -2, 5, 7, 16, 100, -100, 1 << 20, 1 << 31, 1 << 32, 1 << 40, _INT_MAX, _INT_MIN)
-_FLOATS = (0.0, 1.0, 0.5, -1.0, 2.0, 1e-30, 1e30, -1e30, 3.4e38, float("inf"), float("-inf"), float("nan"))
+#: What attributes and shape inputs are made of: mostly small, sometimes at the edges of their
+#: types.
+_INTS = (
+    0,
+    1,
+    1,
+    2,
+    3,
+    4,
+    -1,
+    -2,
+    5,
+    7,
+    16,
+    100,
+    -100,
+    1 << 20,
+    1 << 31,
+    1 << 32,
+    1 << 40,
+    _INT_MAX,
+    _INT_MIN,
+)
+_FLOATS = (
+    0.0,
+    1.0,
+    0.5,
+    -1.0,
+    2.0,
+    1e-30,
+    1e30,
+    -1e30,
+    3.4e38,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+)
 _STRINGS = (
     b"", b"NOTSET", b"SAME_UPPER", b"VALID", b"linear", b"nearest", b"cubic", b"constant", b"reflect", b"edge", b"wrap",
     b"ij,jk->ik", b"...i->i", b"ii", b"add", b"mul", b"max", b"bidirectional", b"reverse", b"forward", b"Tanh", b"Relu",
@@ -28,16 +72,32 @@ _STRINGS = (
 )  # fmt: skip
 _DIMENSIONS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 8)
 _ODD_DIMENSIONS = (-1, -7, 1 << 20, 1 << 31, 1 << 40, _INT_MAX)
-_ELEMENT_TYPES = tuple(number for number in TensorProto.DataType.values() if number != TensorProto.UNDEFINED)
+_ELEMENT_TYPES = tuple(
+    number for number in TensorProto.DataType.values() if number != TensorProto.UNDEFINED
+)
 _NUMPY_TYPES = (
     TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT64, TensorProto.INT32, TensorProto.DOUBLE,
     TensorProto.BOOL, TensorProto.UINT8, TensorProto.INT8, TensorProto.FLOAT16, TensorProto.UINT16,
     TensorProto.BFLOAT16, TensorProto.STRING, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT8E4M3FN,
     TensorProto.COMPLEX64,
 )  # fmt: skip
-_KINDS = ("FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS", "STRINGS", "TENSORS", "GRAPHS", "TYPE_PROTO")
+_KINDS = (
+    "FLOAT",
+    "INT",
+    "STRING",
+    "TENSOR",
+    "GRAPH",
+    "FLOATS",
+    "INTS",
+    "STRINGS",
+    "TENSORS",
+    "GRAPHS",
+    "TYPE_PROTO",
+)
 _TYPE_NUMBERS = {
-    f"tensor({name.lower()})": number for name, number in TensorProto.DataType.items() if name != "UNDEFINED"
+    f"tensor({name.lower()})": number
+    for name, number in TensorProto.DataType.items()
+    if name != "UNDEFINED"
 }
 _DEPTH = 2
 
@@ -46,7 +106,9 @@ _DEPTH = 2
 def schemas() -> tuple[onnx.defs.OpSchema, ...]:
     """Every version of every operator, in a fixed order."""
     found = onnx.defs.get_all_schemas_with_history()
-    return tuple(sorted(found, key=lambda schema: (schema.domain, schema.name, schema.since_version)))
+    return tuple(
+        sorted(found, key=lambda schema: (schema.domain, schema.name, schema.since_version))
+    )
 
 
 def random_model(seed: int, op_type: str = "") -> ModelProto:
@@ -54,15 +116,27 @@ def random_model(seed: int, op_type: str = "") -> ModelProto:
     return _Maker(random.Random(seed)).model(op_type)
 
 
-def random_feeds(seed: int, inputs: Sequence[tuple[str, Any, Sequence[Any] | None]]) -> dict[str, Any]:
-    """Arrays for inputs given as (name, numpy type, shape): open dimensions are random but the same for one name."""
+def random_feeds(
+    seed: int, inputs: Sequence[tuple[str, Any, Sequence[Any] | None]]
+) -> dict[str, Any]:
+    """Arrays for inputs given as (name, numpy type, shape): open dimensions are random but the same
+    for one name.
+    """
     choose = random.Random(seed)
     sizes: dict[str, int] = {}
     feeds: dict[str, Any] = {}
     for name, dtype, shape in inputs:
-        dimensions = [choose.choice(_DIMENSIONS) for _ in range(choose.randrange(5))] if shape is None else shape
+        dimensions = (
+            [choose.choice(_DIMENSIONS) for _ in range(choose.randrange(5))]
+            if shape is None
+            else shape
+        )
         known = [
-            size if isinstance(size, int) else sizes.setdefault(str(size), choose.choice(_DIMENSIONS))
+            (
+                size
+                if isinstance(size, int)
+                else sizes.setdefault(str(size), choose.choice(_DIMENSIONS))
+            )
             for size in dimensions
         ]
         known = [max(size, 0) for size in known]
@@ -75,8 +149,12 @@ def random_feeds(seed: int, inputs: Sequence[tuple[str, Any, Sequence[Any] | Non
 def _array(choose: random.Random, shape: Sequence[int], dtype: Any) -> Any:
     count = math.prod(shape)
     if dtype == np.dtype(object):
-        return np.array([choose.choice(("", "a", "b c", "\u00e4", "2.5")) for _ in range(count)], object).reshape(shape)
-    pool: Sequence[Any] = _FLOATS if choose.random() < 0.2 else _INTS[: choose.choice((4, 6, 12, len(_INTS)))]
+        return np.array(
+            [choose.choice(("", "a", "b c", "\u00e4", "2.5")) for _ in range(count)], object
+        ).reshape(shape)
+    pool: Sequence[Any] = (
+        _FLOATS if choose.random() < 0.2 else _INTS[: choose.choice((4, 6, 12, len(_INTS)))]
+    )
     values = np.array([choose.choice(pool) for _ in range(count)], np.float64)
     if np.dtype(dtype).kind in "iu":
         values = np.clip(np.nan_to_num(values), -(2.0**62), 2.0**62).astype(np.int64)
@@ -113,16 +191,20 @@ class _Maker:
                 made += [name for name in follower.output if name]
         for name in made:
             if self._is(0.8):
-                graph.output.append(self._value_info(name, None) if self._is(0.2) else ValueInfoProto(name=name))
+                graph.output.append(
+                    self._value_info(name, None) if self._is(0.2) else ValueInfoProto(name=name)
+                )
         model = ModelProto(ir_version=self._choose.choice((3, 8, 10, 10, 11)), graph=graph)
         model.opset_import.add(domain=schema.domain, version=schema.since_version)
         if schema.domain:
             model.opset_import.add(domain="", version=self._choose.choice((13, 18, 21)))
         return model
 
-    # --- nodes -------------------------------------------------------------------------------------------------------
+    # --- nodes ------------------------------------------------------------------------------------
 
-    def _node(self, schema: onnx.defs.OpSchema, graph: GraphProto, depth: int, fixed: Sequence[str] = ()) -> NodeProto:
+    def _node(
+        self, schema: onnx.defs.OpSchema, graph: GraphProto, depth: int, fixed: Sequence[str] = ()
+    ) -> NodeProto:
         node = NodeProto(op_type=schema.name, domain=schema.domain, name="n")
         most = min(schema.max_input, len(schema.inputs) + 2)
         least = min(schema.min_input, most)
@@ -135,8 +217,15 @@ class _Maker:
                 node.input.append(self._choose.choice(list(fixed)))
                 continue
             formal = schema.inputs[min(slot, len(schema.inputs) - 1)] if schema.inputs else None
-            is_needed = formal is not None and formal.option != onnx.defs.OpSchema.FormalParameterOption.Optional
-            node.input.append("" if self._is(0.05 if is_needed else 0.3) else self._input(graph, formal, bound, depth))
+            is_needed = (
+                formal is not None
+                and formal.option != onnx.defs.OpSchema.FormalParameterOption.Optional
+            )
+            node.input.append(
+                ""
+                if self._is(0.05 if is_needed else 0.3)
+                else self._input(graph, formal, bound, depth)
+            )
         most = min(schema.max_output, len(schema.outputs) + 2)
         count = self._choose.randint(min(max(schema.min_output, 1), most), most)
         if self._is(0.1):
@@ -151,7 +240,9 @@ class _Maker:
                 kind = self._choose.choice(_KINDS) if self._is(0.04) else kind
                 node.attribute.append(self._attribute(name, kind, depth))
         if self._is(0.02):
-            node.attribute.append(self._attribute("no_such_attribute", self._choose.choice(_KINDS), depth))
+            node.attribute.append(
+                self._attribute("no_such_attribute", self._choose.choice(_KINDS), depth)
+            )
         return node
 
     def _input(self, graph: GraphProto, formal: Any, bound: dict[str, int], depth: int) -> str:
@@ -186,10 +277,14 @@ class _Maker:
         bound[name] = found
         return found
 
-    # --- values ------------------------------------------------------------------------------------------------------
+    # --- values -----------------------------------------------------------------------------------
 
     def _dimensions(self) -> list[int]:
-        rank = self._choose.choice((0, 1, 1, 2, 2, 3, 4, 4, 5)) if self._is(0.98) else self._choose.choice((9, 33, 65))
+        rank = (
+            self._choose.choice((0, 1, 1, 2, 2, 3, 4, 4, 5))
+            if self._is(0.98)
+            else self._choose.choice((9, 33, 65))
+        )
         return [self._choose.choice(_DIMENSIONS) for _ in range(rank)]
 
     def _value_info(self, name: str, element_type: int | None) -> ValueInfoProto:
@@ -214,7 +309,9 @@ class _Maker:
             for size in self._dimensions():
                 dimension = shape.dim.add()
                 if self._is(0.8):
-                    dimension.dim_value = self._choose.choice(_ODD_DIMENSIONS) if self._is(0.02) else size
+                    dimension.dim_value = (
+                        self._choose.choice(_ODD_DIMENSIONS) if self._is(0.02) else size
+                    )
                 elif self._is(0.6):
                     dimension.dim_param = self._choose.choice(("N", "M", ""))
         return ValueInfoProto(name=name, type=proto)
@@ -230,7 +327,9 @@ class _Maker:
             texts.string_data.extend(self._choose.choice(_STRINGS) for _ in range(count))
             return texts
         dtype = helper.tensor_dtype_to_np_dtype(element_type)
-        tensor = onnx.numpy_helper.from_array(_array(self._choose, [] if len(shape) > 8 else shape, dtype), name)
+        tensor = onnx.numpy_helper.from_array(
+            _array(self._choose, [] if len(shape) > 8 else shape, dtype), name
+        )
         tensor.dims[:] = shape
         way = self._choose.random()
         if way < 0.02:
@@ -270,7 +369,9 @@ class _Maker:
             case "TENSOR":
                 proto.t.CopyFrom(self._tensor("t", choose.choice(_NUMPY_TYPES)))
             case "TENSORS":
-                proto.tensors.extend(self._tensor("t", choose.choice(_NUMPY_TYPES)) for _ in range(length))
+                proto.tensors.extend(
+                    self._tensor("t", choose.choice(_NUMPY_TYPES)) for _ in range(length)
+                )
             case "GRAPH":
                 proto.g.CopyFrom(self._subgraph(depth + 1))
             case "GRAPHS":
@@ -282,7 +383,9 @@ class _Maker:
                 proto.sparse_tensor.indices.CopyFrom(self._tensor("i", TensorProto.INT64))
                 proto.sparse_tensor.dims.extend(self._dimensions())
         if self._is(0.01):
-            proto.type = choose.choice((AttributeProto.UNDEFINED, AttributeProto.INTS, AttributeProto.STRING))
+            proto.type = choose.choice(
+                (AttributeProto.UNDEFINED, AttributeProto.INTS, AttributeProto.STRING)
+            )
         return proto
 
     def _subgraph(self, depth: int) -> GraphProto:
@@ -293,7 +396,16 @@ class _Maker:
             graph.input.append(typed if self._is(0.7) else ValueInfoProto(name=name))
         inside = [value.name for value in graph.input]
         for _ in range(self._choose.randrange(3)):
-            plain = ("Add", "Identity", "Cast", "Reshape", "Concat", "Shape", "Constant", "SequenceEmpty")
+            plain = (
+                "Add",
+                "Identity",
+                "Cast",
+                "Reshape",
+                "Concat",
+                "Shape",
+                "Constant",
+                "SequenceEmpty",
+            )
             wanted = (*plain, "If", "Loop") if depth < _DEPTH else plain
             name = self._choose.choice(wanted)
             versions = [schema for schema in schemas() if schema.name == name and not schema.domain]
@@ -303,5 +415,7 @@ class _Maker:
         for _ in range(self._choose.randrange(5)):
             if inside:
                 name = self._choose.choice(inside)
-                graph.output.append(self._value_info(name, None) if self._is(0.3) else ValueInfoProto(name=name))
+                graph.output.append(
+                    self._value_info(name, None) if self._is(0.3) else ValueInfoProto(name=name)
+                )
         return graph

@@ -1,4 +1,6 @@
-"""A short slice of ``make fuzz``: the same seeds every time, so that what they found stays mended."""
+"""A short slice of ``make fuzz``: the same seeds every time, so that what they found stays
+mended.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,27 @@ from tests.fuzz.random_models import random_model
 #: Models that broke something, one each.
 FINDINGS = Path(__file__).parent / "findings"
 
-#: Seeds that once broke something: arity, attribute kinds, sub-graphs, huge dimensions, types that are not there.
-ONCE_BROKEN = (2, 8, 103, 104, 389, 586, 590, 668, 1086, 1150, 1724, 2283, 3599, 3644, 104013, 1003918, 1027386)
+#: Seeds that once broke something: arity, attribute kinds, sub-graphs, huge dimensions, types that
+#: are not there.
+ONCE_BROKEN = (
+    2,
+    8,
+    103,
+    104,
+    389,
+    586,
+    590,
+    668,
+    1086,
+    1150,
+    1724,
+    2283,
+    3599,
+    3644,
+    104013,
+    1003918,
+    1027386,
+)
 
 
 #: Kind → seconds in which cases begin, and how many run in any case: 18 s in all.
@@ -72,7 +93,9 @@ def test_a_used_budget_begins_no_more_than_the_least_number_of_cases() -> None:
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.textproto")), ids=lambda path: path.stem)
 def test_a_model_that_once_broke_something_runs_or_is_refused(path: Path) -> None:
-    model = text_format.Parse(path.read_text(encoding="utf-8"), onnx.ModelProto()).SerializeToString()
+    model = text_format.Parse(
+        path.read_text(encoding="utf-8"), onnx.ModelProto()
+    ).SerializeToString()
     for seed in (0, 1):  # without optimization, and with all
         try:
             problem = attack_model(model, seed)
@@ -87,11 +110,15 @@ def test_a_seed_always_means_the_same_model() -> None:
         assert mutated_model(seed) == mutated_model(seed)
         assert model_of_sizes(seed) == model_of_sizes(seed)
         assert model_of_microsoft(seed) == model_of_microsoft(seed)
-        assert mutated_document(seed, '{"a": [1, {"b": 2}]}') == mutated_document(seed, '{"a": [1, {"b": 2}]}')
+        assert mutated_document(seed, '{"a": [1, {"b": 2}]}') == mutated_document(
+            seed, '{"a": [1, {"b": 2}]}'
+        )
 
 
 @pytest.mark.timeout(60)
-def test_a_crash_is_a_finding_and_the_seeds_behind_it_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_is_a_finding_and_the_seeds_behind_it_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ORTPKG_FUZZ_CRASH_AT", "1")
     attack = attack_seeds(range(3))
 
@@ -101,7 +128,9 @@ def test_a_crash_is_a_finding_and_the_seeds_behind_it_are_tried(monkeypatch: pyt
 
 
 @pytest.mark.timeout(60)
-def test_a_child_that_is_killed_leaves_no_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_child_that_is_killed_leaves_no_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ORTPKG_FUZZ_CRASH_AT", "1")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     attack = attack_seeds(range(2), kind="documents")
@@ -140,6 +169,7 @@ def test_a_shape_function_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatc
 def plain_model() -> bytes:
     return bytes(
         onnx.parser.parse_model(
-            '<ir_version: 9, opset_import: ["" : 18]> g (float[N] x) => (float[N] y) { y = Relu(x) }'
+            '<ir_version: 9, opset_import: ["" : 18]> g (float[N] x) => (float[N] y) { y ='
+            " Relu(x) }"
         ).SerializeToString()
     )

@@ -21,9 +21,13 @@ def parse(text: str, weights: dict[str, Any] | None = None) -> onnx.ModelProto:
     return proto
 
 
-def external_tensor(name: str, location: str, *, dims: tuple[int, ...] = (4,), **entries: Any) -> TensorProto:
+def external_tensor(
+    name: str, location: str, *, dims: tuple[int, ...] = (4,), **entries: Any
+) -> TensorProto:
     """A float tensor whose data lies elsewhere."""
-    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
+    tensor = TensorProto(
+        name=name, data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL
+    )
     for key, value in {"location": location, **entries}.items():
         tensor.external_data.add(key=key, value=str(value))
     return tensor

@@ -1,4 +1,6 @@
-"""Files of adapters: onnxruntime reads what we write, we read what it writes, and what is damaged is an error."""
+"""Files of adapters: onnxruntime reads what we write, we read what it writes, and what is damaged
+is an error.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,19 @@ def write(module: Any, path: Path) -> None:
     made = module.AdapterFormat()
     made.set_adapter_version(3)
     made.set_model_version(4)
-    made.set_parameters({name: module.OrtValue.ortvalue_from_numpy(array) for name, array in _TENSORS.items()})
+    made.set_parameters(
+        {name: module.OrtValue.ortvalue_from_numpy(array) for name, array in _TENSORS.items()}
+    )
     made.export_adapter(str(path))
 
 
 def assert_read(module: Any, path: Path) -> None:
     read = module.AdapterFormat.read_adapter(str(path))
-    assert (read.get_format_version(), read.get_adapter_version(), read.get_model_version()) == (1, 3, 4)
+    assert (read.get_format_version(), read.get_adapter_version(), read.get_model_version()) == (
+        1,
+        3,
+        4,
+    )
     found = read.get_parameters()
     assert found.keys() == _TENSORS.keys()
     for name, array in _TENSORS.items():

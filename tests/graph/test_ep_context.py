@@ -1,24 +1,32 @@
-"""EPContext nodes: every attribute of the design, its default, and what is not as the design says."""
+"""EPContext nodes: every attribute of the design, its default, and what is not as the design
+says.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from ortpkg.errors import InvalidGraphError
-from ortpkg.graph.ep_context import (
+from ortpkg.ep_context.context_node import (
     EpContextAttributes,
     check_ep_context_nodes,
     ep_context_attributes,
     ep_context_nodes,
     is_ep_context,
 )
+from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.graph import Attribute, Graph, Node
 
 
 def node_of(**attributes: Attribute) -> Node:
     graph = Graph("g", opset_imports={"": 21, "com.microsoft": 1})
     return graph.add_node(
-        "EPContext", ["a", "b"], ["c"], domain="com.microsoft", name="ctx", attributes=attributes, since_version=1
+        "EPContext",
+        ["a", "b"],
+        ["c"],
+        domain="com.microsoft",
+        name="ctx",
+        attributes=attributes,
+        since_version=1,
     )
 
 
@@ -56,7 +64,9 @@ def test_every_attribute_survives_a_round_trip() -> None:
 
 @pytest.mark.requirement("E03")
 def test_a_node_without_a_context_of_its_own_needs_no_payload() -> None:
-    found = ep_context_attributes(node_of(main_context=Attribute("INT", 0), source=Attribute("STRING", b"QNN")))
+    found = ep_context_attributes(
+        node_of(main_context=Attribute("INT", 0), source=Attribute("STRING", b"QNN"))
+    )
     assert not found.main_context
     assert found.ep_cache_context == b""
 
@@ -65,12 +75,23 @@ def test_a_node_without_a_context_of_its_own_needs_no_payload() -> None:
     ("attributes", "message"),
     [
         ({}, "ep_cache_context, which should hold or name it, is empty"),
-        ({"ep_cache_context": PAYLOAD, "main_context": Attribute("INT", 2)}, "main_context is 0 or 1, not 2"),
-        ({"ep_cache_context": PAYLOAD, "embed_mode": Attribute("FLOAT", 1.0)}, "embed_mode is INT, not FLOAT"),
-        ({"ep_cache_context": PAYLOAD, "source": Attribute("STRING", b"\xff")}, "source is not UTF-8"),
+        (
+            {"ep_cache_context": PAYLOAD, "main_context": Attribute("INT", 2)},
+            "main_context is 0 or 1, not 2",
+        ),
+        (
+            {"ep_cache_context": PAYLOAD, "embed_mode": Attribute("FLOAT", 1.0)},
+            "embed_mode is INT, not FLOAT",
+        ),
+        (
+            {"ep_cache_context": PAYLOAD, "source": Attribute("STRING", b"\xff")},
+            "source is not UTF-8",
+        ),
     ],
 )
-def test_what_is_not_as_the_design_says_is_an_invalid_graph(attributes: dict[str, Attribute], message: str) -> None:
+def test_what_is_not_as_the_design_says_is_an_invalid_graph(
+    attributes: dict[str, Attribute], message: str
+) -> None:
     with pytest.raises(InvalidGraphError, match=r"ctx.*" + message) as caught:
         ep_context_attributes(node_of(**attributes))
     assert caught.value.node_name == "ctx"
@@ -88,7 +109,12 @@ def test_nodes_are_found_in_sub_graphs_too_and_by_domain() -> None:
     body = Graph("body", parent=graph)
     body.add_node("EPContext", [], ["d"], domain="com.microsoft", name="inner", since_version=1)
     graph.add_node(
-        "If", ["p"], ["c"], name="if", attributes={"then_branch": Attribute("GRAPH", body)}, since_version=16
+        "If",
+        ["p"],
+        ["c"],
+        name="if",
+        attributes={"then_branch": Attribute("GRAPH", body)},
+        since_version=16,
     )
     assert [node.name for node in ep_context_nodes(graph)] == ["inner"]
     assert not any(map(is_ep_context, graph.nodes))

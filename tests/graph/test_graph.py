@@ -18,7 +18,9 @@ VALUES = ["x", "w", "a", "b", "c", "d", ""]
 value_names = st.sampled_from(VALUES)
 operations = st.lists(
     st.one_of(
-        st.tuples(st.just("add"), st.lists(value_names, max_size=3), st.lists(value_names, max_size=2)),
+        st.tuples(
+            st.just("add"), st.lists(value_names, max_size=3), st.lists(value_names, max_size=2)
+        ),
         st.tuples(st.just("remove"), st.integers(0, 9)),
         st.tuples(st.just("replace_input"), st.integers(0, 9), st.integers(0, 2), value_names),
         st.tuples(st.just("set_inputs"), st.integers(0, 9), st.lists(value_names, max_size=3)),
@@ -65,7 +67,9 @@ def perform(graph: Graph, operation: tuple[object, ...]) -> None:
                 case ("set_outputs", list(values)):
                     graph.set_node_outputs(node, values)
                 case ("implicit", str(value)):
-                    graph.set_attributes(node, {"body": Attribute("GRAPH", with_subgraph(graph, value))})
+                    graph.set_attributes(
+                        node, {"body": Attribute("GRAPH", with_subgraph(graph, value))}
+                    )
                     graph.set_implicit_inputs(node, [value])
 
 
@@ -108,7 +112,9 @@ def test_replacing_uses_reaches_into_sub_graphs_and_their_outputs() -> None:
     graph = base_graph()
     inner = Graph("inner", parent=graph)
     inner.set_outputs(["x"])
-    node = graph.add_node("If", [], ["y"], attributes={"b": Attribute("GRAPH", inner)}, implicit_inputs=["x"])
+    node = graph.add_node(
+        "If", [], ["y"], attributes={"b": Attribute("GRAPH", inner)}, implicit_inputs=["x"]
+    )
 
     graph.replace_all_uses("x", "w")
 
@@ -122,9 +128,13 @@ def test_refuses_a_second_producer() -> None:
     other = graph.add_node("Op", ["x"], ["b"], name="second")
 
     for name in ("a", "x", "w"):
-        with pytest.raises(InvalidGraphError, match=f"Op node 'third': its output '{name}' already has a producer"):
+        with pytest.raises(
+            InvalidGraphError, match=f"Op node 'third': its output '{name}' already has a producer"
+        ):
             graph.add_node("Op", ["x"], [name], name="third")
-    with pytest.raises(InvalidGraphError, match="Op node 'second': its output 'a' already has a producer"):
+    with pytest.raises(
+        InvalidGraphError, match="Op node 'second': its output 'a' already has a producer"
+    ):
         graph.set_node_outputs(other, ["a"])
     with pytest.raises(InvalidGraphError, match="'a' is both an initializer and a node's output"):
         graph.add_initializer(ArrayInitializer("a", np.ones(1), ElementType.DOUBLE))

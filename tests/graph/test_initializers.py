@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ortpkg.errors import ModelFileError, ModelNotFoundError
 from ortpkg.graph.external_data import ExternalDataFolder
 from ortpkg.graph.initializers import MappedInitializer, SparseInitializer, TensorReader
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import inline_tensor
 from ortpkg.graph.types import ElementType, numpy_dtype
@@ -71,7 +71,9 @@ def test_writes_back_what_it_reads(kind: ElementType) -> None:
 
 
 def test_reads_strings() -> None:
-    tensor = TensorProto(name="w", data_type=TensorProto.STRING, dims=[2, 1], string_data=[b"a", "größe".encode()])
+    tensor = TensorProto(
+        name="w", data_type=TensorProto.STRING, dims=[2, 1], string_data=[b"a", "größe".encode()]
+    )
 
     assert READER.initializer(tensor).numpy().tolist() == [["a"], ["größe"]]
 
@@ -85,10 +87,22 @@ def test_takes_any_byte_but_zero_for_true() -> None:
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
-        (TensorProto(name="w", data_type=1, dims=[4], raw_data=bytes(12)), "has 12 bytes of data; float[4] needs 16"),
-        (TensorProto(name="w", data_type=1, dims=[4], float_data=[1]), "has 1 entries of data; its shape needs 4"),
-        (TensorProto(name="w", data_type=7, dims=[1], float_data=[1]), "has 0 entries of data; its shape needs 1"),
-        (TensorProto(name="w", data_type=22, dims=[3], int32_data=[1]), "has 1 entries of data; its shape needs 2"),
+        (
+            TensorProto(name="w", data_type=1, dims=[4], raw_data=bytes(12)),
+            "has 12 bytes of data; float[4] needs 16",
+        ),
+        (
+            TensorProto(name="w", data_type=1, dims=[4], float_data=[1]),
+            "has 1 entries of data; its shape needs 4",
+        ),
+        (
+            TensorProto(name="w", data_type=7, dims=[1], float_data=[1]),
+            "has 0 entries of data; its shape needs 1",
+        ),
+        (
+            TensorProto(name="w", data_type=22, dims=[3], int32_data=[1]),
+            "has 1 entries of data; its shape needs 2",
+        ),
         (TensorProto(name="w", data_type=1, dims=[-4]), "has a negative dimension"),
         (TensorProto(name="w", data_type=1, dims=[10**6, 10**6]), "has 0 entries of data"),
         (TensorProto(name="w", dims=[1]), "has no element type"),
@@ -126,7 +140,9 @@ def test_makes_sparse_tensors_dense(indices: Any) -> None:
         ([3], [1], [10**6, 10**6], "would take 4000000000000 bytes when dense"),
     ],
 )
-def test_refuses_sparse_tensors_that_do_not_fit(values: Any, indices: Any, dims: list[int], message: str) -> None:
+def test_refuses_sparse_tensors_that_do_not_fit(
+    values: Any, indices: Any, dims: list[int], message: str
+) -> None:
     with pytest.raises(ModelFileError, match=re.escape(f"sparse tensor 's' {message}")):
         READER.sparse_initializer(sparse(values, indices, dims))
 
@@ -141,7 +157,7 @@ def test_reads_sparse_initializers_of_a_graph() -> None:
     assert initializer.shape == (2, 3)
 
 
-# --- external data ---------------------------------------------------------------------------------------------------
+# --- external data --------------------------------------------------------------------------------
 
 
 def reader(folder: Path) -> TensorReader:
@@ -173,7 +189,9 @@ def test_tensors_share_one_mapping_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(64))
     tensors = reader(tmp_path)
 
-    first, second = (tensors.initializer(external_tensor("w", "w.bin", offset=offset)) for offset in (0, 16))
+    first, second = (
+        tensors.initializer(external_tensor("w", "w.bin", offset=offset)) for offset in (0, 16)
+    )
 
     assert isinstance(first, MappedInitializer)
     assert isinstance(second, MappedInitializer)
@@ -183,7 +201,9 @@ def test_tensors_share_one_mapping_of_a_file(tmp_path: Path) -> None:
 def test_empty_tensors_may_lie_at_the_end_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(8))
 
-    assert reader(tmp_path).initializer(external_tensor("w", "w.bin", offset=8, dims=(0,))).numpy().shape == (0,)
+    assert reader(tmp_path).initializer(
+        external_tensor("w", "w.bin", offset=8, dims=(0,))
+    ).numpy().shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +216,9 @@ def test_empty_tensors_may_lie_at_the_end_of_a_file(tmp_path: Path) -> None:
         ({"offset": 1 << 70}, "a whole number was expected"),
     ],
 )
-def test_refuses_ranges_outside_the_file(tmp_path: Path, entries: dict[str, Any], message: str) -> None:
+def test_refuses_ranges_outside_the_file(
+    tmp_path: Path, entries: dict[str, Any], message: str
+) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(16))
 
     with pytest.raises(ModelFileError, match=re.escape(message)):
@@ -204,7 +226,9 @@ def test_refuses_ranges_outside_the_file(tmp_path: Path, entries: dict[str, Any]
 
 
 def test_missing_external_file_names_tensor_and_file(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFoundError, match=r"tensor 'w' has its data in 'w\.bin', which is not in"):
+    with pytest.raises(
+        ModelNotFoundError, match=r"tensor 'w' has its data in 'w\.bin', which is not in"
+    ):
         reader(tmp_path).initializer(external_tensor("w", "w.bin"))
 
 
@@ -244,15 +268,22 @@ def test_a_model_from_memory_needs_to_be_told_its_folder(tmp_path: Path) -> None
     (tmp_path / "w.bin").write_bytes(np.ones(4, "<f4").tobytes())
 
     with pytest.raises(
-        ModelFileError, match=r"say in which folder it lies \(session\.model_external_initializers_file_folder_path\)"
+        ModelFileError,
+        match=(
+            r"say in which folder it lies \(session\.model_external_initializers_file_folder_path\)"
+        ),
     ):
         load_model(proto)
-    assert load_model(proto, external_data_folder=tmp_path).graph.initializers["w"].numpy().tolist() == [1, 1, 1, 1]
+    assert load_model(proto, external_data_folder=tmp_path).graph.initializers[
+        "w"
+    ].numpy().tolist() == [1, 1, 1, 1]
 
 
 def test_weights_inside_the_model_file_are_read_on_first_use(tmp_path: Path) -> None:
     weight = np.arange(1000, dtype=np.float32)
-    path = save(parse("g (float[1000] x) => (float[1000] y) { y = Add(x, w) }", {"w": weight}), tmp_path)
+    path = save(
+        parse("g (float[1000] x) => (float[1000] y) { y = Add(x, w) }", {"w": weight}), tmp_path
+    )
 
     initializer = load_model(path).graph.initializers["w"]
 

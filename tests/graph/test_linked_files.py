@@ -24,7 +24,8 @@ def write_model(folder: Path) -> Path:
     """``y = x + w`` with its weight in ``model.onnx_data``."""
     folder.mkdir(parents=True)
     proto = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 18]> g (float[2, 3] x) => (float[2, 3] y) { y = Add(x, w) }'
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[2, 3] x) => (float[2, 3] y) { y ='
+        " Add(x, w) }"
     )
     proto.graph.initializer.append(onnx.numpy_helper.from_array(WEIGHT, "w"))
     path = folder / "model.onnx"
@@ -65,13 +66,24 @@ def test_sessions_follow_the_links_of_a_model_cache(tmp_path: Path) -> None:
 def test_packages_are_made_of_what_a_model_cache_links_to(tmp_path: Path, named: str) -> None:
     model = cached(tmp_path)
     notes: list[str] = []
-    ortpkg.create(tmp_path / "p.ortpackage", [ortpkg.NewVariant(model=model.parent / named)], notify=notes.append)
+    ortpkg.create(
+        tmp_path / "p.ortpackage",
+        [ortpkg.NewVariant(model=model.parent / named)],
+        notify=notes.append,
+    )
 
     package = ortpkg.ModelPackage(tmp_path / "p.ortpackage")
     variant = package.best_variant()
-    assert sorted(path.name for path in variant.directory.iterdir()) == ["model.onnx", "model.onnx_data"]
+    assert sorted(path.name for path in variant.directory.iterdir()) == [
+        "model.onnx",
+        "model.onnx_data",
+    ]
     assert not any(path.is_symlink() for path in package.root.rglob("*"))
-    assert [note for note in notes if "2 of its files are symbolic links; what they lead to is copied" in note]
+    assert [
+        note
+        for note in notes
+        if "2 of its files are symbolic links; what they lead to is copied" in note
+    ]
     np.testing.assert_array_equal(outputs_of(variant.create_session()), WEIGHT)
 
 
@@ -91,7 +103,9 @@ def test_links_of_ones_own_are_followed_in_sessions_and_packages(tmp_path: Path)
 
     np.testing.assert_array_equal(outputs_of(ortpkg.InferenceSession(model)), WEIGHT)
     ortpkg.create(tmp_path / "p.ortpackage", [ortpkg.NewVariant(model=model)])
-    copied = ortpkg.ModelPackage(tmp_path / "p.ortpackage").best_variant().directory / "model.onnx_data"
+    copied = (
+        ortpkg.ModelPackage(tmp_path / "p.ortpackage").best_variant().directory / "model.onnx_data"
+    )
     assert copied.read_bytes() == (tmp_path / "elsewhere").read_bytes()
 
 
@@ -102,7 +116,9 @@ def test_links_that_somebody_else_made_are_not_followed(tmp_path: Path) -> None:
     data.rename(tmp_path / "secret")
     data.symlink_to(tmp_path / "secret")
 
-    with pytest.raises(ModelFileError, match=r"a symbolic link that leaves .* and was made by somebody else"):
+    with pytest.raises(
+        ModelFileError, match=r"a symbolic link that leaves .* and was made by somebody else"
+    ):
         load_model(model, with_own_links=True).graph.initializers["w"].numpy()
     for named in (model, model.parent):
         with pytest.raises((AuthoringError, ModelFileError), match="and was made by somebody else"):
@@ -147,7 +163,9 @@ def test_the_session_of_a_package_follows_no_link_of_ones_own(tmp_path: Path) ->
 def test_links_to_folders_and_to_nothing_are_refused_in_words(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model")
     (model.parent / "more").symlink_to(tmp_path)
-    with pytest.raises(AuthoringError, match="is a symbolic link to a folder: a package holds plain files only"):
+    with pytest.raises(
+        AuthoringError, match="is a symbolic link to a folder: a package holds plain files only"
+    ):
         ortpkg.create(tmp_path / "p.ortpackage", [ortpkg.NewVariant(model=model.parent)])
     (model.parent / "more").unlink()
     (model.parent / "more").symlink_to("gone")
@@ -157,5 +175,7 @@ def test_links_to_folders_and_to_nothing_are_refused_in_words(tmp_path: Path) ->
 
 def test_onnxruntime_follows_the_links_of_a_model_cache_too(tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    session = onnxruntime.InferenceSession(str(cached(tmp_path)), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        str(cached(tmp_path)), providers=["CPUExecutionProvider"]
+    )
     np.testing.assert_array_equal(session.run(None, {"x": np.zeros((2, 3), np.float32)})[0], WEIGHT)

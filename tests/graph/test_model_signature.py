@@ -10,8 +10,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ortpkg.errors import InvalidGraphError, ModelFileError, ModelNotFoundError
-from ortpkg.graph.limits import ModelLimits
-from ortpkg.graph.model_signature import ContextFile, ExternalFile, read_model_signature, signature_of
+from ortpkg.graph.model_limits import ModelLimits
+from ortpkg.graph.model_signature import (
+    ContextFile,
+    ExternalFile,
+    read_model_signature,
+    signature_of,
+)
 from tests.graph.model_factories import external_tensor, parse, save
 
 
@@ -45,19 +50,25 @@ def test_names_the_types_of_sequences() -> None:
     assert (output.type, output.shape) == ("seq(tensor(float))", None)
 
 
-def test_finds_external_files_of_initializers_attributes_sub_graphs_and_functions(tmp_path: Path) -> None:
-    model = parse(
-        """g (bool c, float[4] x) => (float[4] y) {
+def test_finds_external_files_of_initializers_attributes_sub_graphs_and_functions(
+    tmp_path: Path,
+) -> None:
+    model = parse("""g (bool c, float[4] x) => (float[4] y) {
             y = If (c) <then_branch = t () => (float[4] a) { a = Identity(x) },
                         else_branch = e () => (float[4] b) { b = Identity(x) }>
-        }"""
-    )
+        }""")
     model.graph.initializer.append(external_tensor("w", "weights.bin", offset=64, length=16))
     model.graph.initializer.append(external_tensor("v", "weights.bin", offset=4096, dims=(8, 2)))
-    model.graph.node[0].attribute[0].g.initializer.append(external_tensor("u", "sub/inner.bin", offset=8, length=16))
+    model.graph.node[0].attribute[0].g.initializer.append(
+        external_tensor("u", "sub/inner.bin", offset=8, length=16)
+    )
     constant = helper.make_node("Constant", [], ["k"])
-    constant.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t.CopyFrom(external_tensor("k", "attr.bin"))
-    model.functions.append(helper.make_function("local", "F", [], ["k"], [constant], [helper.make_opsetid("", 21)]))
+    constant.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t.CopyFrom(
+        external_tensor("k", "attr.bin")
+    )
+    model.functions.append(
+        helper.make_function("local", "F", [], ["k"], [constant], [helper.make_opsetid("", 21)])
+    )
 
     assert read_model_signature(save(model, tmp_path)).external_files == (
         ExternalFile(location="weights.bin", nbytes=4096 + 64),
@@ -82,23 +93,25 @@ def test_refuses_external_file_outside_the_folder(location: str, problem: str) -
     model = parse("g (float[4] x) => (float[4] y) { y = Relu(x) }")
     model.graph.initializer.append(external_tensor("w", location))
 
-    with pytest.raises(ModelFileError, match=f"tensor 'w' names the external file .*, which {problem}"):
+    with pytest.raises(
+        ModelFileError, match=f"tensor 'w' names the external file .*, which {problem}"
+    ):
         signature_of(model)
 
 
 def test_lists_context_files_of_nodes_that_do_not_embed() -> None:
-    model = parse(
-        """g (float[1] x) => (float[1] y, float[1] z) {
+    model = parse("""g (float[1] x) => (float[1] y, float[1] z) {
             y = com.microsoft.EPContext <embed_mode: int = 0, ep_cache_context: string = "ctx/net.bin",
                 source: string = "QNN", partition_name: string = "p0", hardware_architecture: string = "v73"> (x)
             z = com.microsoft.EPContext <embed_mode: int = 1, ep_cache_context: string = "payload"> (x)
-        }"""
-    )
+        }""")
 
     signature = signature_of(model)
 
     assert signature.context_files == (
-        ContextFile(location="ctx/net.bin", source="QNN", partition_name="p0", hardware_architecture="v73"),
+        ContextFile(
+            location="ctx/net.bin", source="QNN", partition_name="p0", hardware_architecture="v73"
+        ),
     )
     assert signature.operator_domains == ("com.microsoft",)
 
@@ -107,15 +120,33 @@ def test_lists_context_files_of_nodes_that_do_not_embed() -> None:
     ("body", "expected"),
     [
         ("y = Relu(x)", "none"),
-        ("z = Constant <value = int8 {0}> () q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)", "qdq-int8"),
-        ("q = QuantizeLinear <output_dtype = 21> (x, s) y = DequantizeLinear <output_dtype = 21> (q, s)", "qdq-int4"),
+        (
+            (
+                "z = Constant <value = int8 {0}> () q = QuantizeLinear(x, s, z) y ="
+                " DequantizeLinear(q, s, z)"
+            ),
+            "qdq-int8",
+        ),
+        (
+            (
+                "q = QuantizeLinear <output_dtype = 21> (x, s) y = DequantizeLinear <output_dtype ="
+                " 21> (q, s)"
+            ),
+            "qdq-int4",
+        ),
         ("q, sc, zp = DynamicQuantizeLinear(x) y = Cast<to = 1>(q)", "dynamic-int8"),
-        ("y = com.microsoft.MatMulNBits <K = 4, N = 4, bits = 4, block_size = 32> (x, s)", "int4-blockwise"),
+        (
+            "y = com.microsoft.MatMulNBits <K = 4, N = 4, bits = 4, block_size = 32> (x, s)",
+            "int4-blockwise",
+        ),
         ("q = Cast <to = 2> (x) y = DequantizeLinear(q, s)", "weight-int8"),
     ],
 )
 def test_names_the_quantization(body: str, expected: str) -> None:
-    assert signature_of(parse(f"g (float[4] x, float s) => (float[4] y) {{ {body} }}")).quantization == expected
+    assert (
+        signature_of(parse(f"g (float[4] x, float s) => (float[4] y) {{ {body} }}")).quantization
+        == expected
+    )
 
 
 def test_names_float16_where_most_weights_have_it() -> None:
@@ -138,11 +169,20 @@ def test_missing_file_is_not_found(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80", "is not an ONNX model, or is truncated"),
+        (
+            b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
+            "is not an ONNX model, or is truncated",
+        ),
         (b"#!/bin/sh\necho hello\n", "is not an ONNX model"),
         (b"\x08\x0a", "holds no graph"),
-        (onnx.ModelProto(graph=onnx.GraphProto(name="g")).SerializeToString(), "states no IR version"),
-        (onnx.ModelProto(ir_version=10, graph=onnx.GraphProto(name="g")).SerializeToString(), "no operator set"),
+        (
+            onnx.ModelProto(graph=onnx.GraphProto(name="g")).SerializeToString(),
+            "states no IR version",
+        ),
+        (
+            onnx.ModelProto(ir_version=10, graph=onnx.GraphProto(name="g")).SerializeToString(),
+            "no operator set",
+        ),
     ],
 )
 def test_refuses_files_that_are_not_onnx(tmp_path: Path, content: bytes, message: str) -> None:

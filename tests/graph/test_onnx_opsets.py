@@ -35,12 +35,16 @@ from ortpkg.graph.onnx_opsets import (
         ("Affine", 10, OperatorState.UNDEFINED),
     ],
 )
-def test_an_opset_defines_an_operator_or_not(op_type: str, opset: int | None, state: OperatorState) -> None:
+def test_an_opset_defines_an_operator_or_not(
+    op_type: str, opset: int | None, state: OperatorState
+) -> None:
     assert operator_state("", op_type, opset) is state
 
 
 def test_what_onnxruntime_adds_to_the_domain_of_onnx_is_known() -> None:
-    """By its own list of definitions: those that end with opset 10 have a second one there, which deprecates them."""
+    """By its own list of definitions: those that end with opset 10 have a second one there, which
+    deprecates them.
+    """
     onnxruntime = pytest.importorskip("onnxruntime")
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -52,14 +56,22 @@ def test_what_onnxruntime_adds_to_the_domain_of_onnx_is_known() -> None:
             versions.setdefault(each.name, set()).add(each.since_version)
     known = {each.name for each in onnx.defs.get_all_schemas_with_history() if not each.domain}
     added = {
-        name for name, found in versions.items() if name not in known or (1 in found and not onnx.defs.has(name, 1))
+        name
+        for name, found in versions.items()
+        if name not in known or (1 in found and not onnx.defs.has(name, 1))
     }
-    assert {name for name in added if 10 in versions[name] and name not in known} == OLD_ONNXRUNTIME_ADDITIONS
+    assert {
+        name for name in added if 10 in versions[name] and name not in known
+    } == OLD_ONNXRUNTIME_ADDITIONS
     assert added - OLD_ONNXRUNTIME_ADDITIONS == ONNXRUNTIME_ADDITIONS
 
 
 def test_the_first_opset_of_an_operator_is_known() -> None:
-    assert (first_opset("", "Gelu"), first_opset("ai.onnx.ml", "Scaler"), first_opset("", "NoSuchOp")) == (20, 1, None)
+    assert (
+        first_opset("", "Gelu"),
+        first_opset("ai.onnx.ml", "Scaler"),
+        first_opset("", "NoSuchOp"),
+    ) == (20, 1, None)
     assert (deprecating_opset("", "Upsample"), deprecating_opset("", "Resize")) == (10, None)
 
 

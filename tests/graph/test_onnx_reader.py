@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ortpkg.errors import InvalidGraphError, ModelFileError
 from ortpkg.graph.graph_checks import check_consistency
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import save_model, to_model_proto
 from ortpkg.graph.types import ElementType, TensorType
@@ -24,7 +24,10 @@ from tests.graph.model_factories import parse, save
 
 def test_reads_nodes_with_the_versions_that_the_opset_means() -> None:
     graph = load_model(
-        parse("g (float[2] x) => (float[2] y) { a = Relu(x) y = com.microsoft.QuickGelu <alpha = 1.5> (a) }")
+        parse(
+            "g (float[2] x) => (float[2] y) { a = Relu(x) y = com.microsoft.QuickGelu <alpha = 1.5>"
+            " (a) }"
+        )
     ).graph
 
     relu, gelu = graph.nodes
@@ -35,7 +38,9 @@ def test_reads_nodes_with_the_versions_that_the_opset_means() -> None:
 
 
 def test_keeps_an_unknown_operator_with_the_version_of_its_opset() -> None:
-    (node,) = load_model(parse("g (float[2] x) => (float[2] y) { y = NoSuchOperator(x) }")).graph.nodes
+    (node,) = load_model(
+        parse("g (float[2] x) => (float[2] y) { y = NoSuchOperator(x) }")
+    ).graph.nodes
 
     assert node.since_version == 21
 
@@ -70,7 +75,9 @@ def everything() -> onnx.ModelProto:
     node.metadata_props.add(key="a", value="b")
     tensor = numpy_helper.from_array(np.ones(2, np.float16), "t")
     sparse = helper.make_sparse_tensor(
-        numpy_helper.from_array(np.ones(1, np.float32), "v"), numpy_helper.from_array(np.array([1])), [4]
+        numpy_helper.from_array(np.ones(1, np.float32), "v"),
+        numpy_helper.from_array(np.array([1])),
+        [4],
     )
     kinds = onnx.AttributeProto
     node.attribute.add(name="ts", type=kinds.TENSORS).tensors.append(tensor)
@@ -83,7 +90,11 @@ def everything() -> onnx.ModelProto:
     node.attribute.add(name="tp", type=kinds.TYPE_PROTO).tp.CopyFrom(sequence_type)
     types = node.attribute.add(name="tps", type=kinds.TYPE_PROTOS).type_protos
     types.extend(
-        [helper.make_optional_type_proto(sequence_type), helper.make_sparse_tensor_type_proto(1, [2]), map_type]
+        [
+            helper.make_optional_type_proto(sequence_type),
+            helper.make_sparse_tensor_type_proto(1, [2]),
+            map_type,
+        ]
     )
     inner = node.attribute.add(name="gs", type=kinds.GRAPHS).graphs
     inner.append(parse("inner () => (float[N, 3] z) { z = Neg(t) }").graph)
@@ -100,7 +111,9 @@ def everything() -> onnx.ModelProto:
 
 
 def canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Without what need not be kept: storage of tensors, made-up node names, order of attributes."""
+    """Without what need not be kept: storage of tensors, made-up node names, order of
+    attributes.
+    """
     made = onnx.ModelProto()
     made.CopyFrom(proto)
     pending = [made.graph]
@@ -113,7 +126,11 @@ def canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
             node.domain = node.domain
             for attribute in node.attribute:
                 if attribute.HasField("t"):
-                    attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t), attribute.t.name))
+                    attribute.t.CopyFrom(
+                        numpy_helper.from_array(
+                            numpy_helper.to_array(attribute.t), attribute.t.name
+                        )
+                    )
                 pending += [attribute.g] if attribute.HasField("g") else []
                 pending += attribute.graphs
     return made
@@ -135,7 +152,8 @@ def test_implicit_inputs_are_what_sub_graphs_take() -> None:
 
 def test_older_models_leave_attribute_types_out() -> None:
     proto = parse(
-        '<ir_version: 3, opset_import: ["" : 6]> g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 0.5> (x) }'
+        '<ir_version: 3, opset_import: ["" : 6]> g (float[2] x) => (float[2] y) { y = LeakyRelu'
+        " <alpha = 0.5> (x) }"
     )
     proto.graph.node[0].attribute[0].ClearField("type")
 
@@ -145,7 +163,10 @@ def test_older_models_leave_attribute_types_out() -> None:
 
 
 def test_before_ir_version_4_initializers_are_no_inputs_though_they_must_be_listed() -> None:
-    text = '<ir_version: 3, opset_import: ["" : 8]> g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }'
+    text = (
+        '<ir_version: 3, opset_import: ["" : 8]> g (float[2] x, float[2] w) => (float[2] y) { y ='
+        " Add(x, w) }"
+    )
     model = load_model(parse(text, {"w": np.ones(2, np.float32)}))
 
     assert model.graph.inputs == ("x",)
@@ -166,7 +187,7 @@ def test_values_of_sub_graphs_get_names_of_their_own() -> None:
     assert node.implicit_inputs == ("x", "a")
 
 
-# --- functions -------------------------------------------------------------------------------------------------------
+# --- functions ------------------------------------------------------------------------------------
 
 FUNCTIONS = """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
 g (float[2] x) => (float[2] y) { a = local.Twice <slope = 0.5> (x) y = local.Twice(a) }
@@ -191,12 +212,13 @@ def test_functions_are_inlined_with_their_attributes() -> None:
     assert [node.op_type for node in model.graph.nodes] == ["LeakyRelu", "Identity"] * 4
     assert check_consistency(model.graph) == []
     # 0.5 twice where the call says so, 0.25 twice where the function's default holds.
-    np.testing.assert_allclose(run(to_model_proto(model), feeds)[0], np.array([-8 / 4 / 16, 3], np.float32))
+    np.testing.assert_allclose(
+        run(to_model_proto(model), feeds)[0], np.array([-8 / 4 / 16, 3], np.float32)
+    )
 
 
 def test_functions_with_sub_graphs_and_missing_inputs_are_inlined() -> None:
-    proto = parse(
-        """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+    proto = parse("""<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
         g (bool c, float[2] x) => (float[2] y, float[2] z) { y = local.F(c, x) z = local.F(c, y) }
         <domain: "local", opset_import: ["" : 21]>
         F (c, v, low) => (w) {
@@ -204,22 +226,21 @@ def test_functions_with_sub_graphs_and_missing_inputs_are_inlined() -> None:
             u = If (c) <then_branch = a () => (p) { q = Relu(t) p = Clip(q, low) },
                         else_branch = b () => (p) { p = Exp(t) }>
             w = Add(u, v) }
-        """
-    )
+        """)
     model = load_model(proto)
     feeds = {"c": np.array(True), "x": np.array([-8, 3], np.float32)}
 
     assert check_consistency(model.graph) == []
-    np.testing.assert_allclose(run(to_model_proto(model), feeds)[1], np.array([8 - 8, 0 + 3], np.float32))
+    np.testing.assert_allclose(
+        run(to_model_proto(model), feeds)[1], np.array([8 - 8, 0 + 3], np.float32)
+    )
 
 
 def test_functions_mean_the_opset_that_they_import() -> None:
     model = load_model(
-        parse(
-            """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+        parse("""<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
             g (float[2] x) => (float[2] y) { y = local.F(x) }
-            <domain: "local", opset_import: ["" : 12]> F (v) => (w) { w = Relu(v) }"""
-        )
+            <domain: "local", opset_import: ["" : 12]> F (v) => (w) { w = Relu(v) }""")
     )
 
     assert [node.since_version for node in model.graph.nodes] == [6]
@@ -227,11 +248,9 @@ def test_functions_mean_the_opset_that_they_import() -> None:
 
 def test_a_function_may_pass_an_input_through() -> None:
     model = load_model(
-        parse(
-            """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+        parse("""<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
             g (float[2] x) => (float[2] y) { y = local.F(x) }
-            <domain: "local", opset_import: ["" : 21]> F (v) => (v) { w = Relu(v) }"""
-        )
+            <domain: "local", opset_import: ["" : 21]> F (v) => (v) { w = Relu(v) }""")
     )
 
     assert [(node.op_type, node.outputs) for node in model.graph.nodes][1] == ("Identity", ("y",))
@@ -248,7 +267,10 @@ def test_a_function_may_pass_an_input_through() -> None:
     ids=["recursion", "undefined value", "output that is not made", "domain not imported"],
 )
 def test_refuses_wrong_functions(body: str, message: str) -> None:
-    header = '<ir_version: 10, opset_import: ["" : 21, "local" : 1]> g (float[2] x) => (float[2] y) { y = local.F(x) }'
+    header = (
+        '<ir_version: 10, opset_import: ["" : 21, "local" : 1]> g (float[2] x) => (float[2] y) { y'
+        " = local.F(x) }"
+    )
     proto = parse(f'{header} <domain: "local", opset_import: ["" : 21, "local" : 1]> {body}')
 
     with pytest.raises(InvalidGraphError, match=message):
@@ -256,7 +278,10 @@ def test_refuses_wrong_functions(body: str, message: str) -> None:
 
 
 def test_functions_that_multiply_stop_at_the_limit() -> None:
-    text = '<ir_version: 10, opset_import: ["" : 21, "local" : 1]> g (float[2] x) => (float[2] y) { y = local.F0(x) }'
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21, "local" : 1]> g (float[2] x) => (float[2] y) { y'
+        " = local.F0(x) }"
+    )
     for level in range(20):
         text += f' <domain: "local", opset_import: ["" : 21, "local" : 1]> F{level} (v) => (w)'
         text += f" {{ t = local.F{level + 1}(v) w = local.F{level + 1}(t) }}"
@@ -266,14 +291,17 @@ def test_functions_that_multiply_stop_at_the_limit() -> None:
         load_model(parse(text), limits=ModelLimits(node_count=1000))
 
 
-# --- bad graphs ------------------------------------------------------------------------------------------------------
+# --- bad graphs -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (
-            "g (float[2] x) => (float[2] y) { [n1] a = Add(x, b) [n2] b = Relu(a) [n3] y = Relu(b) }",
+            (
+                "g (float[2] x) => (float[2] y) { [n1] a = Add(x, b) [n2] b = Relu(a) [n3] y ="
+                " Relu(b) }"
+            ),
             "the graph has a cycle through (Add node 'n1'|Relu node 'n2')",
         ),
         (
@@ -286,16 +314,28 @@ def test_functions_that_multiply_stop_at_the_limit() -> None:
             "a sub-graph of If node 'n1' takes 'q', which nothing in the graph makes",
         ),
         ("g (float[2] x) => (float[2] y) { z = Relu(x) }", "nothing makes the graph's output 'y'"),
-        ("g (float[2] x) => (float[2] y) { y = Relu(x) [n2] y = Neg(x) }", "its output 'y' already has a producer"),
+        (
+            "g (float[2] x) => (float[2] y) { y = Relu(x) [n2] y = Neg(x) }",
+            "its output 'y' already has a producer",
+        ),
         (
             "g (float[2] x) => (float[2] x) { [n1] x = Relu(x) }",
             "Relu node 'n1': its output 'x' already has a producer",
         ),
-        ("g (float[2] x) => (float[2] y) { y, y = Dropout(x) }", "its output 'y' already has a producer"),
-        ("g (float[2] x, float[2] x) => (float[2] y) { y = Relu(x) }", "has the input 'x' twice"),
-        ("g (float[2] x) => (float[2] y) { y = other.Op(x) }", "of domain 'other', whose version is not imported"),
         (
-            '<ir_version: 10, opset_import: ["" : 999]> g (float[2] x) => (float[2] y) { y = Relu(x) }',
+            "g (float[2] x) => (float[2] y) { y, y = Dropout(x) }",
+            "its output 'y' already has a producer",
+        ),
+        ("g (float[2] x, float[2] x) => (float[2] y) { y = Relu(x) }", "has the input 'x' twice"),
+        (
+            "g (float[2] x) => (float[2] y) { y = other.Op(x) }",
+            "of domain 'other', whose version is not imported",
+        ),
+        (
+            (
+                '<ir_version: 10, opset_import: ["" : 999]> g (float[2] x) => (float[2] y) { y ='
+                " Relu(x) }"
+            ),
             r"imports opset 999 of ai\.onnx; opsets 1 to \d+ are known here",
         ),
     ],
@@ -330,12 +370,14 @@ def test_refuses_two_initializers_of_one_name() -> None:
         load_model(proto)
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def test_external_data_is_written_beside_the_model_and_read_back(tmp_path: Path) -> None:
     weights = {"w": np.arange(600, dtype=np.float32), "small": np.ones(1, np.float32)}
-    model = load_model(parse("g (float[600] x) => (float[600] y) { a = Add(x, w) y = Mul(a, small) }", weights))
+    model = load_model(
+        parse("g (float[600] x) => (float[600] y) { a = Add(x, w) y = Mul(a, small) }", weights)
+    )
 
     save_model(model, tmp_path / "out.onnx", external_data="out.data")
 
@@ -347,9 +389,14 @@ def test_external_data_is_written_beside_the_model_and_read_back(tmp_path: Path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody replace a mapped file")
-def test_a_file_that_is_mapped_keeps_its_bytes_when_the_model_is_written_over_it(tmp_path: Path) -> None:
+def test_a_file_that_is_mapped_keeps_its_bytes_when_the_model_is_written_over_it(
+    tmp_path: Path,
+) -> None:
     path = save(
-        parse("g (float[600] x) => (float[600] y) { y = Add(x, w) }", {"w": np.ones(600, np.float32)}), tmp_path
+        parse(
+            "g (float[600] x) => (float[600] y) { y = Add(x, w) }", {"w": np.ones(600, np.float32)}
+        ),
+        tmp_path,
     )
     model = load_model(path)
 
@@ -369,7 +416,9 @@ def test_a_folder_that_is_not_there_is_a_typed_error(tmp_path: Path) -> None:
 def test_refuses_to_write_external_data_elsewhere(tmp_path: Path) -> None:
     model = load_model(parse("g (float[2] x) => (float[2] y) { y = Relu(x) }"))
 
-    with pytest.raises(ModelFileError, match=r"external_data names the external file '\.\./w', which leaves"):
+    with pytest.raises(
+        ModelFileError, match=r"external_data names the external file '\.\./w', which leaves"
+    ):
         save_model(model, tmp_path / "out.onnx", external_data="../w")
 
 
@@ -377,11 +426,18 @@ def test_refuses_to_write_external_data_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "imports", [{"com.microsoft": 1}, {"": 17}], ids=["ONNX's is missing", "Microsoft's is missing"]
 )
-def test_a_domain_of_onnxruntime_that_is_not_imported_is_its_newest(kind: int, imports: dict[str, int]) -> None:
+def test_a_domain_of_onnxruntime_that_is_not_imported_is_its_newest(
+    kind: int, imports: dict[str, int]
+) -> None:
     x, y = (helper.make_tensor_value_info(name, kind, [1]) for name in "xy")
-    nodes = [helper.make_node("Gelu", ["x"], ["a"], domain="com.microsoft"), helper.make_node("Abs", ["a"], ["y"])]
+    nodes = [
+        helper.make_node("Gelu", ["x"], ["a"], domain="com.microsoft"),
+        helper.make_node("Abs", ["a"], ["y"]),
+    ]
     opsets = [helper.make_opsetid(domain, version) for domain, version in imports.items()]
-    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets, ir_version=9)
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets, ir_version=9
+    )
 
     graph = load_model(model).graph
 
@@ -394,7 +450,11 @@ def test_a_domain_of_onnxruntime_that_is_not_imported_is_its_newest(kind: int, i
 
 def test_a_model_of_another_domain_alone_takes_casts_of_onnx_too() -> None:
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT16, [1]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")], "g", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("com.microsoft", 1)], ir_version=9)
+    graph = helper.make_graph(
+        [helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")], "g", [x], [y]
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("com.microsoft", 1)], ir_version=9
+    )
     session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     assert session.run(None, {"x": np.ones(1, np.float16)})[0].dtype == np.float16

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.operator_scan import (
     ModelOperators,
     OnnxOperator,
@@ -46,7 +46,8 @@ def test_an_unused_import_is_no_need() -> None:
 
 def test_each_foreign_operator_is_named_once_beside_big_weights() -> None:
     model = foreign(
-        "g (float[4] x) => (float[4] y) { a = com.acme.Frob(x) b = com.acme.Frob(a) y = com.microsoft.Gelu(b) }",
+        "g (float[4] x) => (float[4] y) { a = com.acme.Frob(x) b = com.acme.Frob(a) y ="
+        " com.microsoft.Gelu(b) }",
         com__acme=1,
         com__microsoft=1,
     )
@@ -69,22 +70,19 @@ def test_nodes_in_sub_graphs_and_functions_count_and_functions_themselves_do_not
 
 
 def test_functions_count_where_they_are_called_and_nowhere_else() -> None:
-    model = onnx.parser.parse_model(
-        """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
         g (float[4] x) => (float[4] y) { y = local.outer(x) }
         <domain: "local", opset_import: ["" : 21, "local" : 1]>
         outer (v) => (w) { w = local.inner(v) }
         <domain: "local", opset_import: ["" : 21, "com.acme" : 1, "local" : 1]>
         inner (v) => (w) { a = com.acme.Reached(v) w = local.outer(a) }
         <domain: "local", opset_import: ["" : 21, "com.acme" : 1]>
-        unused (v) => (w) { w = com.acme.Unreached(v) }"""
-    )
+        unused (v) => (w) { w = com.acme.Unreached(v) }""")
     assert needs(model).operators == (("com.acme", "Reached"),)
 
 
 def test_each_operator_of_onnx_has_the_opset_of_the_place_where_it_stands(tmp_path: Path) -> None:
-    model = onnx.parser.parse_model(
-        """<ir_version: 10, opset_import: ["ai.onnx" : 21, "local" : 1]>
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["ai.onnx" : 21, "local" : 1]>
         g (float[4] x, bool c) => (float[4] y) {
           a = local.once(x)
           y = If (c) <then_branch = t () => (float[4] p) { p = Gelu(a) },
@@ -93,8 +91,7 @@ def test_each_operator_of_onnx_has_the_opset_of_the_place_where_it_stands(tmp_pa
         <domain: "local", opset_import: ["" : 17]>
         once (v) => (w) { w = Gelu(v) }
         <domain: "local", opset_import: ["" : 9]>
-        never (v) => (w) { w = Abs(v) }"""
-    )
+        never (v) => (w) { w = Abs(v) }""")
     path = tmp_path / "m.onnx"
     onnx.save(model, path)
     assert scan_onnx_operators(path, limits=LIMITS) == (
@@ -110,8 +107,7 @@ def test_each_operator_of_onnx_has_the_opset_of_the_place_where_it_stands(tmp_pa
 
 
 def test_operators_that_the_imported_opset_lacks_are_told_apart() -> None:
-    model = onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["" : 10, "local" : 1]>
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 10, "local" : 1]>
         g (float[1,1,2,2] x) => (float[1,1,4,4] y) {
           a = NoSuchThing(x)
           b = ai.onnx.ml.Scaler(a)
@@ -120,8 +116,7 @@ def test_operators_that_the_imported_opset_lacks_are_told_apart() -> None:
           y = Upsample(c, scales)
         }
         <domain: "local", opset_import: ["" : 17]>
-        once (v) => (w) { w = Gelu(v) }"""
-    )
+        once (v) => (w) { w = Gelu(v) }""")
     assert needs(model) == ModelOperators(
         undefined=(
             OnnxOperator("", "Gelu", 17),
@@ -141,41 +136,48 @@ def test_an_opset_that_not_every_onnx_knows_is_told(opset: int, told: int | None
 
 
 def test_without_an_import_of_the_main_domain_its_newest_opset_counts() -> None:
-    model = foreign("g (float[4] x) => (float[4] y) { a = Gelu(x) y = NoSuchThing(a) }", com__acme=1)
+    model = foreign(
+        "g (float[4] x) => (float[4] y) { a = Gelu(x) y = NoSuchThing(a) }", com__acme=1
+    )
     del model.opset_import[0]
     assert needs(model).undefined == (("", "NoSuchThing", None),)
 
 
 def test_an_attribute_seen_before_without_graphs_hides_none_that_has_one() -> None:
-    model = foreign("g (float[4] x) => (float[4] y) { a = Softmax <axis = 0> (x) y = Softmax <axis = 0> (a) }")
+    model = foreign(
+        "g (float[4] x) => (float[4] y) { a = Softmax <axis = 0> (x) y = Softmax <axis = 0> (a) }"
+    )
     inner = onnx.GraphProto(name="inner")
     inner.node.add(op_type="F", domain="com.acme", output=["z"])
-    model.graph.node.add(op_type="If", output=["z"]).attribute.add(name="b", type=onnx.AttributeProto.GRAPH).g.CopyFrom(
-        inner
-    )
+    model.graph.node.add(op_type="If", output=["z"]).attribute.add(
+        name="b", type=onnx.AttributeProto.GRAPH
+    ).g.CopyFrom(inner)
     assert needs(model).operators == (("com.acme", "F"),)
 
 
 @pytest.mark.requirement("E10", "E35")
 def test_sources_of_contexts_are_told_apart_from_operators() -> None:
     model = foreign(
-        'g (float[4] x) => (float[4] y) { a = com.microsoft.EPContext <embed_mode = 1, ep_cache_context = "p", '
-        'source = "QNN">(x) y = com.microsoft.EPContext <main_context = 0>(a) }',
+        "g (float[4] x) => (float[4] y) { a = com.microsoft.EPContext <embed_mode = 1,"
+        ' ep_cache_context = "p", source = "QNN">(x) y = com.microsoft.EPContext <main_context ='
+        " 0>(a) }",
         com__microsoft=1,
     )
     assert needs(model) == ModelOperators(context_sources=("", "QNN"))
 
 
 def test_nesting_and_node_counts_have_limits() -> None:
-    model = foreign("g (float[4] x) => (float[4] y) { a = com.acme.F(x) y = com.acme.F(a) }", com__acme=1)
+    model = foreign(
+        "g (float[4] x) => (float[4] y) { a = com.acme.F(x) y = com.acme.F(a) }", com__acme=1
+    )
     with pytest.raises(WireFormatError, match="more than 1 nodes"):
         needs(model, ModelLimits(node_count=1))
     inner = model.graph
     for _ in range(5):
         outer = onnx.GraphProto(name="outer")
-        outer.node.add(op_type="If", output=["y"]).attribute.add(name="g", type=onnx.AttributeProto.GRAPH).g.CopyFrom(
-            inner
-        )
+        outer.node.add(op_type="If", output=["y"]).attribute.add(
+            name="g", type=onnx.AttributeProto.GRAPH
+        ).g.CopyFrom(inner)
         inner = outer
     deep = onnx.ModelProto(graph=inner, opset_import=model.opset_import)
     assert needs(deep).operators == (("com.acme", "F"),)

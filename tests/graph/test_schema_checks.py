@@ -1,4 +1,6 @@
-"""Nodes that their operator's definition does not allow are refused by name, before anything relies on their form."""
+"""Nodes that their operator's definition does not allow are refused by name, before anything relies
+on their form.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,16 @@ from tests.graph.model_factories import parse
         ('y = Add("", x)', "leaves out input 0, which Add needs"),
         ("y, z = Relu(x)", "has 2 outputs; Relu of version 14 has 1"),
         ("y = Concat(x)", "lacks the attribute 'axis', which Concat needs"),
-        ("y = Concat<axis: float = 1.0>(x)", "has the attribute 'axis' of type FLOAT; INT was expected"),
+        (
+            "y = Concat<axis: float = 1.0>(x)",
+            "has the attribute 'axis' of type FLOAT; INT was expected",
+        ),
         ("y = Clip(x, x, x, x)", "has 4 inputs; Clip of version 13 has 1 to 3"),
         ("y = Split<num_outputs = 3>(x)", "has 1 outputs, but its attribute 'num_outputs' says 3"),
-        ("y = LayerNormalization<axis = 2147483648>(x, x)", "'axis' of 2147483648; no tensor has over 64 axes"),
+        (
+            "y = LayerNormalization<axis = 2147483648>(x, x)",
+            "'axis' of 2147483648; no tensor has over 64 axes",
+        ),
         ("y = GatherND<batch_dims = -1>(x, i)", "has the attribute 'batch_dims' of -1"),
     ],
 )
@@ -57,11 +65,17 @@ def test_refuses_a_node_that_makes_nothing() -> None:
             "has a 'else_branch' of 0 outputs; with the node's own inputs and outputs it needs 1",
         ),
         (
-            'y = Loop ("", c, x) <body = b (int64 i, bool k) => (bool l, float[2] s) { l = Not(k) s = Neg(x) }>',
+            (
+                'y = Loop ("", c, x) <body = b (int64 i, bool k) => (bool l, float[2] s) { l ='
+                " Not(k) s = Neg(x) }>"
+            ),
             "has a 'body' of 2 inputs; with the node's own inputs and outputs it needs 3",
         ),
         (
-            'y = Loop ("", c, x) <body = b (int64 i, bool k, float[2] s) => (bool l) { l = Not(k) }>',
+            (
+                'y = Loop ("", c, x) <body = b (int64 i, bool k, float[2] s) => (bool l) { l ='
+                " Not(k) }>"
+            ),
             "has a 'body' of 1 outputs; with the node's own inputs and outputs it needs 2",
         ),
         (
@@ -78,7 +92,10 @@ def test_refuses_a_sub_graph_that_does_not_fit_its_node(text: str, message: str)
 
 
 def test_looks_into_sub_graphs_and_functions() -> None:
-    inside = "<then_branch = b1 () => (q) { [n1] q = Neg(x, x) }, else_branch = b2 () => (r) { r = Neg(x) }>"
+    inside = (
+        "<then_branch = b1 () => (q) { [n1] q = Neg(x, x) }, else_branch = b2 () => (r) { r ="
+        " Neg(x) }>"
+    )
     with pytest.raises(InvalidGraphError, match="Neg node 'n1' has 2 inputs"):
         load_model(parse(f"g (bool c, float[2] x) => (y) {{ y = If (c) {inside} }}"))
     function = """<ir_version: 10, opset_import: ["" : 21, "own" : 1]> g (float[2] x) => (y) { y = own.F(x) }
@@ -88,7 +105,9 @@ def test_looks_into_sub_graphs_and_functions() -> None:
 
 
 def test_lets_unknown_operators_and_attributes_be() -> None:
-    graph = load_model(parse("g (float[2] x) => (y) { a = com.microsoft.Own(x, x) y = Relu<own = 1>(a) }")).graph
+    graph = load_model(
+        parse("g (float[2] x) => (y) { a = com.microsoft.Own(x, x) y = Relu<own = 1>(a) }")
+    ).graph
 
     assert len(graph) == 2
 
@@ -113,7 +132,8 @@ def test_functions_that_call_each_other_in_pairs_are_refused_before_they_fill_me
                <domain: "own", opset_import: ["" : 21]> F0 (a) => (b) {{ b = Neg(a) }} {calls}"""
 
     with pytest.raises(
-        InvalidGraphError, match=r"calls 'F30': the model has more than 200000 nodes, functions inlined"
+        InvalidGraphError,
+        match=r"calls 'F30': the model has more than 200000 nodes, functions inlined",
     ):
         load_model(parse(text))
 

@@ -11,9 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_walk import walk_tensors
-from ortpkg.graph.tensor_messages import ModelMessage, Piece, TensorMessage, with_data_at, with_empty_data
+from ortpkg.graph.tensor_messages import (
+    ModelMessage,
+    Piece,
+    TensorMessage,
+    with_data_at,
+    with_empty_data,
+)
 from ortpkg.graph.wire_format import WireFormatError, length_delimited_tag, varint
 from tests.graph.model_factories import external_tensor, parse
 
@@ -29,15 +35,23 @@ def make_tensor(name: str) -> TensorProto:
 
 def model_with_tensors_everywhere() -> onnx.ModelProto:
     """External tensors in every place where onnx.proto allows a tensor."""
-    model = parse("g (float[4] x) => (float[4] y) { y = Add(x, w) }", {"w": np.ones(4, dtype=np.float32)})
+    model = parse(
+        "g (float[4] x) => (float[4] y) { y = Add(x, w) }", {"w": np.ones(4, dtype=np.float32)}
+    )
     branch = helper.make_graph([], "branch", [], [], [make_tensor("in a branch")])
-    sparse = onnx.SparseTensorProto(values=make_tensor("values"), indices=make_tensor("indices"), dims=[9])
+    sparse = onnx.SparseTensorProto(
+        values=make_tensor("values"), indices=make_tensor("indices"), dims=[9]
+    )
     node = helper.make_node("If", ["c"], ["z"], then_branch=branch)
     node.attribute.append(helper.make_attribute("value", make_tensor("in an attribute")))
-    node.attribute.append(helper.make_attribute("values", [make_tensor("listed 0"), make_tensor("listed 1")]))
+    node.attribute.append(
+        helper.make_attribute("values", [make_tensor("listed 0"), make_tensor("listed 1")])
+    )
     node.attribute.append(helper.make_attribute("graphs", [branch]))
     node.attribute.append(onnx.AttributeProto(name="s", type="SPARSE_TENSOR", sparse_tensor=sparse))
-    node.attribute.append(onnx.AttributeProto(name="ss", type="SPARSE_TENSORS", sparse_tensors=[sparse]))
+    node.attribute.append(
+        onnx.AttributeProto(name="ss", type="SPARSE_TENSORS", sparse_tensors=[sparse])
+    )
     model.graph.node.append(node)
     model.graph.initializer.append(make_tensor("initializer"))
     model.graph.sparse_initializer.append(sparse)
@@ -63,7 +77,11 @@ def test_finds_every_tensor_that_the_walk_over_the_parsed_model_finds() -> None:
 
     expected = [tensor.name for tensor in walk_tensors(model, limits=ModelLimits())]
     assert sorted(tensor.header.name for tensor in found) == sorted(expected)
-    assert {tensor.header.name for tensor in found if tensor.is_initializer} == {"w", "initializer", "in a branch"}
+    assert {tensor.header.name for tensor in found if tensor.is_initializer} == {
+        "w",
+        "initializer",
+        "in a branch",
+    }
 
 
 def test_moves_the_data_of_every_tensor_and_changes_nothing_else() -> None:
@@ -79,7 +97,11 @@ def test_moves_the_data_of_every_tensor_and_changes_nothing_else() -> None:
     for tensor in walk_tensors(model, limits=ModelLimits()):
         if tensor.data_location == TensorProto.EXTERNAL:
             del tensor.external_data[:]
-            for key, value in (("location", "elsewhere/other.bin"), ("offset", "4096"), ("length", "16")):
+            for key, value in (
+                ("location", "elsewhere/other.bin"),
+                ("offset", "4096"),
+                ("length", "16"),
+            ):
                 tensor.external_data.add(key=key, value=value)
     assert changed == model
 
@@ -90,7 +112,10 @@ def test_replacing_tensors_by_themselves_gives_the_same_bytes(path: Path) -> Non
     message = ModelMessage(memoryview(data))
 
     assert joined(data, message.replaced({})) == data
-    assert joined(data, message.replaced({t.start: data[t.start : t.stop] for t in message.tensors})) == data
+    assert (
+        joined(data, message.replaced({t.start: data[t.start : t.stop] for t in message.tensors}))
+        == data
+    )
 
 
 def test_unknown_fields_and_field_order_survive() -> None:
@@ -123,17 +148,27 @@ def test_weights_that_lie_in_the_model_are_not_copied() -> None:
 
 
 def test_a_tensor_in_the_model_moves_out_and_an_empty_one_moves_in() -> None:
-    model = parse("g (float[4] x) => (float[4] y) { y = Add(x, w) }", {"w": np.ones(4, dtype=np.float32)})
+    model = parse(
+        "g (float[4] x) => (float[4] y) { y = Add(x, w) }", {"w": np.ones(4, dtype=np.float32)}
+    )
     model.graph.initializer.append(external_tensor("none", "weights.bin", dims=(0, 3)))
     data = model.SerializeToString()
     message = ModelMessage(memoryview(data))
     inner, empty = message.tensors
 
-    replacements = {inner.start: moved(data, inner), empty.start: with_empty_data(memoryview(data), empty)}
-    w, none = onnx.ModelProto.FromString(joined(data, message.replaced(replacements))).graph.initializer
+    replacements = {
+        inner.start: moved(data, inner),
+        empty.start: with_empty_data(memoryview(data), empty),
+    }
+    w, none = onnx.ModelProto.FromString(
+        joined(data, message.replaced(replacements))
+    ).graph.initializer
 
     assert not w.HasField("raw_data")
-    assert (w.data_location, w.external_data[0].value) == (TensorProto.EXTERNAL, "elsewhere/other.bin")
+    assert (w.data_location, w.external_data[0].value) == (
+        TensorProto.EXTERNAL,
+        "elsewhere/other.bin",
+    )
     assert numpy_helper.to_array(none).shape == (0, 3)
 
 
@@ -141,14 +176,18 @@ def test_refuses_a_message_that_stands_twice_where_protobuf_would_merge_it() -> 
     graph = parse("g (float[4] x) => (float[4] y) { y = Neg(x) }").graph.SerializeToString()
     field = length_delimited_tag(7) + varint(len(graph)) + graph
 
-    with pytest.raises(WireFormatError, match=r"field 7 at byte \d+ stands twice where one was expected"):
+    with pytest.raises(
+        WireFormatError, match=r"field 7 at byte \d+ stands twice where one was expected"
+    ):
         ModelMessage(memoryview(field + field))
 
 
 def test_refuses_graphs_that_are_nested_too_deeply() -> None:
     graph = helper.make_graph([], "g", [], [])
     for _ in range(5):
-        graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], then_branch=graph)], "g", [], [])
+        graph = helper.make_graph(
+            [helper.make_node("If", ["c"], ["y"], then_branch=graph)], "g", [], []
+        )
 
     data = helper.make_model(graph).SerializeToString()
 
@@ -167,6 +206,8 @@ def test_any_damage_is_an_error_or_another_model_never_a_crash(data: st.DataObje
         message = ModelMessage(memoryview(content))
     except WireFormatError:
         return
-    replacements = {tensor.start: bytes(content[tensor.start : tensor.stop]) for tensor in message.tensors}
+    replacements = {
+        tensor.start: bytes(content[tensor.start : tensor.stop]) for tensor in message.tensors
+    }
     assert joined(bytes(content), message.replaced({})) == content
     assert len(message.replaced(replacements)) >= 1

@@ -82,7 +82,9 @@ def test_what_a_sub_graph_takes_counts() -> None:
 def test_a_deep_chain_backwards_needs_no_recursion() -> None:
     count = 20_000
 
-    assert names(chain(count, list(reversed(range(count))))) == [f"n{number}" for number in range(count)]
+    assert names(chain(count, list(reversed(range(count))))) == [
+        f"n{number}" for number in range(count)
+    ]
 
 
 def test_a_cycle_is_named_by_a_node_on_it() -> None:
@@ -91,6 +93,8 @@ def test_a_cycle_is_named_by_a_node_on_it() -> None:
     graph.add_node("Neg", ["loop1"], ["loop2"], name="on-cycle-too")
     graph.add_node("Neg", ["loop2"], ["behind"], name="behind-it")
 
-    with pytest.raises(InvalidGraphError, match=r"the graph has a cycle through .* node 'on-cycle(-too)?'") as caught:
+    with pytest.raises(
+        InvalidGraphError, match=r"the graph has a cycle through .* node 'on-cycle(-too)?'"
+    ) as caught:
         topological_order(graph)
     assert caught.value.node_name in ("on-cycle", "on-cycle-too")

@@ -1,4 +1,6 @@
-"""Nodes whose inputs have types that do not belong together are refused by name before numpy converts them."""
+"""Nodes whose inputs have types that do not belong together are refused by name before numpy
+converts them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from ortpkg.session.inference_session import InferenceSession
 from ortpkg.shapes.inference import infer_types
 from tests.graph.model_factories import parse
 
-INPUTS = "float[2] x, int64[2] i, double[2] d, bool c, string[2] s, float[1, 1, 4] f3, double[1, 1, 1] w3"
+INPUTS = (
+    "float[2] x, int64[2] i, double[2] d, bool c, string[2] s, float[1, 1, 4] f3, double[1, 1,"
+    " 1] w3"
+)
 
 
 def text_of(node: str) -> str:
@@ -21,14 +26,29 @@ def text_of(node: str) -> str:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        ("[n1] y = Add(x, i)", "takes 'x', a tensor(float), and 'i', a tensor(int64); they must be of one type"),
-        ("[n1] y = Max(x, x, d)", "'x', a tensor(float), and 'd', a tensor(double); they must be of one type"),
+        (
+            "[n1] y = Add(x, i)",
+            "takes 'x', a tensor(float), and 'i', a tensor(int64); they must be of one type",
+        ),
+        (
+            "[n1] y = Max(x, x, d)",
+            "'x', a tensor(float), and 'd', a tensor(double); they must be of one type",
+        ),
         ("[n1] y = Concat<axis = 0>(d, x)", "'d', a tensor(double), and 'x', a tensor(float)"),
         ("[n1] y = Conv(f3, w3)", "'f3', a tensor(float), and 'w3', a tensor(double)"),
-        ("[n1] y = Neg(s)", "takes 's', a tensor(string); Neg of version 13 takes there tensor(bfloat16), "),
-        ("[n1] y = Reshape(x, x)", "takes 'x', a tensor(float); Reshape of version 21 takes there tensor(int64)"),
+        (
+            "[n1] y = Neg(s)",
+            "takes 's', a tensor(string); Neg of version 13 takes there tensor(bfloat16), ",
+        ),
+        (
+            "[n1] y = Reshape(x, x)",
+            "takes 'x', a tensor(float); Reshape of version 21 takes there tensor(int64)",
+        ),
         ("[n1] y = Gather(x, d)", "Gather of version 13 takes there tensor(int32), tensor(int64)"),
-        ("a = Cast<to = 11>(x) [n1] y = Mul(x, a)", "'x', a tensor(float), and 'a', a tensor(double)"),
+        (
+            "a = Cast<to = 11>(x) [n1] y = Mul(x, a)",
+            "'x', a tensor(float), and 'a', a tensor(double)",
+        ),
         ("q = SequenceConstruct(x) [n1] y = Neg(q)", "takes 'q', a seq(tensor(float))"),
         (
             """y = If (c) <then_branch = t () => (float[2] p) { [n1] p = Add(x, i) },
@@ -70,5 +90,8 @@ def test_refuses_branches_of_different_types(declared: str) -> None:
     with pytest.raises(InvalidGraphError) as caught:
         InferenceSession(parse(text).SerializeToString())
 
-    assert "then_branch a tensor(float), in its else_branch a tensor(double); they must be of" in str(caught.value)
+    assert (
+        "then_branch a tensor(float), in its else_branch a tensor(double); they must be of"
+        in str(caught.value)
+    )
     assert caught.value.node_name == "choice"

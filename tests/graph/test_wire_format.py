@@ -14,7 +14,9 @@ from tests.graph.model_factories import parse
 def model_with_weights() -> onnx.ModelProto:
     model = parse("g (float[4] x) => (float[4] y) { y = Add(x, w) }")
     for name, size in (("small", 3), ("w", 4096), ("v", 1000)):
-        model.graph.initializer.append(numpy_helper.from_array(np.arange(size, dtype=np.float32), name))
+        model.graph.initializer.append(
+            numpy_helper.from_array(np.arange(size, dtype=np.float32), name)
+        )
     model.doc_string = "kept"
     return model
 

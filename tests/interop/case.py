@@ -1,4 +1,6 @@
-"""What one case of the interop tables is: a package, what is asked of it, and what each release answers."""
+"""What one case of the interop tables is: a package, what is asked of it, and what each release
+answers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ STABLE_LINES = range(31, 32)
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The release ends with an error status: at which stage, with which text in its message, with which code."""
+    """The release ends with an error status: at which stage, with which text in its message, with
+    which code.
+    """
 
     text: str
     stage: Stage = Stage.OPEN
@@ -30,7 +34,8 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A row of a table: our reading of what upstream does, which the tests hold against the releases.
+    """A row of a table: our reading of what upstream does, which the tests hold against the
+    releases.
 
     Attributes:
         id: unique; begins with the rows of upstream's own tests that it restates, if any (C12, A4).
@@ -42,10 +47,12 @@ class Case:
         own_options: session options of the caller; None leaves the package's.
         session: whether to make and run a session.
         refused: how it ends early; None if it does not.
-        variant, directory: what is selected (the directory relative to the package, "/" between); None is not checked.
+        variant, directory: what is selected (the directory relative to the package, "/" between);
+            None is not checked.
         offset: of the model that ran; None is not checked.
         posix_names: whether names or paths in it mean another thing on Windows.
-        references: each with the path that it stands for, relative to the package, or the :class:`Refused`.
+        references: each with the path that it stands for, relative to the package, or the
+            :class:`Refused`.
     """
 
     id: str
@@ -65,7 +72,9 @@ class Case:
 
     @property
     def needs_posix(self) -> bool:
-        """Whether it holds on Linux and macOS alone: symbolic links, which Windows gives to few, or ``posix_names``."""
+        """Whether it holds on Linux and macOS alone: symbolic links, which Windows gives to few, or
+        ``posix_names``.
+        """
         return self.posix_names or any(isinstance(content, Link) for content in self.tree.values())
 
 
@@ -75,5 +84,7 @@ def variants(body: Mapping[str, Any], **more: Any) -> Tree:
 
 
 def one_variant(**keys: Any) -> Tree:
-    """A package with the one variant ``v`` of the inline component ``c``: these keys, nothing else."""
+    """A package with the one variant ``v`` of the inline component ``c``: these keys, nothing
+    else.
+    """
     return variants({"v": keys})

@@ -87,7 +87,10 @@ EVERY_KEY_TREE: Tree = {
                         "ep": "CPUExecutionProvider",
                         "device": "cpu",
                         "compatibility_string": "x",
-                        "executor_info": {"ort": {"model_file": f"{ASSET}/m.onnx"}, "other": {"a": 1}},
+                        "executor_info": {
+                            "ort": {"model_file": f"{ASSET}/m.onnx"},
+                            "other": {"a": 1},
+                        },
                         "additional_metadata": {"b": [1]},
                     }
                 },
@@ -102,7 +105,9 @@ EVERY_KEY_TREE: Tree = {
         shared_assets={ASSET: "parts/asset"},
         additional_metadata={"c": None},
     ),
-    "parts/component.json": {"variants": {"v": {"ep": "QNNExecutionProvider", "executor_info": {"ort": "ort.json"}}}},
+    "parts/component.json": {
+        "variants": {"v": {"ep": "QNNExecutionProvider", "executor_info": {"ort": "ort.json"}}}
+    },
     "parts/v/ort.json": {
         "model_file": "m.onnx",
         "session_options": {"session.model_external_initializers_file_folder_path": "x", "k": "v"},
@@ -124,6 +129,9 @@ def changes_of(document: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
         return
     yield f"{pointer} + unknown", document | {"unknown": 1}
     for key, value in document.items():
-        yield f"{pointer}/{key} dropped", {name: each for name, each in document.items() if name != key}
+        yield (
+            f"{pointer}/{key} dropped",
+            {name: each for name, each in document.items() if name != key},
+        )
         for change, changed in changes_of(value, f"{pointer}/{key}"):
             yield change, document | {key: changed}

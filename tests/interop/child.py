@@ -47,9 +47,13 @@ class _Position:
     stage = Stage.OPEN
 
 
-def _walk_package(package: OpenedPackage, wanted: Walk, at: _Position, seen: dict[str, Any]) -> None:
+def _walk_package(
+    package: OpenedPackage, wanted: Walk, at: _Position, seen: dict[str, Any]
+) -> None:
     seen |= {"schema_version": package.schema_version(), "components": package.components()}
-    seen["references"] = tuple(_resolve(package, Path(wanted.root), reference) for reference in wanted.references)
+    seen["references"] = tuple(
+        _resolve(package, Path(wanted.root), reference) for reference in wanted.references
+    )
     if wanted.component is None:
         return
     at.stage = Stage.SELECT

@@ -1,4 +1,6 @@
-"""What ortpkg says a release selects, on a machine that has what a stock wheel of onnxruntime has: a CPU, and Azure."""
+"""What ortpkg says a release selects, on a machine that has what a stock wheel of onnxruntime has:
+a CPU, and Azure.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Sequence
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.release_selector import select_as_release
+from ortpkg.releases.release_selector import select_as_release
 from ortpkg.selection.verdict import Selection
 from tests.interop.packages import AZURE, CPU
 from tests.interop.protocol import Eps
@@ -20,7 +22,9 @@ _OFFERS = (
 
 
 def eps_of(eps: Eps) -> list[str]:
-    """The execution providers that an application's options come to there; every policy comes to the CPU."""
+    """The execution providers that an application's options come to there; every policy comes to
+    the CPU.
+    """
     if eps.appended or eps.devices_of:
         return [*eps.appended, *eps.devices_of]
     return [] if eps.policy is None else [CPU]
@@ -29,7 +33,12 @@ def eps_of(eps: Eps) -> list[str]:
 def select_here(component: ComponentInfo, policy: str, eps: Eps) -> Selection:
     """What the release of ``policy`` selects."""
     return select_as_release(
-        component, _OFFERS, policy=policy, hardware=(_HARDWARE,), compatibility=_rate, eps=eps_of(eps)
+        component,
+        _OFFERS,
+        policy=policy,
+        hardware=(_HARDWARE,),
+        compatibility=_rate,
+        eps=eps_of(eps),
     )
 
 

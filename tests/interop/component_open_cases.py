@@ -1,4 +1,6 @@
-"""Which packages of the component generation onnxruntime 1.28 to 1.31 open, and which they refuse."""
+"""Which packages of the component generation onnxruntime 1.28 to 1.31 open, and which they
+refuse.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.interop.case import EXPERIMENTAL_LINES, STABLE_LINES, Case, Refused, one_variant, variants
+from tests.interop.case import (
+    EXPERIMENTAL_LINES,
+    STABLE_LINES,
+    Case,
+    Refused,
+    one_variant,
+    variants,
+)
 from tests.interop.packages import Content, Folder, Link, Model, Tree, component_manifest, inline
 
 _EMPTY: Mapping[str, Any] = {"variants": {}}
@@ -41,7 +50,11 @@ def _with_metadata(value: str) -> str:
 
 
 JSON_CASES: tuple[Case, ...] = (
-    Case(id="json-byte-order-mark", says="a byte order mark is skipped", tree=_raw(b"\xef\xbb\xbf" + _PLAIN.encode())),
+    Case(
+        id="json-byte-order-mark",
+        says="a byte order mark is skipped",
+        tree=_raw(b"\xef\xbb\xbf" + _PLAIN.encode()),
+    ),
     Case(
         id="json-utf-16",
         says="only UTF-8 is read",
@@ -130,7 +143,11 @@ VERSION_CASES: tuple[Case, ...] = (
     ),
     Case(id="C18-string", says='"1.0" is the version 1.0', tree=_version("1.0")),
     Case(id="version-major-alone", says='"1" means 1.0', tree=_version("1")),
-    Case(id="version-leading-zeros", says="leading zeros are digits like others", tree=_version("01.00")),
+    Case(
+        id="version-leading-zeros",
+        says="leading zeros are digits like others",
+        tree=_version("01.00"),
+    ),
     Case(
         id="C19",
         says="a minor newer than any known switches unknown-field errors off",
@@ -149,8 +166,18 @@ VERSION_CASES: tuple[Case, ...] = (
         tree=_version(99),
         refused=Refused("major 99 is not supported"),
     ),
-    Case(id="C20", says='"2.0" is not supported', tree=_version("2.0"), refused=Refused("major 2 is not supported")),
-    Case(id="version-0", says="0 is not supported", tree=_version("0.9"), refused=Refused("major 0 is not supported")),
+    Case(
+        id="C20",
+        says='"2.0" is not supported',
+        tree=_version("2.0"),
+        refused=Refused("major 2 is not supported"),
+    ),
+    Case(
+        id="version-0",
+        says="0 is not supported",
+        tree=_version("0.9"),
+        refused=Refused("major 0 is not supported"),
+    ),
     Case(
         id="version-negative",
         says="-1 is not supported",
@@ -164,7 +191,17 @@ VERSION_CASES: tuple[Case, ...] = (
             tree=_version(text),
             refused=Refused(_NOT_A_VERSION),
         )
-        for text in ("1.x", "1.", ".1", "1.0.0", " 1.0", "+1.0", "-1.0", "", "99999999999999999999.0")
+        for text in (
+            "1.x",
+            "1.",
+            ".1",
+            "1.0.0",
+            " 1.0",
+            "+1.0",
+            "-1.0",
+            "",
+            "99999999999999999999.0",
+        )
     ),
     *(
         Case(
@@ -184,8 +221,17 @@ VERSION_CASES: tuple[Case, ...] = (
 )
 
 MANIFEST_CASES: tuple[Case, ...] = (
-    Case(id="C16", says="a package needs a manifest.json", tree={}, refused=Refused("Cannot open file")),
-    Case(id="manifest-no-components", says="components may be empty", tree={"manifest.json": component_manifest({})}),
+    Case(
+        id="C16",
+        says="a package needs a manifest.json",
+        tree={},
+        refused=Refused("Cannot open file"),
+    ),
+    Case(
+        id="manifest-no-components",
+        says="components may be empty",
+        tree={"manifest.json": component_manifest({})},
+    ),
     Case(
         id="manifest-components-missing",
         says="components is required",
@@ -207,7 +253,9 @@ MANIFEST_CASES: tuple[Case, ...] = (
     Case(
         id="manifest-all-texts",
         says="name, version and description are texts",
-        tree=_manifest(package_name="p", package_version="1", description="d", additional_metadata=[1, None]),
+        tree=_manifest(
+            package_name="p", package_version="1", description="d", additional_metadata=[1, None]
+        ),
     ),
     *(
         Case(
@@ -280,7 +328,10 @@ MANIFEST_CASES: tuple[Case, ...] = (
     Case(
         id="manifest-symlink-out",
         says="manifest.json may be a link to anywhere",
-        tree={"../outside.json": component_manifest({"c": _EMPTY}), "manifest.json": Link("../outside.json")},
+        tree={
+            "../outside.json": component_manifest({"c": _EMPTY}),
+            "manifest.json": Link("../outside.json"),
+        },
     ),
 )
 
@@ -288,12 +339,18 @@ COMPONENT_CASES: tuple[Case, ...] = (
     Case(
         id="C3",
         says="a component may be a JSON file of any name",
-        tree={"manifest.json": component_manifest({"c": "components/decoder.json"}), "components/decoder.json": _EMPTY},
+        tree={
+            "manifest.json": component_manifest({"c": "components/decoder.json"}),
+            "components/decoder.json": _EMPTY,
+        },
     ),
     Case(
         id="C4",
         says="or a directory with component.json",
-        tree={"manifest.json": component_manifest({"c": "decoder"}), "decoder/component.json": _EMPTY},
+        tree={
+            "manifest.json": component_manifest({"c": "decoder"}),
+            "decoder/component.json": _EMPTY,
+        },
     ),
     Case(
         id="component-directory-without-document",
@@ -315,18 +372,28 @@ COMPONENT_CASES: tuple[Case, ...] = (
     Case(
         id="component-trailing-slash",
         says="a trailing slash and a leading ./ are fine",
-        tree={"manifest.json": component_manifest({"c": "./decoder/"}), "decoder/component.json": _EMPTY},
+        tree={
+            "manifest.json": component_manifest({"c": "./decoder/"}),
+            "decoder/component.json": _EMPTY,
+        },
     ),
     Case(
         id="C7",
         says="a component outside of a portable package is refused",
-        tree={"manifest.json": component_manifest({"c": "../escape.json"}), "../escape.json": _EMPTY},
+        tree={
+            "manifest.json": component_manifest({"c": "../escape.json"}),
+            "../escape.json": _EMPTY,
+        },
         refused=Refused(_DOT_DOT),
     ),
     Case(
         id="component-dot-dot-inside",
         says="also where .. would stay inside",
-        tree={"manifest.json": component_manifest({"c": "a/../c.json"}), "a": Folder(), "c.json": _EMPTY},
+        tree={
+            "manifest.json": component_manifest({"c": "a/../c.json"}),
+            "a": Folder(),
+            "c.json": _EMPTY,
+        },
         refused=Refused(_DOT_DOT),
     ),
     Case(
@@ -371,7 +438,11 @@ COMPONENT_CASES: tuple[Case, ...] = (
     Case(
         id="component-symlink-inside",
         says="a link inside the package is fine",
-        tree={"manifest.json": component_manifest({"c": "a.json"}), "b.json": _EMPTY, "a.json": Link("b.json")},
+        tree={
+            "manifest.json": component_manifest({"c": "a.json"}),
+            "b.json": _EMPTY,
+            "a.json": Link("b.json"),
+        },
     ),
     Case(
         id="component-symlink-out",
@@ -395,7 +466,9 @@ COMPONENT_CASES: tuple[Case, ...] = (
     Case(
         id="component-name-ignored",
         says="component_name may differ",
-        tree={"manifest.json": component_manifest({"c": {"component_name": "other", "variants": {}}})},
+        tree={
+            "manifest.json": component_manifest({"c": {"component_name": "other", "variants": {}}})
+        },
     ),
     Case(
         id="component-name-number",
@@ -486,7 +559,11 @@ VARIANT_CASES: tuple[Case, ...] = (
     Case(
         id="variant-directory-symlink-out",
         says="links included",
-        tree={**one_variant(variant_directory="v"), "../outside": Folder(), "v": Link("../outside")},
+        tree={
+            **one_variant(variant_directory="v"),
+            "../outside": Folder(),
+            "v": Link("../outside"),
+        },
         refused=Refused(_ESCAPES),
     ),
     *(
@@ -497,7 +574,12 @@ VARIANT_CASES: tuple[Case, ...] = (
             tree=variants({name: {}}),
             refused=Refused(text),
         )
-        for name, text in (("", _EMPTY_PATH), ("..", _DOT_DOT), ("../x", _DOT_DOT), ("/tmp", _ABSOLUTE))
+        for name, text in (
+            ("", _EMPTY_PATH),
+            ("..", _DOT_DOT),
+            ("../x", _DOT_DOT),
+            ("/tmp", _ABSOLUTE),
+        )
     ),
     Case(
         id="variant-name-is-no-path-with-directory",
@@ -505,7 +587,12 @@ VARIANT_CASES: tuple[Case, ...] = (
         tree={**variants({"../x": {"variant_directory": "d"}}), "d": Folder()},
     ),
     *(
-        Case(id=f"variant-name-{name!r}", posix_names=True, says="names have no other rule", tree=variants({name: {}}))
+        Case(
+            id=f"variant-name-{name!r}",
+            posix_names=True,
+            says="names have no other rule",
+            tree=variants({name: {}}),
+        )
         for name in (".", "a/b", "con", "v ", "模型")
     ),
     *(
@@ -513,7 +600,11 @@ VARIANT_CASES: tuple[Case, ...] = (
             id=f"variant-{key}-null",
             says="null is no text",
             tree=one_variant(**{key: None}),
-            refused=Refused(f"{key} must be a string" if key == "variant_directory" else f"'{key}' must be a string"),
+            refused=Refused(
+                f"{key} must be a string"
+                if key == "variant_directory"
+                else f"'{key}' must be a string"
+            ),
         )
         for key in ("variant_directory", "ep", "device", "compatibility_string")
     ),
@@ -627,7 +718,9 @@ EXECUTOR_CASES: tuple[Case, ...] = (
         Case(
             id=f"ort-{key}-escapes",
             says="the two options that are paths stay inside",
-            tree=one_variant(executor_info={"ort": {"model_file": "m.onnx", "session_options": {key: "../x"}}}),
+            tree=one_variant(
+                executor_info={"ort": {"model_file": "m.onnx", "session_options": {key: "../x"}}}
+            ),
             refused=Refused(_DOT_DOT),
         )
         for key in ("session.model_external_initializers_file_folder_path", "ep.context_file_path")

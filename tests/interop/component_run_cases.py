@@ -1,4 +1,6 @@
-"""Which variant onnxruntime 1.28 to 1.31 select, what a reference stands for, and what becomes of the session."""
+"""Which variant onnxruntime 1.28 to 1.31 select, what a reference stands for, and what becomes of
+the session.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,11 @@ SELECT_CASES: tuple[Case, ...] = (
             eps=eps,
             refused=_NO_VARIANT,
         )
-        for name, keys, eps in (("unset", {}, Eps()), ("empty", {"ep": ""}, Eps()), ("unset-azure", {}, WITH_AZURE))
+        for name, keys, eps in (
+            ("unset", {}, Eps()),
+            ("empty", {"ep": ""}, Eps()),
+            ("unset-azure", {}, WITH_AZURE),
+        )
     ),
     *(
         Case(
@@ -131,7 +137,10 @@ SELECT_CASES: tuple[Case, ...] = (
     ),
     Case(
         id="select-compatibility-unasked",
-        says="an execution provider that rates nothing is not applicable, which is no obstacle and no merit",
+        says=(
+            "an execution provider that rates nothing is not applicable, which is no obstacle and"
+            " no merit"
+        ),
         tree=_two({"ep": AZURE, "compatibility_string": "x"}, {"ep": AZURE}),
         component="c",
         eps=WITH_AZURE,
@@ -198,15 +207,23 @@ _REFERENCES: dict[str, Content] = {
 }
 
 
-def _resolves(name: str, says: str, text: str, to: str | Refused, *, base: str = "", must_exist: bool = True) -> Case:
+def _resolves(
+    name: str, says: str, text: str, to: str | Refused, *, base: str = "", must_exist: bool = True
+) -> Case:
     reference = Reference(text=text, base=base, must_exist=must_exist)
-    return Case(id=name, says=says, tree=_REFERENCES, references=((reference, to),), posix_names=True)
+    return Case(
+        id=name, says=says, tree=_REFERENCES, references=((reference, to),), posix_names=True
+    )
 
 
 REFERENCE_CASES: tuple[Case, ...] = (
     _resolves("C83", "an asset's digest is its directory", _ASSET, _ASSETS),
-    _resolves("C84", "a path behind it is a file in it", f"{_ASSET}/asset.txt", f"{_ASSETS}/asset.txt"),
-    _resolves("C85", "a path is relative to the directory given", "file.txt", "d/file.txt", base="d"),
+    _resolves(
+        "C84", "a path behind it is a file in it", f"{_ASSET}/asset.txt", f"{_ASSETS}/asset.txt"
+    ),
+    _resolves(
+        "C85", "a path is relative to the directory given", "file.txt", "d/file.txt", base="d"
+    ),
     _resolves(
         "C86",
         "an asset must be known, even if it need not exist",
@@ -215,20 +232,53 @@ REFERENCE_CASES: tuple[Case, ...] = (
         must_exist=False,
     ),
     _resolves("reference-default-base", "by default to the package", "file.txt", "file.txt"),
-    _resolves("reference-override", "an override is where its asset is", f"{_OTHER_ASSET}/e.txt", "elsewhere/e.txt"),
-    _resolves("reference-asset-slash", "nothing behind the slash is the directory", f"{_ASSET}/", _ASSETS),
-    _resolves("reference-missing", "what must exist must exist", "nowhere", Refused("does not exist")),
-    _resolves("reference-missing-allowed", "what need not need not", "nowhere", "nowhere", must_exist=False),
-    _resolves("reference-asset-missing-file", "in assets too", f"{_ASSET}/no", Refused("does not exist")),
-    _resolves("reference-empty", "an empty reference is refused", "", Refused("input must not be empty")),
-    _resolves("reference-dot-dot", "a path stays inside", "../x", Refused("'..' segments"), must_exist=False),
+    _resolves(
+        "reference-override",
+        "an override is where its asset is",
+        f"{_OTHER_ASSET}/e.txt",
+        "elsewhere/e.txt",
+    ),
+    _resolves(
+        "reference-asset-slash", "nothing behind the slash is the directory", f"{_ASSET}/", _ASSETS
+    ),
+    _resolves(
+        "reference-missing", "what must exist must exist", "nowhere", Refused("does not exist")
+    ),
+    _resolves(
+        "reference-missing-allowed",
+        "what need not need not",
+        "nowhere",
+        "nowhere",
+        must_exist=False,
+    ),
+    _resolves(
+        "reference-asset-missing-file", "in assets too", f"{_ASSET}/no", Refused("does not exist")
+    ),
+    _resolves(
+        "reference-empty", "an empty reference is refused", "", Refused("input must not be empty")
+    ),
+    _resolves(
+        "reference-dot-dot",
+        "a path stays inside",
+        "../x",
+        Refused("'..' segments"),
+        must_exist=False,
+    ),
     _resolves("reference-dot-dot-inside", "without ..", "d/../file.txt", Refused("'..' segments")),
     _resolves("reference-three-dots", "three dots are a name", "...", "...", must_exist=False),
     _resolves(
-        "reference-absolute", "no absolute path", "/x", Refused("absolute or drive-rooted path"), must_exist=False
+        "reference-absolute",
+        "no absolute path",
+        "/x",
+        Refused("absolute or drive-rooted path"),
+        must_exist=False,
     ),
     _resolves(
-        "reference-asset-dot-dot", "nor out of an asset", f"{_ASSET}/../x", Refused("'..' segments"), must_exist=False
+        "reference-asset-dot-dot",
+        "nor out of an asset",
+        f"{_ASSET}/../x",
+        Refused("'..' segments"),
+        must_exist=False,
     ),
     _resolves(
         "reference-asset-absolute",
@@ -237,7 +287,10 @@ REFERENCE_CASES: tuple[Case, ...] = (
         Refused("absolute or drive-rooted path"),
     ),
     _resolves(
-        "reference-asset-link", "a link in an asset stays in it", f"{_ASSET}/out", Refused("escapes package_root")
+        "reference-asset-link",
+        "a link in an asset stays in it",
+        f"{_ASSET}/out",
+        Refused("escapes package_root"),
     ),
     *(
         _resolves(
@@ -247,7 +300,9 @@ REFERENCE_CASES: tuple[Case, ...] = (
             text,
             must_exist=False,
         )
-        for index, text in enumerate(("sha256:short", f"sha256:{'A' * 64}", f"SHA256:{_DIGEST}", f"{_ASSET} /x"))
+        for index, text in enumerate(
+            ("sha256:short", f"sha256:{'A' * 64}", f"SHA256:{_DIGEST}", f"{_ASSET} /x")
+        )
     ),
     _resolves(
         "reference-base-outside",
@@ -273,7 +328,10 @@ def _session(
     return Case(
         id=name,
         says=says,
-        tree={"manifest.json": inline({"v": ort_variant(session_options=options)}), "v/model.onnx": Model(3.0)},
+        tree={
+            "manifest.json": inline({"v": ort_variant(session_options=options)}),
+            "v/model.onnx": Model(3.0),
+        },
         component="c",
         session=True,
         own_options=own_options,
@@ -290,7 +348,9 @@ SESSION_CASES: tuple[Case, ...] = (
         id="C89",
         says="the selected variant runs with the caller's session options",
         tree={
-            "manifest.json": inline({"cpu": ort_variant(), "npu": ort_variant("QNNExecutionProvider", device="npu")}),
+            "manifest.json": inline(
+                {"cpu": ort_variant(), "npu": ort_variant("QNNExecutionProvider", device="npu")}
+            ),
             "cpu/model.onnx": Model(1.0),
             "npu/model.onnx": Model(2.0),
         },
@@ -314,7 +374,9 @@ SESSION_CASES: tuple[Case, ...] = (
         id="session-provider-options-dropped",
         says="provider options of an execution provider without devices are left out in silence",
         tree={
-            "manifest.json": inline({"v": ort_variant(AZURE, provider_options={"no_such_option": "1"})}),
+            "manifest.json": inline(
+                {"v": ort_variant(AZURE, provider_options={"no_such_option": "1"})}
+            ),
             "v/model.onnx": Model(1.0),
         },
         component="c",
@@ -382,7 +444,9 @@ SESSION_CASES: tuple[Case, ...] = (
             id=name,
             says=says,
             tree={
-                "manifest.json": inline({"v": ort_variant(session_options={_WEIGHTS_FOLDER: "weights"})}),
+                "manifest.json": inline(
+                    {"v": ort_variant(session_options={_WEIGHTS_FOLDER: "weights"})}
+                ),
                 "v/model.onnx": Model(0.0, "w.bin"),
                 "v/weights/w.bin": Weights(7.0),
             },
@@ -400,7 +464,9 @@ SESSION_CASES: tuple[Case, ...] = (
         id="session-own-folder-wins",
         says="unless the caller's have a folder",
         tree={
-            "manifest.json": inline({"v": ort_variant(session_options={_WEIGHTS_FOLDER: "weights"})}),
+            "manifest.json": inline(
+                {"v": ort_variant(session_options={_WEIGHTS_FOLDER: "weights"})}
+            ),
             "v/model.onnx": Model(0.0, "w.bin"),
             "v/weights/w.bin": Weights(7.0),
         },
@@ -452,7 +518,9 @@ SESSION_CASES: tuple[Case, ...] = (
             ("session.graph_optimization_level", "99"),
         )
     ),
-    _session("session-empty-key", "an empty key", {"": "x"}, refused=Refused("empty or longer", *_OPTION)),
+    _session(
+        "session-empty-key", "an empty key", {"": "x"}, refused=Refused("empty or longer", *_OPTION)
+    ),
     _session(
         "session-key-with-nul-1.28",
         "a key with a NUL inside is cut off there",

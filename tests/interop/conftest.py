@@ -44,18 +44,22 @@ def component_release(request: pytest.FixtureRequest, start_release: ReleaseStar
 
 
 @pytest.fixture
-def locks_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def locks_of_this_test(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Locks of packages that ortpkg makes lie in a directory of the test, not of the user."""
     directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.package.package_lock.locks_directory", lambda: directory)
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
 
 
 @pytest.fixture
 def write_package() -> Iterator[PackageWriter]:
     """Writes a tree as a package in a directory of the test.
 
-    Not under ``tmp_path``, which looks through the directories of all tests of the same name: there are a thousand.
+    Not under ``tmp_path``, which looks through the directories of all tests of the same name: there
+    are a thousand.
     """
     with tempfile.TemporaryDirectory(prefix="ortpkg-interop-") as directory:
-        # Resolved: releases report real paths, and the directory for temporary files is a link on macOS.
+        # Resolved: releases report real paths, and the directory for temporary files is a link on
+        # macOS.
         yield lambda tree: write_tree(Path(directory).resolve() / "p.ortpackage", tree)

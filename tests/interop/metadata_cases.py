@@ -1,4 +1,6 @@
-"""What onnxruntime 1.26 and 1.27 do with packages of the metadata generation: all of it is one call, CreateSession."""
+"""What onnxruntime 1.26 and 1.27 do with packages of the metadata generation: all of it is one
+call, CreateSession.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.interop.case import CPU_DEVICE, METADATA_LINES, PREFER_CPU, WITH_AZURE, Case, Refused
-from tests.interop.packages import AZURE, CPU, Content, Folder, Link, Model, Tree, component_manifest, metadata_variant
+from tests.interop.packages import (
+    AZURE,
+    CPU,
+    Content,
+    Folder,
+    Link,
+    Model,
+    Tree,
+    component_manifest,
+    metadata_variant,
+)
 from tests.interop.protocol import Eps, Stage
 
 _C = "models/c"
@@ -38,25 +50,44 @@ def _runs(name: str, says: str, tree: Tree, offset: float = 1.0, eps: Eps = WITH
     )
 
 
-def _fails(name: str, says: str, tree: Tree, text: str, *, code: int = 1, eps: Eps = WITH_AZURE) -> Case:
+def _fails(
+    name: str, says: str, tree: Tree, text: str, *, code: int = 1, eps: Eps = WITH_AZURE
+) -> Case:
     refused = Refused(text, Stage.SESSION, code)
     return Case(
-        id=name, says=says, tree=tree, lines=METADATA_LINES, component="c", eps=eps, session=True, refused=refused
+        id=name,
+        says=says,
+        tree=tree,
+        lines=METADATA_LINES,
+        component="c",
+        eps=eps,
+        session=True,
+        refused=refused,
     )
 
 
 def _variants(*names: str, **variants: Any) -> dict[str, Content]:
-    """The variants, in order, each with a model of its own whose offset is its position, from 1 on."""
+    """The variants, in order, each with a model of its own whose offset is its position, from 1
+    on.
+    """
     all_of_them = dict.fromkeys(names, metadata_variant()) | variants
     models: dict[str, Content] = {
-        f"{_C}/{name}/model.onnx": Model(float(offset)) for offset, name in enumerate(all_of_them, start=1)
+        f"{_C}/{name}/model.onnx": Model(float(offset))
+        for offset, name in enumerate(all_of_them, start=1)
     }
-    return {"manifest.json": _manifest(), f"{_C}/metadata.json": {"model_variants": all_of_them}, **models}
+    return {
+        "manifest.json": _manifest(),
+        f"{_C}/metadata.json": {"model_variants": all_of_them},
+        **models,
+    }
 
 
 def _one(variant: Any, files: Mapping[str, Content]) -> dict[str, Content]:
     """The one variant ``v``, and these files, relative to the component's directory."""
-    tree: dict[str, Content] = {"manifest.json": _manifest(), f"{_C}/metadata.json": {"model_variants": {"v": variant}}}
+    tree: dict[str, Content] = {
+        "manifest.json": _manifest(),
+        f"{_C}/metadata.json": {"model_variants": {"v": variant}},
+    }
     return tree | {f"{_C}/{path}": content for path, content in files.items()}
 
 
@@ -78,10 +109,23 @@ MANIFEST_CASES: tuple[Case, ...] = (
         _package({"component_models": ["c"]}),
         "'model_name' not found",
     ),
-    _fails("metadata-name-number", "and text", _package(_manifest(model_name=1)), "type must be string"),
-    _fails("metadata-name-empty", "and not empty", _package(_manifest(model_name="")), "missing or empty"),
-    _runs("metadata-version-number", "a version of another type is ignored", _package(_manifest(model_version=1))),
-    _runs("metadata-unknown-keys", "so is any other key", _package(_manifest(schema_version=[], x=1))),
+    _fails(
+        "metadata-name-number", "and text", _package(_manifest(model_name=1)), "type must be string"
+    ),
+    _fails(
+        "metadata-name-empty",
+        "and not empty",
+        _package(_manifest(model_name="")),
+        "missing or empty",
+    ),
+    _runs(
+        "metadata-version-number",
+        "a version of another type is ignored",
+        _package(_manifest(model_version=1)),
+    ),
+    _runs(
+        "metadata-unknown-keys", "so is any other key", _package(_manifest(schema_version=[], x=1))
+    ),
     *(
         _fails(
             f"metadata-components-{name}",
@@ -91,7 +135,12 @@ MANIFEST_CASES: tuple[Case, ...] = (
         )
         for name, value in (("object", {"c": {}}), ("null", None), ("text", "c"))
     ),
-    _fails("metadata-components-number", "of texts", _package(_manifest(component_models=[1])), "type must be string"),
+    _fails(
+        "metadata-components-number",
+        "of texts",
+        _package(_manifest(component_models=[1])),
+        "type must be string",
+    ),
     *(
         _fails(
             f"metadata-components-{name}",
@@ -118,7 +167,12 @@ MANIFEST_CASES: tuple[Case, ...] = (
         {"manifest.json": component_manifest({"c": {"variants": {}}})},
         "'model_name' not found",
     ),
-    _fails("metadata-no-manifest", "neither manifest.json nor metadata.json", {}, "No manifest.json found"),
+    _fails(
+        "metadata-no-manifest",
+        "neither manifest.json nor metadata.json",
+        {},
+        "No manifest.json found",
+    ),
 )
 
 DISCOVERY_CASES: tuple[Case, ...] = (
@@ -158,7 +212,11 @@ DISCOVERY_CASES: tuple[Case, ...] = (
             _package(_manifest(), metadata),
             _NO_METADATA,
         )
-        for name, metadata in (("not-json", "{"), ("no-variants", {}), ("array", {"model_variants": []}))
+        for name, metadata in (
+            ("not-json", "{"),
+            ("no-variants", {}),
+            ("array", {"model_variants": []}),
+        )
     ),
     _fails(
         "metadata-listed-empty",
@@ -179,7 +237,11 @@ DISCOVERY_CASES: tuple[Case, ...] = (
     _runs(
         "metadata-root-mode-drafts",
         "whatever that says",
-        {"manifest.json": _manifest(component_models={"c": {}}), "metadata.json": _GOOD, "v/model.onnx": Model(1.0)},
+        {
+            "manifest.json": _manifest(component_models={"c": {}}),
+            "metadata.json": _GOOD,
+            "v/model.onnx": Model(1.0),
+        },
     ),
     _fails(
         "metadata-root-mode-empty",
@@ -206,7 +268,12 @@ FILE_CASES: tuple[Case, ...] = (
         _one(_CONSTRAINTS, {"v/a.onnx": Model(1.0), "v/b.onnx": Model(1.0)}),
         _SEVERAL_FILES,
     ),
-    _fails("metadata-file-none", "no model is found below", _one(_CONSTRAINTS, {"v/d/a.onnx": Model(1.0)}), _NO_FILE),
+    _fails(
+        "metadata-file-none",
+        "no model is found below",
+        _one(_CONSTRAINTS, {"v/d/a.onnx": Model(1.0)}),
+        _NO_FILE,
+    ),
     _fails(
         "metadata-file-missing",
         "a model_file that is missing",
@@ -216,7 +283,9 @@ FILE_CASES: tuple[Case, ...] = (
     _fails(
         "metadata-file-missing-elsewhere",
         "breaks the package even in a variant for another execution provider",
-        _package(_manifest(), {"model_variants": {"v": metadata_variant(), "w": metadata_variant(CPU)}}),
+        _package(
+            _manifest(), {"model_variants": {"v": metadata_variant(), "w": metadata_variant(CPU)}}
+        ),
         "Variant 'w' file path does not exist",
     ),
     _fails(
@@ -323,7 +392,8 @@ FILE_CASES: tuple[Case, ...] = (
     _runs(
         "metadata-file-symlink-out",
         "nor a link",
-        _one(metadata_variant(), {"v/model.onnx": Link("../../../../outside.onnx")}) | {"../outside.onnx": Model(1.0)},
+        _one(metadata_variant(), {"v/model.onnx": Link("../../../../outside.onnx")})
+        | {"../outside.onnx": Model(1.0)},
     ),
 )
 
@@ -352,10 +422,20 @@ SELECT_CASES: tuple[Case, ...] = (
         2.0,
     ),
     _runs(
-        "metadata-select-base", "none is enough", _variants(cpu=metadata_variant(CPU), base=metadata_variant(None)), 2.0
+        "metadata-select-base",
+        "none is enough",
+        _variants(cpu=metadata_variant(CPU), base=metadata_variant(None)),
+        2.0,
     ),
-    _fails("metadata-select-other", "another is not", _variants(cpu=metadata_variant(CPU)), _NO_VARIANT),
-    _fails("metadata-select-short-name", "nor a short name", _variants(v=metadata_variant("AZURE")), _NO_VARIANT),
+    _fails(
+        "metadata-select-other", "another is not", _variants(cpu=metadata_variant(CPU)), _NO_VARIANT
+    ),
+    _fails(
+        "metadata-select-short-name",
+        "nor a short name",
+        _variants(v=metadata_variant("AZURE")),
+        _NO_VARIANT,
+    ),
     _runs(
         "metadata-select-any-device",
         "where an execution provider has no hardware devices, every device matches",
@@ -371,7 +451,9 @@ SELECT_CASES: tuple[Case, ...] = (
         "an execution provider that rates nothing takes every text",
         _variants(v=metadata_variant(ep_compatibility_info="x")),
     ),
-    _runs("metadata-select-tie", "of equals the first by name, here", _variants("z", "a", "m"), 2.0),
+    _runs(
+        "metadata-select-tie", "of equals the first by name, here", _variants("z", "a", "m"), 2.0
+    ),
     _runs(
         "metadata-constraints-null",
         "constraints that are no object are none",
@@ -394,14 +476,28 @@ _DEEP = "[" * 300 + "]" * 300
 
 def _text(value: str) -> dict[str, Content]:
     """metadata.json with a value that nobody reads."""
-    return _package(_manifest(), f'{{"unknown": {value}, "model_variants": {json.dumps(_GOOD["model_variants"])}}}')
+    return _package(
+        _manifest(),
+        f'{{"unknown": {value}, "model_variants": {json.dumps(_GOOD["model_variants"])}}}',
+    )
 
 
 JSON_CASES: tuple[Case, ...] = (
     _runs("metadata-json-deep", "depth has no limit", _text(_DEEP)),
-    _fails("metadata-json-deep-wrong", "and is read", _text(_DEEP.replace("[]", "[,]")), _NO_METADATA),
-    _runs("metadata-json-deep-text", "texts there may hold anything", _text(_DEEP.replace("[]", '["]}\\""]'))),
-    _fails("metadata-json-deep-surrogate", "but Unicode", _text(_DEEP.replace("[]", '["\\ud800"]')), _NO_METADATA),
+    _fails(
+        "metadata-json-deep-wrong", "and is read", _text(_DEEP.replace("[]", "[,]")), _NO_METADATA
+    ),
+    _runs(
+        "metadata-json-deep-text",
+        "texts there may hold anything",
+        _text(_DEEP.replace("[]", '["]}\\""]')),
+    ),
+    _fails(
+        "metadata-json-deep-surrogate",
+        "but Unicode",
+        _text(_DEEP.replace("[]", '["\\ud800"]')),
+        _NO_METADATA,
+    ),
     _runs("metadata-json-long-number", "numbers may be long", _text("0." + "0" * 5000 + "1")),
     _fails("metadata-json-large-number", "but not too large", _text("1e999"), _NO_METADATA),
     _fails(
@@ -410,8 +506,20 @@ JSON_CASES: tuple[Case, ...] = (
         _text('{"k": "\\ud800", "k": 1}'),
         _NO_METADATA,
     ),
-    _runs("metadata-json-repeated", "the last of equal keys counts", _text('1, "model_variants": 1')),
-    _runs("metadata-json-nul", "a NUL ends the document", _package(_manifest(), json.dumps(_GOOD) + "\0x")),
+    _runs(
+        "metadata-json-repeated", "the last of equal keys counts", _text('1, "model_variants": 1')
+    ),
+    _runs(
+        "metadata-json-nul",
+        "a NUL ends the document",
+        _package(_manifest(), json.dumps(_GOOD) + "\0x"),
+    ),
 )
 
-METADATA_CASES: tuple[Case, ...] = (*MANIFEST_CASES, *DISCOVERY_CASES, *FILE_CASES, *SELECT_CASES, *JSON_CASES)
+METADATA_CASES: tuple[Case, ...] = (
+    *MANIFEST_CASES,
+    *DISCOVERY_CASES,
+    *FILE_CASES,
+    *SELECT_CASES,
+    *JSON_CASES,
+)

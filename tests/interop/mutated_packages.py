@@ -1,7 +1,8 @@
-"""Packages with a few places changed at random, from a seed: values, keys, bytes, files, folders, links.
+"""Packages with a few places changed at random, from a seed: values, keys, bytes, files, folders,
+links.
 
-Where ``changed_packages.py`` goes through all places with all values, one at a time, these combine changes that only
-together mean something to a reader.
+Where ``changed_packages.py`` goes through all places with all values, one at a time, these combine
+changes that only together mean something to a reader.
 """
 
 from __future__ import annotations
@@ -91,7 +92,11 @@ def _written(value: Any) -> str:
         case _Raw(text):
             return text
         case _Object():
-            return "{" + ", ".join(f"{json.dumps(key)}: {_written(each)}" for key, each in value.pairs) + "}"
+            return (
+                "{"
+                + ", ".join(f"{json.dumps(key)}: {_written(each)}" for key, each in value.pairs)
+                + "}"
+            )
         case list():
             return "[" + ", ".join(map(_written, value)) + "]"
     return json.dumps(value)
@@ -102,8 +107,12 @@ class _Mutation:
 
     def __init__(self, tree: Tree, chance: random.Random) -> None:
         self._chance = chance
-        self.documents = {path: _opened(dict(each)) for path, each in tree.items() if isinstance(each, dict)}
-        self.files: dict[str, Content] = {path: each for path, each in tree.items() if path not in self.documents}
+        self.documents = {
+            path: _opened(dict(each)) for path, each in tree.items() if isinstance(each, dict)
+        }
+        self.files: dict[str, Content] = {
+            path: each for path, each in tree.items() if path not in self.documents
+        }
 
     def change(self) -> None:
         choices: tuple[Callable[[], None], ...] = (
@@ -114,9 +123,13 @@ class _Mutation:
 
     def tree(self) -> Tree:
         """The package now; what lies below a file or a link is left out."""
-        written: dict[str, Content] = {path: _written(each).encode() for path, each in self.documents.items()}
+        written: dict[str, Content] = {
+            path: _written(each).encode() for path, each in self.documents.items()
+        }
         everything = self.files | written
-        ends = [f"{path}/" for path, content in everything.items() if not isinstance(content, Folder)]
+        ends = [
+            f"{path}/" for path, content in everything.items() if not isinstance(content, Folder)
+        ]
         return {path: each for path, each in everything.items() if not path.startswith(tuple(ends))}
 
     def _objects(self) -> list[_Object]:
@@ -133,14 +146,21 @@ class _Mutation:
 
     def _member(self, of: Callable[[Any], bool] = lambda _: True) -> tuple[_Object, int] | None:
         """A member of some object, whose value ``of`` accepts."""
-        members = [(each, at) for each in self._objects() for at in range(len(each.pairs)) if of(each.pairs[at][1])]
+        members = [
+            (each, at)
+            for each in self._objects()
+            for at in range(len(each.pairs))
+            if of(each.pairs[at][1])
+        ]
         return self._chance.choice(members) if members else None
 
     def _value(self) -> Any:
         kind = self._chance.random()
         if kind < 0.6:
             return self._chance.choice(_TEXTS)
-        return _Raw(self._chance.choice(_RAW)) if kind < 0.7 else _opened(self._chance.choice(_VALUES))
+        return (
+            _Raw(self._chance.choice(_RAW)) if kind < 0.7 else _opened(self._chance.choice(_VALUES))
+        )
 
     def _replace_value(self) -> None:
         if found := self._member():
@@ -166,7 +186,10 @@ class _Mutation:
         if found := self._member():
             each, at = found
             key, value = each.pairs[at]
-            each.pairs.insert(self._chance.choice((at, at + 1)), (key, self._chance.choice((value, self._value()))))
+            each.pairs.insert(
+                self._chance.choice((at, at + 1)),
+                (key, self._chance.choice((value, self._value()))),
+            )
 
     def _add(self) -> None:
         if objects := self._objects():
@@ -180,21 +203,35 @@ class _Mutation:
         elif what == 1:
             self.files[path] = Folder()
         elif what == 2:
-            self.files[path] = Link(self._chance.choice(("../w/model.onnx", "nowhere", "../../beside/model.onnx", ".")))
+            self.files[path] = Link(
+                self._chance.choice(("../w/model.onnx", "nowhere", "../../beside/model.onnx", "."))
+            )
         elif what == 3:
             folder = path.rpartition("/")[0]
-            extra = self._chance.choice(("other.onnx", "X.ONNX", "loop.onnx", "out.onnx", "genai_config.json"))
-            link = {"loop.onnx": Link("loop.onnx"), "out.onnx": Link("../../../../beside/model.onnx")}
+            extra = self._chance.choice(
+                ("other.onnx", "X.ONNX", "loop.onnx", "out.onnx", "genai_config.json")
+            )
+            link = {
+                "loop.onnx": Link("loop.onnx"),
+                "out.onnx": Link("../../../../beside/model.onnx"),
+            }
             self.files[f"{folder}/{extra}" if folder else extra] = link.get(extra, Model(8.0))
         elif what == 4:
             folder = path.rpartition("/")[0] or path
-            self.files = {each: content for each, content in self.files.items() if not each.startswith(f"{folder}/")}
-            self.files[folder] = self._chance.choice((b"x", Model(6.0), Link("w"), Link("nowhere"), Link(folder)))
+            self.files = {
+                each: content
+                for each, content in self.files.items()
+                if not each.startswith(f"{folder}/")
+            }
+            self.files[folder] = self._chance.choice(
+                (b"x", Model(6.0), Link("w"), Link("nowhere"), Link(folder))
+            )
         else:
             self.files[path] = self._chance.choice((b"", b"x", Model(5.0)))
 
 
-#: Beside the files of every package: links inside, out, to nowhere and in a circle, and another package's model.
+#: Beside the files of every package: links inside, out, to nowhere and in a circle, and another
+#: package's model.
 _AROUND: dict[str, Content] = {
     "w/model.onnx": Model(20.0),
     "model.onnx": Model(21.0),
@@ -210,25 +247,35 @@ _AROUND: dict[str, Content] = {
 
 def _component_trees() -> tuple[Tree, ...]:
     option = {_FOLDER_OPTION: _ASSET, "ep.context_file_path": "ctx.onnx", "k": "v"}
-    payload = {"model_file": "model.onnx", "session_options": {"k": "v"}, "provider_options": {"k": "v"}}
+    payload = {
+        "model_file": "model.onnx",
+        "session_options": {"k": "v"},
+        "provider_options": {"k": "v"},
+    }
     two = {"v": ort_variant(), "a": ort_variant(AZURE, variant_directory="w")}
     return (
         {"manifest.json": inline(two), "v/model.onnx": Model(1.0)},
         {"manifest.json": inline(two, layout="installed"), "v/model.onnx": Model(1.0)},
         {
-            "manifest.json": inline({"v": {"ep": CPU, "executor_info": {"ort": "payload.json", "other": {}}}}),
+            "manifest.json": inline(
+                {"v": {"ep": CPU, "executor_info": {"ort": "payload.json", "other": {}}}}
+            ),
             "v/payload.json": payload,
             "v/model.onnx": Model(1.0),
         },
         {
-            "manifest.json": component_manifest({"c": "d"}, additional_metadata={"ortpkg": {}}, package_name="p"),
+            "manifest.json": component_manifest(
+                {"c": "d"}, additional_metadata={"ortpkg": {}}, package_name="p"
+            ),
             "d/component.json": {"component_name": "c", "variants": two},
             "d/v/model.onnx": Model(1.0),
             "d/w/model.onnx": Model(2.0),
         },
         shared_asset_tree() | {"v/ctx.onnx": Model(3.0)},
         {
-            "manifest.json": inline({"v": ort_variant(session_options=option)}, shared_assets={_ASSET: "w"}),
+            "manifest.json": inline(
+                {"v": ort_variant(session_options=option)}, shared_assets={_ASSET: "w"}
+            ),
             "v/model.onnx": Model(1.0),
         },
         component_forms_tree(),
@@ -245,12 +292,19 @@ def _metadata_trees() -> tuple[Tree, ...]:
     return (
         {"manifest.json": metadata_manifest(), "models/c/metadata.json": body, **models},
         {"manifest.json": {"model_name": "m"}, "models/c/metadata.json": body, **models},
-        {"manifest.json": metadata_manifest(component_models=drafts), "models/c/metadata.json": body, **models},
+        {
+            "manifest.json": metadata_manifest(component_models=drafts),
+            "models/c/metadata.json": body,
+            **models,
+        },
         {"metadata.json": body, "v/model.onnx": Model(1.0), "w/model.onnx": Model(2.0)},
         {
             "manifest.json": metadata_manifest(),
             "models/c/metadata.json": {
-                "model_variants": {"v": {"model_id": "a:b", "constraints": {}}, "w": {"model_file": "sub"}}
+                "model_variants": {
+                    "v": {"model_id": "a:b", "constraints": {}},
+                    "w": {"model_file": "sub"},
+                }
             },
             "models/c/a_b/any.onnx": Model(1.0),
             "models/c/w/sub/any.onnx": Model(2.0),
@@ -264,7 +318,9 @@ METADATA_TREES = _metadata_trees()
 
 
 def mutated_packages(trees: tuple[Tree, ...], seed: int, count: int) -> Iterator[Tree]:
-    """``count`` packages, each one of ``trees`` with one to three changes; the same for the same seed."""
+    """``count`` packages, each one of ``trees`` with one to three changes; the same for the same
+    seed.
+    """
     chance = random.Random(seed)
     for _ in range(count):
         mutation = _Mutation(_AROUND | dict(chance.choice(trees)), chance)

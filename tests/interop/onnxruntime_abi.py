@@ -1,8 +1,9 @@
-"""The part of onnxruntime's C ABI that the interop tests call: slots of the function tables and their prototypes.
+"""The part of onnxruntime's C ABI that the interop tests call: slots of the function tables and
+their prototypes.
 
-A slot of ``OrtApi`` never changes once a release has shipped it, so one table serves every release; functions that came
-later say since when. The experimental functions of 1.28 to 1.30 have the prototypes of 1.31's stable table, in whose
-order :class:`PackageSlot` numbers them.
+A slot of ``OrtApi`` never changes once a release has shipped it, so one table serves every release;
+functions that came later say since when. The experimental functions of 1.28 to 1.30 have the
+prototypes of 1.31's stable table, in whose order :class:`PackageSlot` numbers them.
 """
 
 from __future__ import annotations
@@ -142,7 +143,10 @@ PACKAGE_PROTOTYPES: dict[PackageSlot, Prototype] = {
     PackageSlot.GET_COMPONENT_NAMES: (_STATUS, (_HANDLE, _OUT, _OUT_SIZE)),
     PackageSlot.GET_VARIANT_NAMES: (_STATUS, (_HANDLE, _TEXT, _OUT, _OUT_SIZE)),
     PackageSlot.GET_VARIANT_EP_NAME: (_STATUS, (_HANDLE, _TEXT, _TEXT, ctypes.POINTER(_TEXT))),
-    PackageSlot.RESOLVE_STRING_REF: (_STATUS, (_HANDLE, _TEXT, _TEXT, ctypes.c_int, ctypes.POINTER(_TEXT))),
+    PackageSlot.RESOLVE_STRING_REF: (
+        _STATUS,
+        (_HANDLE, _TEXT, _TEXT, ctypes.c_int, ctypes.POINTER(_TEXT)),
+    ),
     PackageSlot.SELECT_COMPONENT: (_STATUS, (_HANDLE, _TEXT, _HANDLE, _OUT)),
     PackageSlot.RELEASE_COMPONENT_CONTEXT: (None, (_HANDLE,)),
     PackageSlot.GET_SELECTED_VARIANT_NAME: (_STATUS, (_HANDLE, ctypes.POINTER(_TEXT))),
@@ -164,7 +168,9 @@ EXPERIMENTAL_NAMES: dict[PackageSlot, str] = {
     PackageSlot.SELECT_COMPONENT: "SelectComponent",
     PackageSlot.RELEASE_COMPONENT_CONTEXT: "ReleaseModelPackageComponentContext",
     PackageSlot.GET_SELECTED_VARIANT_NAME: "ModelPackageComponent_GetSelectedVariantName",
-    PackageSlot.GET_SELECTED_VARIANT_FOLDER_PATH: "ModelPackageComponent_GetSelectedVariantFolderPath",
+    PackageSlot.GET_SELECTED_VARIANT_FOLDER_PATH: (
+        "ModelPackageComponent_GetSelectedVariantFolderPath"
+    ),
     PackageSlot.CREATE_SESSION: "CreateSession",
 }
 

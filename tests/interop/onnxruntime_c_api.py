@@ -1,6 +1,8 @@
-"""onnxruntime through its C functions, by ctypes: environment, session options, sessions over float tensors.
+"""onnxruntime through its C functions, by ctypes: environment, session options, sessions over float
+tensors.
 
-Made for a child process: a wrong call here ends the process that makes it, so nothing but ``child.py`` imports this.
+Made for a child process: a wrong call here ends the process that makes it, so nothing but
+    ``child.py`` imports this.
 """
 
 from __future__ import annotations
@@ -82,26 +84,46 @@ class OnnxRuntime:
             for name in eps.devices_of:
                 self._append_devices(options, name)
             if eps.policy is not None:
-                self.check(self.call(ApiSlot.SESSION_OPTIONS_SET_EP_SELECTION_POLICY, options, eps.policy))
+                self.check(
+                    self.call(ApiSlot.SESSION_OPTIONS_SET_EP_SELECTION_POLICY, options, eps.policy)
+                )
             for key, value in (entries or {}).items():
-                self.check(self.call(ApiSlot.ADD_SESSION_CONFIG_ENTRY, options, key.encode(), value.encode()))
+                self.check(
+                    self.call(
+                        ApiSlot.ADD_SESSION_CONFIG_ENTRY, options, key.encode(), value.encode()
+                    )
+                )
             yield options
         finally:
             self.call(ApiSlot.RELEASE_SESSION_OPTIONS, options)
 
     def _append_devices(self, options: int, ep_name: str) -> None:
         devices, count = ctypes.c_void_p(), ctypes.c_size_t()
-        self.check(self.call(ApiSlot.GET_EP_DEVICES, self.env, ctypes.byref(devices), ctypes.byref(count)))
-        known = list((ctypes.c_void_p * count.value).from_address(devices.value)) if devices.value else []
-        wanted = [device for device in known if self.call(ApiSlot.EP_DEVICE_EP_NAME, device) == ep_name.encode()]
+        self.check(
+            self.call(ApiSlot.GET_EP_DEVICES, self.env, ctypes.byref(devices), ctypes.byref(count))
+        )
+        known = (
+            list((ctypes.c_void_p * count.value).from_address(devices.value))
+            if devices.value
+            else []
+        )
+        wanted = [
+            device
+            for device in known
+            if self.call(ApiSlot.EP_DEVICE_EP_NAME, device) == ep_name.encode()
+        ]
         assert wanted, f"{ep_name} has no device here"
         array = (ctypes.c_void_p * len(wanted))(*wanted)
         append = ApiSlot.SESSION_OPTIONS_APPEND_EXECUTION_PROVIDER_V2
         self.check(self.call(append, options, self.env, array, len(wanted), None, None, 0))
 
     def create_session(self, path: Path, options: int) -> Session:
-        """A session over what lies at ``path``: a model file; for 1.26 and 1.27 a package directory too."""
-        return Session(self, self.create(ApiSlot.CREATE_SESSION, self.env, path_argument(path), options))
+        """A session over what lies at ``path``: a model file; for 1.26 and 1.27 a package directory
+        too.
+        """
+        return Session(
+            self, self.create(ApiSlot.CREATE_SESSION, self.env, path_argument(path), options)
+        )
 
     def output_names(self, session: int) -> list[bytes]:
         """Names of the session's outputs, in order."""
@@ -120,7 +142,10 @@ class OnnxRuntime:
         elements = (ctypes.c_float * len(value.elements))(*value.elements)
         shape = (ctypes.c_int64 * len(value.shape))(*value.shape)
         memory = self.create(ApiSlot.CREATE_CPU_MEMORY_INFO, _DEVICE_ALLOCATOR, _DEFAULT_MEMORY)
-        make, nbytes = ApiSlot.CREATE_TENSOR_WITH_DATA_AS_ORT_VALUE, _FLOAT_NBYTES * len(value.elements)
+        make, nbytes = (
+            ApiSlot.CREATE_TENSOR_WITH_DATA_AS_ORT_VALUE,
+            _FLOAT_NBYTES * len(value.elements),
+        )
         try:
             handle = self.create(make, memory, elements, nbytes, shape, len(value.shape), _FLOAT)
         finally:
@@ -142,7 +167,9 @@ class OnnxRuntime:
             self.check(self.call(ApiSlot.GET_TENSOR_SHAPE_ELEMENT_COUNT, info, ctypes.byref(count)))
         finally:
             self.call(ApiSlot.RELEASE_TENSOR_TYPE_AND_SHAPE_INFO, info)
-        assert element_type.value == _FLOAT, f"an output of element type {element_type.value}: only float is read here"
+        assert element_type.value == _FLOAT, (
+            f"an output of element type {element_type.value}: only float is read here"
+        )
         data = self.create(ApiSlot.GET_TENSOR_MUTABLE_DATA, value)
         elements = (ctypes.c_float * count.value).from_address(data)
         return FloatTensor(shape=tuple(shape), elements=tuple(elements))
@@ -180,14 +207,19 @@ class Session:
                 outputs,
             )
             runtime.check(status)
-        found = {name.decode(): runtime.read_tensor(value) for name, value in zip(output_names, outputs, strict=True)}
+        found = {
+            name.decode(): runtime.read_tensor(value)
+            for name, value in zip(output_names, outputs, strict=True)
+        }
         for value in outputs:
             runtime.call(ApiSlot.RELEASE_VALUE, value)
         return found
 
 
 def function_in_table(table: int, slot: int, prototype: Prototype) -> Callable[..., Any]:
-    """The function at position ``slot`` of the table of function pointers at the address ``table``."""
+    """The function at position ``slot`` of the table of function pointers at the address
+    ``table``.
+    """
     address = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[slot]
     return function_at(address, prototype)
 

@@ -1,7 +1,8 @@
-"""Model packages through onnxruntime's C functions: one class per way in that releases have had, one interface.
+"""Model packages through onnxruntime's C functions: one class per way in that releases have had,
+one interface.
 
-1.26 and 1.27 take a package directory where a model path is expected; 1.28 to 1.30 have functions that are looked up by
-name; 1.31 has a table of them.
+1.26 and 1.27 take a package directory where a model path is expected; 1.28 to 1.30 have functions
+that are looked up by name; 1.31 has a table of them.
 """
 
 from __future__ import annotations
@@ -30,26 +31,37 @@ from tests.interop.protocol import Eps
 
 
 class OpenedPackage(Protocol):
-    """A package that a release has opened. Every method raises ``OrtStatusError`` for what the release refuses."""
+    """A package that a release has opened.
+
+    Every method raises ``OrtStatusError`` for what the release refuses.
+    """
 
     def schema_version(self) -> int | None:
         """The major version; None where the release cannot say."""
 
     def components(self) -> dict[str, dict[str, str | None]]:
-        """Component → variant → its EP, in the release's order; empty where the release cannot say."""
+        """Component → variant → its EP, in the release's order; empty where the release cannot
+        say.
+        """
 
     def resolve(self, reference: str, *, base: Path | None, must_exist: bool) -> str:
         """The path that a reference stands for."""
 
     def select(self, component: str, eps: Eps) -> tuple[str, str] | None:
-        """The variant's name and directory ("" if it has none); None where only the session shows what was selected."""
+        """The variant's name and directory ("" if it has none); None where only the session shows
+        what was selected.
+        """
 
     def create_session(self, own_options: Mapping[str, str] | None) -> Session:
-        """A session over the selected variant, with the caller's own session options unless None."""
+        """A session over the selected variant, with the caller's own session options unless
+        None.
+        """
 
 
 class DirectoryPackage:
-    """1.26 and 1.27: opening, selecting and making a session are one call with the directory as the path."""
+    """1.26 and 1.27: opening, selecting and making a session are one call with the directory as the
+    path.
+    """
 
     def __init__(self, runtime: OnnxRuntime, root: Path) -> None:
         self._runtime = runtime
@@ -97,7 +109,9 @@ class PackageContext:
 
     def _names(self, slot: PackageSlot, *arguments: Any) -> list[bytes]:
         array, count = ctypes.c_void_p(), ctypes.c_size_t()
-        status = self._call(slot, self._context, *arguments, ctypes.byref(array), ctypes.byref(count))
+        status = self._call(
+            slot, self._context, *arguments, ctypes.byref(array), ctypes.byref(count)
+        )
         self._runtime.check(status)
         if array.value is None:
             return []
@@ -105,7 +119,9 @@ class PackageContext:
 
     def schema_version(self) -> int | None:
         version = ctypes.c_int64()
-        self._runtime.check(self._call(PackageSlot.GET_SCHEMA_VERSION, self._context, ctypes.byref(version)))
+        self._runtime.check(
+            self._call(PackageSlot.GET_SCHEMA_VERSION, self._context, ctypes.byref(version))
+        )
         return version.value
 
     def components(self) -> dict[str, dict[str, str | None]]:
@@ -119,7 +135,9 @@ class PackageContext:
 
     def _ep_name(self, component: bytes, variant: bytes) -> str | None:
         name = ctypes.c_char_p()
-        call = self._call(PackageSlot.GET_VARIANT_EP_NAME, self._context, component, variant, ctypes.byref(name))
+        call = self._call(
+            PackageSlot.GET_VARIANT_EP_NAME, self._context, component, variant, ctypes.byref(name)
+        )
         self._runtime.check(call)
         return None if name.value is None else name.value.decode()
 
@@ -127,7 +145,13 @@ class PackageContext:
         resolved = ctypes.c_char_p()
         base_text = None if base is None else os.fsencode(base)
         call = PackageSlot.RESOLVE_STRING_REF
-        arguments = (self._context, base_text, reference.encode(), int(must_exist), ctypes.byref(resolved))
+        arguments = (
+            self._context,
+            base_text,
+            reference.encode(),
+            int(must_exist),
+            ctypes.byref(resolved),
+        )
         self._runtime.check(self._call(call, *arguments))
         return (resolved.value or b"").decode()
 
@@ -137,10 +161,14 @@ class PackageContext:
             create = PackageSlot.CREATE_OPTIONS_FROM_SESSION_OPTIONS
             options = self._create(create, self._runtime.env, session_options)
         self._cleanup.callback(self._call, PackageSlot.RELEASE_OPTIONS, options)
-        self._selected = self._create(PackageSlot.SELECT_COMPONENT, self._context, component.encode(), options)
+        self._selected = self._create(
+            PackageSlot.SELECT_COMPONENT, self._context, component.encode(), options
+        )
         self._cleanup.callback(self._call, PackageSlot.RELEASE_COMPONENT_CONTEXT, self._selected)
         name = ctypes.c_char_p()
-        self._runtime.check(self._call(PackageSlot.GET_SELECTED_VARIANT_NAME, self._selected, ctypes.byref(name)))
+        self._runtime.check(
+            self._call(PackageSlot.GET_SELECTED_VARIANT_NAME, self._selected, ctypes.byref(name))
+        )
         folder = PACKAGE_PROTOTYPES[PackageSlot.GET_SELECTED_VARIANT_FOLDER_PATH][1][1]._type_()
         call = PackageSlot.GET_SELECTED_VARIANT_FOLDER_PATH
         self._runtime.check(self._call(call, self._selected, ctypes.byref(folder)))
@@ -153,7 +181,9 @@ class PackageContext:
             return self._session_with(options)
 
     def _session_with(self, options: int | None) -> Session:
-        handle = self._create(PackageSlot.CREATE_SESSION, self._runtime.env, self._selected, options)
+        handle = self._create(
+            PackageSlot.CREATE_SESSION, self._runtime.env, self._selected, options
+        )
         return Session(self._runtime, handle)
 
 

@@ -1,4 +1,5 @@
-"""Packages for the interop tests: a tree of files as a value, written by hand so that no code of ours decides its form.
+"""Packages for the interop tests: a tree of files as a value, written by hand so that no code of
+ours decides its form.
 
 A model here computes ``y = x + offset``, so that an output tells which variant ran.
 """
@@ -15,7 +16,9 @@ import numpy as np
 from onnx import TensorProto, helper
 
 AZURE = "AzureExecutionProvider"
-"""An EP that is not CPU, is in every stock wheel, and lets a model run on the CPU: it stands for any such EP."""
+"""An EP that is not CPU, is in every stock wheel, and lets a model run on the CPU: it stands for
+any such EP.
+"""
 
 CPU = "CPUExecutionProvider"
 
@@ -25,23 +28,35 @@ DIGEST = "a" * 64
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An ONNX file with the offset inside, or, with ``location``, in a file beside it that the tree has too."""
+    """An ONNX file with the offset inside, or, with ``location``, in a file beside it that the tree
+    has too.
+    """
 
     offset: float
     location: str = ""
 
     def serialized(self) -> bytes:
         offset = helper.make_tensor(
-            "offset", TensorProto.FLOAT, [1], np.array([self.offset], np.float32).tobytes(), raw=True
+            "offset",
+            TensorProto.FLOAT,
+            [1],
+            np.array([self.offset], np.float32).tobytes(),
+            raw=True,
         )
         if self.location:
             offset.ClearField("raw_data")
             offset.data_location = TensorProto.EXTERNAL
             for key, value in (("location", self.location), ("offset", "0"), ("length", "4")):
                 offset.external_data.add(key=key, value=value)
-        value_infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+        value_infos = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"
+        ]
         graph = helper.make_graph(
-            [helper.make_node("Add", ["x", "offset"], ["y"])], "offset", value_infos[:1], value_infos[1:], [offset]
+            [helper.make_node("Add", ["x", "offset"], ["y"])],
+            "offset",
+            value_infos[:1],
+            value_infos[1:],
+            [offset],
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
         serialized: bytes = model.SerializeToString()
@@ -95,7 +110,9 @@ def write_tree(root: Path, tree: Tree) -> Path:
             case str():
                 path.write_text(content, encoding="utf-8")
             case _:
-                path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+                path.write_text(
+                    json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+                )
     return root
 
 
@@ -104,8 +121,12 @@ def component_manifest(components: Mapping[str, Any], **more: Any) -> dict[str, 
     return {"schema_version": "1.0", "components": components, **more}
 
 
-def ort_variant(ep: str | None = CPU, model_file: str = "model.onnx", **more: Any) -> dict[str, Any]:
-    """A component-generation variant that onnxruntime can run; options in ``more`` go into its payload."""
+def ort_variant(
+    ep: str | None = CPU, model_file: str = "model.onnx", **more: Any
+) -> dict[str, Any]:
+    """A component-generation variant that onnxruntime can run; options in ``more`` go into its
+    payload.
+    """
     payload: dict[str, Any] = {"model_file": model_file}
     for key in ("session_options", "provider_options"):
         if key in more:
@@ -119,7 +140,9 @@ def inline(variants: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def metadata_variant(ep: str | None = AZURE, **more: Any) -> dict[str, Any]:
-    """A metadata-generation variant in ``model.onnx``; ``device``, ``architecture`` and the like are constraints."""
+    """A metadata-generation variant in ``model.onnx``; ``device``, ``architecture`` and the like
+    are constraints.
+    """
     constraints = {} if ep is None else {"ep": ep}
     for key in ("device", "architecture", "ep_compatibility_info"):
         if key in more:
@@ -133,28 +156,44 @@ def metadata_manifest(**more: Any) -> dict[str, Any]:
 
 
 def universal_tree() -> dict[str, Content]:
-    """A package that every release from 1.26 to 1.31 opens: both generations' keys over the same files."""
+    """A package that every release from 1.26 to 1.31 opens: both generations' keys over the same
+    files.
+    """
     eps = {"cpu": CPU, "azure": AZURE}
     metadata = {
         "component_model_name": "c",
         "model_variants": {name: metadata_variant(ep) for name, ep in eps.items()},
         "variants": {name: ort_variant(ep) for name, ep in eps.items()},
     }
-    manifest = metadata_manifest(schema_version="1.1000", components={"c": "models/c/metadata.json"})
-    models = {f"models/c/{name}/model.onnx": Model(offset) for name, offset in (("cpu", 1.0), ("azure", 2.0))}
+    manifest = metadata_manifest(
+        schema_version="1.1000", components={"c": "models/c/metadata.json"}
+    )
+    models = {
+        f"models/c/{name}/model.onnx": Model(offset)
+        for name, offset in (("cpu", 1.0), ("azure", 2.0))
+    }
     return {"manifest.json": manifest, "models/c/metadata.json": metadata, **models}
 
 
 def olive_tree() -> dict[str, Content]:
-    """A package as Olive's ``generate-model-package`` lays it out: GenAI's files, nothing for onnxruntime."""
-    genai_config = {"model": {"decoder": {"filename": "model.onnx"}, "tokenizer_dir": f"sha256:{DIGEST}"}}
+    """A package as Olive's ``generate-model-package`` lays it out: GenAI's files, nothing for
+    onnxruntime.
+    """
+    genai_config = {
+        "model": {"decoder": {"filename": "model.onnx"}, "tokenizer_dir": f"sha256:{DIGEST}"}
+    }
     manifest = component_manifest(
         {"model": "models/model"},
         package_name="m",
         package_version="1.0",
-        additional_metadata={"producer": {"tool": "olive-ai", "model_name": "m", "model_version": "1.0"}},
+        additional_metadata={
+            "producer": {"tool": "olive-ai", "model_name": "m", "model_version": "1.0"}
+        },
     )
-    component = {"component_name": "model", "variants": {"cpu": {"ep": CPU}, "gpu": {"ep": "CUDAExecutionProvider"}}}
+    component = {
+        "component_name": "model",
+        "variants": {"cpu": {"ep": CPU}, "gpu": {"ep": "CUDAExecutionProvider"}},
+    }
     tree: dict[str, Content] = {"manifest.json": manifest, "models/model/component.json": component}
     for name, offset in (("cpu", 1.0), ("gpu", 2.0)):
         tree[f"models/model/{name}/genai_config.json"] = genai_config
@@ -164,10 +203,14 @@ def olive_tree() -> dict[str, Content]:
 
 
 def component_forms_tree() -> dict[str, Content]:
-    """A component inline, one in a file of any name and one in a directory; each variant in its own directory."""
+    """A component inline, one in a file of any name and one in a directory; each variant in its own
+    directory.
+    """
     body = {"variants": {"v": ort_variant()}}
     return {
-        "manifest.json": component_manifest({"inline": body, "file": "components/any.json", "directory": "parts/d"}),
+        "manifest.json": component_manifest(
+            {"inline": body, "file": "components/any.json", "directory": "parts/d"}
+        ),
         "components/any.json": body,
         "parts/d/component.json": body,
         "v/model.onnx": Model(1.0),
@@ -177,9 +220,14 @@ def component_forms_tree() -> dict[str, Content]:
 
 
 def common_directory_tree() -> dict[str, Content]:
-    """Shared weights in the form that needs no option: one ``variant_directory``, two models beside one data file."""
+    """Shared weights in the form that needs no option: one ``variant_directory``, two models beside
+    one data file.
+    """
     names = {"azure": AZURE, "cpu": CPU}
-    variants = {name: ort_variant(ep, f"{name}.onnx", variant_directory="shared") for name, ep in names.items()}
+    variants = {
+        name: ort_variant(ep, f"{name}.onnx", variant_directory="shared")
+        for name, ep in names.items()
+    }
     models = {f"shared/{name}.onnx": Model(0.0, "weights.bin") for name in names}
     return {"manifest.json": inline(variants), "shared/weights.bin": Weights(5.0), **models}
 

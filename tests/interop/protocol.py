@@ -1,4 +1,6 @@
-"""What the tests ask of an onnxruntime release in its child process, and what it answers: one line of JSON each."""
+"""What the tests ask of an onnxruntime release in its child process, and what it answers: one line
+of JSON each.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class Eps:
 
     Attributes:
         appended: by name, in order.
-        devices_of: EPs whose devices are appended after those (``SessionOptionsAppendExecutionProvider_V2``).
+        devices_of: EPs whose devices are appended after those
+            (``SessionOptionsAppendExecutionProvider_V2``).
         policy: ``OrtExecutionProviderDevicePolicy``, or None.
     """
 
@@ -43,7 +46,9 @@ class FloatTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A string reference to resolve; ``base`` is relative to the package, "" the default (the package itself)."""
+    """A string reference to resolve; ``base`` is relative to the package, "" the default (the
+    package itself).
+    """
 
     text: str
     base: str = ""
@@ -52,10 +57,12 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """Open a package, look at it, resolve references, select a variant, make a session, run it; stop at an error.
+    """Open a package, look at it, resolve references, select a variant, make a session, run it;
+    stop at an error.
 
     Attributes:
-        root: the package's directory, or, where ``is_model``, the path that CreateSession gets for a model's.
+        root: the package's directory, or, where ``is_model``, the path that CreateSession gets for
+            a model's.
         component: the one to select; None stops after the references.
         session: whether to go on to a session and a run.
         own_options: session options of the caller; None lets the package's apply.
@@ -80,7 +87,9 @@ class Walk:
         fields: dict[str, Any] = json.loads(line)
         fields["eps"] = Eps(**{key: _tuple(value) for key, value in fields["eps"].items()})
         fields["references"] = tuple(Reference(**each) for each in fields["references"])
-        fields["feed"] = FloatTensor(**{key: _tuple(value) for key, value in fields["feed"].items()})
+        fields["feed"] = FloatTensor(
+            **{key: _tuple(value) for key, value in fields["feed"].items()}
+        )
         return cls(**fields)
 
 
@@ -101,7 +110,8 @@ class Outcome:
         version: of the release.
         schema_version, components: as the release reports them (component → variant → EP).
         references: for each reference its path, or "error CODE: TEXT".
-        variant, directory: what was selected, where the release says so; the directory is "" if there is none.
+        variant, directory: what was selected, where the release says so; the directory is "" if
+            there is none.
         outputs: elements of each output.
         refusal: where and why it ended early, or None.
         crash: how the process ended, where it did not answer.

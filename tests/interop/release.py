@@ -1,4 +1,6 @@
-"""The parent's side: one onnxruntime release in a child process, which is started anew after a crash."""
+"""The parent's side: one onnxruntime release in a child process, which is started anew after a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _ANSWER_WITHIN_S = 60.0
 class Release:
     """An onnxruntime release that can be asked to walk through packages; close it after use.
 
-    Every call of onnxruntime runs in a child, in a scratch directory of its own: 1.28 to 1.30 write where a package
-    tells them to, and a crash must end no more than the child.
+    Every call of onnxruntime runs in a child, in a scratch directory of its own: 1.28 to 1.30 write
+    where a package tells them to, and a crash must end no more than the child.
     """
 
     def __init__(self, version: str) -> None:
@@ -37,7 +39,9 @@ class Release:
         return Path(self._scratch.name)
 
     def walk(self, wanted: Walk) -> Outcome:
-        """What the release makes of it; an :class:`Outcome` with ``crash`` set where its process ended or hung."""
+        """What the release makes of it; an :class:`Outcome` with ``crash`` set where its process
+        ended or hung.
+        """
         child = self._running_child()
         assert child.stdin is not None
         assert child.stdout is not None
@@ -63,7 +67,8 @@ class Release:
 
     def _running_child(self) -> subprocess.Popen[str]:
         if self._child is None:
-            # HOME: the library keeps files of its own there, which are no business of the tests' user.
+            # HOME: the library keeps files of its own there, which are no business of the tests'
+            # user.
             environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "HOME": str(self.scratch)}
             self._child = subprocess.Popen(
                 [sys.executable, "-P", "-m", "tests.interop.child", str(self._library)],

@@ -30,13 +30,16 @@ def _released_cases() -> Iterator[Any]:
         for case in CASES:
             if minor_of(release) in case.lines:
                 posix = pytest.mark.skipif(
-                    os.name == "nt" and case.needs_posix, reason="links, or names that Windows has not"
+                    os.name == "nt" and case.needs_posix,
+                    reason="links, or names that Windows has not",
                 )
                 yield pytest.param(release, case, id=f"{release}-{case.id}", marks=posix)
 
 
 @pytest.mark.parametrize(("release", "case"), list(_released_cases()), indirect=["release"])
-def test_release_does_what_we_say_of_it(release: Release, write_package: PackageWriter, case: Case) -> None:
+def test_release_does_what_we_say_of_it(
+    release: Release, write_package: PackageWriter, case: Case
+) -> None:
     root = write_package(case.tree)
 
     outcome = release.walk(walk_of(case, root))
@@ -70,7 +73,9 @@ def check_refusal(outcome: Outcome, expected: Refused | None) -> None:
         assert outcome.refusal is None
         return
     assert outcome.refusal is not None, "it was accepted"
-    assert (outcome.refusal.stage, outcome.refusal.code) == (expected.stage, expected.code), outcome.refusal.message
+    assert (outcome.refusal.stage, outcome.refusal.code) == (expected.stage, expected.code), (
+        outcome.refusal.message
+    )
     assert expected.text in outcome.refusal.message
 
 

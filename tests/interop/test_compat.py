@@ -1,4 +1,5 @@
-"""``compat="onnxruntime-1.31"`` against onnxruntime 1.31 itself: the same packages, the same verdicts and selections.
+"""``compat="onnxruntime-1.31"`` against onnxruntime 1.31 itself: the same packages, the same
+verdicts and selections.
 
 Sessions are compared in test_compat_sessions.py.
 
@@ -85,7 +86,11 @@ def disagreement(
         return f"we see {opened_by_us(package)}, the release sees {they_open}"
     if package.schema_version is None or package.schema_version[0] != theirs.schema_version:
         return f"we see version {package.schema_version}, the release sees {theirs.schema_version}"
-    return "" if component is None else selection_disagreement(theirs, package.component(component), eps)
+    return (
+        ""
+        if component is None
+        else selection_disagreement(theirs, package.component(component), eps)
+    )
 
 
 def selection_disagreement(theirs: Outcome, component: ComponentInfo | None, eps: Eps) -> str:
@@ -93,18 +98,28 @@ def selection_disagreement(theirs: Outcome, component: ComponentInfo | None, eps
     selection = None if component is None else select_here(component, COMPAT, eps)
     best = None if selection is None else selection.best
     if best is None:
-        return "" if theirs.variant is None else f"we select nothing, the release selects {theirs.variant}"
+        return (
+            ""
+            if theirs.variant is None
+            else f"we select nothing, the release selects {theirs.variant}"
+        )
     if theirs.variant is None:
         return f"we select {best.variant.name}, the release says: {theirs.refusal}"
     directory = str(best.variant.directory) if best.variant.has_directory else ""
     ours = (_until_nul(best.variant.name), directory)
-    return "" if ours == (theirs.variant, theirs.directory) else f"we select {ours}, the release {theirs}"
+    return (
+        ""
+        if ours == (theirs.variant, theirs.directory)
+        else f"we select {ours}, the release {theirs}"
+    )
 
 
 @pytest.fixture
 def release_1_31(start_release: ReleaseStarter) -> Release:
     """The installed release, which must be of the line that is compared with."""
-    assert minor_of(installed_release()) == STABLE_LINES[0], "constraints.txt pins the line that COMPAT names"
+    assert minor_of(installed_release()) == STABLE_LINES[0], (
+        "constraints.txt pins the line that COMPAT names"
+    )
     return start_release(installed_release())
 
 
@@ -118,7 +133,9 @@ def test_compat_mode_opens_and_selects_what_the_release_does(
     assert disagreement(release_1_31, write_package(case.tree), case.component, case.eps) == ""
 
 
-def test_compat_mode_agrees_on_every_change_of_one_value(release_1_31: Release, write_package: PackageWriter) -> None:
+def test_compat_mode_agrees_on_every_change_of_one_value(
+    release_1_31: Release, write_package: PackageWriter
+) -> None:
     """A package with every key that there is, one value replaced, dropped or added at a time."""
     root = write_package(EVERY_KEY_TREE)
     found = {}
@@ -134,8 +151,12 @@ def test_compat_mode_agrees_on_every_change_of_one_value(release_1_31: Release, 
     assert "\n".join(f"{change}: {reason}" for change, reason in differing.items()) == ""
 
 
-def test_compat_mode_agrees_on_changed_bytes(release_1_31: Release, write_package: PackageWriter) -> None:
-    """Byte sequences put into the manifest, or in the place of a byte, at every position a few of them in turn."""
+def test_compat_mode_agrees_on_changed_bytes(
+    release_1_31: Release, write_package: PackageWriter
+) -> None:
+    """Byte sequences put into the manifest, or in the place of a byte, at every position a few of
+    them in turn.
+    """
     manifest = (
         b'{"schema_version": "1.0", "components": {"c": {"variants": {"v": {"ep": "A"}}}},'
         b' "additional_metadata": [1.5e3, -0, true, null, "a\\u00e9\\n"]}'
@@ -156,7 +177,9 @@ def test_compat_mode_agrees_on_changed_bytes(release_1_31: Release, write_packag
 
 @pytest.mark.skipif(os.name == "nt", reason="links, and names that Windows has not")
 @pytest.mark.parametrize("layout", ["portable", "installed"])
-@pytest.mark.parametrize("place", ["component", "variant_directory", "executor_info", "model_file", "folder", "asset"])
+@pytest.mark.parametrize(
+    "place", ["component", "variant_directory", "executor_info", "model_file", "folder", "asset"]
+)
 def test_compat_mode_agrees_on_every_path(
     release_1_31: Release, write_package: PackageWriter, place: str, layout: str
 ) -> None:

@@ -1,6 +1,8 @@
-"""Selections and sessions by the rules of releases, against the releases: the same variants, the same refusals.
+"""Selections and sessions by the rules of releases, against the releases: the same variants, the
+same refusals.
 
-As in test_compat.py, what a release does is asked of it; the expectations of the tables play no part.
+As in test_compat.py, what a release does is asked of it; the expectations of the tables play no
+part.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ortpkg import ModelPackage, SessionOptions
 from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, PackageError
 from ortpkg.package.reader import open_package
 from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
-from ortpkg.session.session_option_values import read_as_onnxruntime
+from ortpkg.trust.session_option_values import read_as_onnxruntime
 from tests.interop.case import CPU_DEVICE, METADATA_LINES, STABLE_LINES, WITH_AZURE, Case
 from tests.interop.compat_selection import eps_of, select_here
 from tests.interop.component_run_cases import SELECT_CASES, SESSION_CASES
@@ -43,22 +45,36 @@ from tests.interop.wheels import OLDER_RELEASES, installed_release, minor_of, re
 pytestmark = pytest.mark.interop
 
 FEED = FloatTensor(shape=(1,), elements=(1.0,))
-CASES = [case for case in (*SELECT_CASES, *SESSION_CASES) if STABLE_LINES[0] in case.lines and case.component]
-ALL_EPS = (Eps(), WITH_AZURE, CPU_DEVICE, Eps(appended=("AZURE",), devices_of=(CPU,)), Eps(policy=1))
+CASES = [
+    case
+    for case in (*SELECT_CASES, *SESSION_CASES)
+    if STABLE_LINES[0] in case.lines and case.component
+]
+ALL_EPS = (
+    Eps(),
+    WITH_AZURE,
+    CPU_DEVICE,
+    Eps(appended=("AZURE",), devices_of=(CPU,)),
+    Eps(policy=1),
+)
 
 
 @pytest.fixture
 def release_1_31(start_release: ReleaseStarter) -> Release:
     """The installed release, which must be of the line that is compared with."""
-    assert minor_of(installed_release()) == STABLE_LINES[0], "constraints.txt pins the line that the policy names"
+    assert minor_of(installed_release()) == STABLE_LINES[0], (
+        "constraints.txt pins the line that the policy names"
+    )
     return start_release(installed_release())
 
 
-# --- whole walks -----------------------------------------------------------------------------------------------------
+# --- whole walks ----------------------------------------------------------------------------------
 
 
 def our_walk(root: Path, case: Case) -> tuple[Stage | None, str | None, tuple[float, ...]]:
-    """(The stage that ended it, the variant, the output) of the case by the rules of 1.31, on this very machine."""
+    """(The stage that ended it, the variant, the output) of the case by the rules of 1.31, on this
+    very machine.
+    """
     variant = None
     stage = Stage.OPEN
     try:
@@ -142,10 +158,12 @@ def test_compat_mode_takes_and_refuses_model_files_as_the_release_does(
     case = Case(id="", says="", tree=tree, component="c", session=True)
     root = write_package(tree)
 
-    assert our_walk(root, case) == their_walk(release_1_31.walk(Walk(root=str(root), component="c", feed=FEED)))
+    assert our_walk(root, case) == their_walk(
+        release_1_31.walk(Walk(root=str(root), component="c", feed=FEED))
+    )
 
 
-# --- values of options -----------------------------------------------------------------------------------------------
+# --- values of options ----------------------------------------------------------------------------
 
 _NUMBERS = (
     "0", "1", "-1", "+1", " 1", "1 ", "", "01", "0x1", "1.0", "1e1", "2147483648", "-2147483648", "-2147483649",
@@ -195,7 +213,12 @@ def test_values_of_session_options_are_taken_and_refused_as_the_release_does(
         (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
         theirs = release_1_31.walk(Walk(root=str(root), component="c", feed=FEED))
         try:
-            read_as_onnxruntime(open_package(root, compat=ONNXRUNTIME_1_31).components[0].variants[0].session_options)
+            read_as_onnxruntime(
+                open_package(root, compat=ONNXRUNTIME_1_31)
+                .components[0]
+                .variants[0]
+                .session_options
+            )
             refusal = None
         except (InvalidSessionOptionError, PackageError) as error:
             refusal = error
@@ -205,7 +228,7 @@ def test_values_of_session_options_are_taken_and_refused_as_the_release_does(
     assert "\n".join(differing) == ""
 
 
-# --- selections ------------------------------------------------------------------------------------------------------
+# --- selections -----------------------------------------------------------------------------------
 
 _EPS = (None, "", CPU, AZURE, "cpu", "azureexecutionprovider", f"{CPU}\0x")
 _DEVICES = (None, "", "cpu", "CPU", "npu", "weird", "\0cpu")
@@ -221,7 +244,9 @@ def _component_variants() -> list[dict[str, str]]:
 
 
 def _packages_of_variants(choices: list[Any]) -> Iterator[dict[str, Any]]:
-    """Each of the variants alone, and some of them together, under names whose order is not that of writing."""
+    """Each of the variants alone, and some of them together, under names whose order is not that of
+    writing.
+    """
     yield from ({"v": each} for each in choices)
     chance = random.Random(31)
     for _ in range(150):
@@ -242,14 +267,18 @@ def test_the_policy_selects_what_1_31_selects_of_every_combination(
             best = select_here(component, ONNXRUNTIME_1_31, eps).best
             ours = None if best is None else best.variant.name
             if ours != theirs.variant:
-                differing.append(f"{variants}, {eps}: we select {ours}, the release {theirs.variant}")
+                differing.append(
+                    f"{variants}, {eps}: we select {ours}, the release {theirs.variant}"
+                )
 
     assert "\n".join(differing) == ""
 
 
 def _metadata_variants() -> list[dict[str, Any]]:
     """Without empty texts, which the strict reader takes for nothing stated, too."""
-    choices = itertools.product((None, CPU, AZURE, "AZURE"), (None, "cpu", "NPU", "weird"), (None, "x"), (None, "y"))
+    choices = itertools.product(
+        (None, CPU, AZURE, "AZURE"), (None, "cpu", "NPU", "weird"), (None, "x"), (None, "y")
+    )
     return [
         metadata_variant(
             ep, **({"device": device} if device else {}), **({"ep_compatibility_info": info} if info else {}),
@@ -264,7 +293,10 @@ def _metadata_variants() -> list[dict[str, Any]]:
     "version",
     [
         pytest.param(
-            each, marks=pytest.mark.skipif(each not in releases_under_test(), reason="make interop fetches it")
+            each,
+            marks=pytest.mark.skipif(
+                each not in releases_under_test(), reason="make interop fetches it"
+            ),
         )
         for each in OLDER_RELEASES
         if minor_of(each) in METADATA_LINES
@@ -273,14 +305,22 @@ def _metadata_variants() -> list[dict[str, Any]]:
 def test_the_policy_selects_what_1_26_and_1_27_select_of_every_combination(
     start_release: ReleaseStarter, write_package: PackageWriter, version: str
 ) -> None:
-    """Which variant ran shows in its output. Where we say that nobody knows, it is one of those that we name."""
+    """Which variant ran shows in its output.
+
+    Where we say that nobody knows, it is one of those that we name.
+    """
     names = "zyxwvutsabcdefgh"
     offsets = {name: float(offset) for offset, name in enumerate(names, start=1)}
     models = {f"models/c/{name}/model.onnx": Model(offset) for name, offset in offsets.items()}
-    root = write_package({"manifest.json": metadata_manifest(), "models/c/metadata.json": "{}", **models})
+    root = write_package(
+        {"manifest.json": metadata_manifest(), "models/c/metadata.json": "{}", **models}
+    )
     release = start_release(version)
     differing = []
-    packages = [*_packages_of_variants(_metadata_variants()), dict.fromkeys(names, metadata_variant(AZURE))]
+    packages = [
+        *_packages_of_variants(_metadata_variants()),
+        dict.fromkeys(names, metadata_variant(AZURE)),
+    ]
     for variants in packages:
         metadata = {"component_model_name": "c", "model_variants": variants}
         (root / "models/c/metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
@@ -290,10 +330,14 @@ def test_the_policy_selects_what_1_26_and_1_27_select_of_every_combination(
             output = outcome.outputs.get("y")
             theirs = None if output is None else names[round(output[0] - FEED.elements[0]) - 1]
             selection = select_here(component, ONNXRUNTIME_1_27, eps)
-            possible: tuple[str | None, ...] = (None if selection.best is None else selection.best.variant.name,)
+            possible: tuple[str | None, ...] = (
+                None if selection.best is None else selection.best.variant.name,
+            )
             if any(warning.endswith("no order was seen") for warning in selection.warnings):
                 possible = selection.unpredictable
             if theirs not in possible:
-                differing.append(f"{variants}, {eps}: we say {possible}, the release {theirs} {outcome.refusal}")
+                differing.append(
+                    f"{variants}, {eps}: we say {possible}, the release {theirs} {outcome.refusal}"
+                )
 
     assert "\n".join(differing) == ""

@@ -1,4 +1,6 @@
-"""migrate-check says what the release itself does: packages that ortpkg writes, converts and merges."""
+"""migrate-check says what the release itself does: packages that ortpkg writes, converts and
+merges.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_a_package_that_create_writes(release: Release, tmp_path: Path, form: st
 
 
 @pytest.mark.parametrize("origin", ["component", "metadata"])
-def test_a_package_that_was_converted_to_universal(release: Release, tmp_path: Path, origin: str) -> None:
+def test_a_package_that_was_converted_to_universal(
+    release: Release, tmp_path: Path, origin: str
+) -> None:
     root = ortpkg.create(tmp_path / "p", variants_of(tmp_path), component="c", form=origin).root
 
     converted = ortpkg.convert(root, PackageFormat.UNIVERSAL, output=tmp_path / "q")

@@ -1,7 +1,8 @@
-"""Packages changed at random, to the releases and to us: what is opened, selected and run, and what is refused.
+"""Packages changed at random, to the releases and to us: what is opened, selected and run, and what
+is refused.
 
-A few of them with every run of the tests, thousands with ``make interop``. A seed that found something belongs into a
-table of cases as the one package that it was.
+A few of them with every run of the tests, thousands with ``make interop``. A seed that found
+something belongs into a table of cases as the one package that it was.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ortpkg.errors import PackageError
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_30
-from ortpkg.package.release_1_27 import read_as_1_27
+from ortpkg.releases.release_1_27 import read_as_1_27
 from ortpkg.selection.policies import ONNXRUNTIME_1_27
 from tests.interop.case import WITH_AZURE, Case
 from tests.interop.compat_selection import select_here
@@ -32,7 +33,13 @@ from tests.interop.protocol import Eps, FloatTensor, Walk
 from tests.interop.release import Release
 from tests.interop.test_compat import disagreement
 from tests.interop.test_compat_sessions import our_walk, their_walk
-from tests.interop.wheels import ALL_RELEASES_VARIABLE, OLDER_RELEASES, installed_release, minor_of, releases_under_test
+from tests.interop.wheels import (
+    ALL_RELEASES_VARIABLE,
+    OLDER_RELEASES,
+    installed_release,
+    minor_of,
+    releases_under_test,
+)
 
 pytestmark = [
     pytest.mark.interop,
@@ -49,7 +56,9 @@ _SESSION_COUNT = 1000 if _IS_LARGE else 30
 def _older(lines: range) -> list[object]:
     fetched = releases_under_test()
     return [
-        pytest.param(each, marks=pytest.mark.skipif(each not in fetched, reason="make interop fetches it"))
+        pytest.param(
+            each, marks=pytest.mark.skipif(each not in fetched, reason="make interop fetches it")
+        )
         for each in OLDER_RELEASES
         if minor_of(each) in lines
     ]
@@ -62,14 +71,20 @@ def release_1_31(start_release: ReleaseStarter) -> Release:
 
 
 def differing(
-    packages: Iterator[Tree], write_package: PackageWriter, differ: Callable[[Path, random.Random], str]
+    packages: Iterator[Tree],
+    write_package: PackageWriter,
+    differ: Callable[[Path, random.Random], str],
 ) -> str:
-    """What ``differ`` says of each package, "" where it says nothing; its chance goes with the package."""
+    """What ``differ`` says of each package, "" where it says nothing; its chance goes with the
+    package.
+    """
     found = []
     for number, tree in enumerate(packages):
         root = write_package(tree)
         if reason := differ(root, random.Random(number)):
-            documents = {path: content for path, content in tree.items() if isinstance(content, bytes)}
+            documents = {
+                path: content for path, content in tree.items() if isinstance(content, bytes)
+            }
             found.append(f"{number}: {reason}\n    {documents}"[:3000])
         shutil.rmtree(root.parent)
     return "\n".join(found)
@@ -85,7 +100,9 @@ def test_1_31_opens_and_selects_from_mutated_packages_what_we_say(
     assert differing(mutated_packages(COMPONENT_TREES, _SEED, _COUNT), write_package, differ) == ""
 
 
-def test_1_31_makes_sessions_of_mutated_packages_as_we_do(release_1_31: Release, write_package: PackageWriter) -> None:
+def test_1_31_makes_sessions_of_mutated_packages_as_we_do(
+    release_1_31: Release, write_package: PackageWriter
+) -> None:
     def differ(root: Path, chance: random.Random) -> str:
         own_options = chance.choice((None, None, {"k": "v"}))
         case = Case(id="", says="", tree={}, component="c", session=True, own_options=own_options)
@@ -95,7 +112,12 @@ def test_1_31_makes_sessions_of_mutated_packages_as_we_do(release_1_31: Release,
         ours = stage, None if variant is None else variant.partition("\0")[0], output
         return "" if ours == theirs else f"we say {ours}, the release {theirs}"
 
-    assert differing(mutated_packages(COMPONENT_TREES, _SEED + 1, _SESSION_COUNT), write_package, differ) == ""
+    assert (
+        differing(
+            mutated_packages(COMPONENT_TREES, _SEED + 1, _SESSION_COUNT), write_package, differ
+        )
+        == ""
+    )
 
 
 def test_1_31_opens_every_mutated_package_of_its_generation_that_opens_strictly(
@@ -113,7 +135,9 @@ def test_1_31_opens_every_mutated_package_of_its_generation_that_opens_strictly(
         opened.append(root)
         return str(release_1_31.walk(Walk(root=str(root))).refusal or "")
 
-    assert differing(mutated_packages(COMPONENT_TREES, _SEED + 2, _COUNT), write_package, differ) == ""
+    assert (
+        differing(mutated_packages(COMPONENT_TREES, _SEED + 2, _COUNT), write_package, differ) == ""
+    )
     assert len(opened) > _COUNT // 10
 
 
@@ -126,7 +150,9 @@ def test_1_29_and_1_30_open_mutated_packages_as_we_say(
     def differ(root: Path, _: random.Random) -> str:
         return disagreement(release, root, compat=ONNXRUNTIME_1_30)
 
-    assert differing(mutated_packages(COMPONENT_TREES, _SEED + 3, _COUNT), write_package, differ) == ""
+    assert (
+        differing(mutated_packages(COMPONENT_TREES, _SEED + 3, _COUNT), write_package, differ) == ""
+    )
 
 
 @pytest.mark.parametrize("version", _older(range(26, 28)))
@@ -136,7 +162,9 @@ def test_1_26_and_1_27_run_of_mutated_packages_what_we_foretell(
     release = start_release(version)
 
     def differ(root: Path, chance: random.Random) -> str:
-        eps = chance.choice((WITH_AZURE, WITH_AZURE, Eps(), Eps(appended=("AZURE",), devices_of=(CPU,))))
+        eps = chance.choice(
+            (WITH_AZURE, WITH_AZURE, Eps(), Eps(appended=("AZURE",), devices_of=(CPU,)))
+        )
         outcome = release.walk(Walk(root=str(root), component="c", eps=eps, feed=FEED))
         message = outcome.crash or (outcome.refusal.message if outcome.refusal is not None else "")
         has_no_variant = "No suitable model variant" in message
@@ -149,14 +177,24 @@ def test_1_26_and_1_27_run_of_mutated_packages_what_we_foretell(
             return "" if is_right else f"we say {refusals}, the release {offset} {message}"
         selection = select_here(package.components[0], ONNXRUNTIME_1_27, eps)
         if selection.best is None:
-            return "" if has_no_variant or is_blind else f"we select nothing, the release {offset} {message}"
+            return (
+                ""
+                if has_no_variant or is_blind
+                else f"we select nothing, the release {offset} {message}"
+            )
         names = selection.unpredictable or (selection.best.variant.name,)
         models = {each.name: each.model_path for each in package.components[0].variants}
         possible = [_offset_of(models[name]) for name in names]
         is_right = offset in possible and not (has_no_variant or is_blind)
-        return "" if is_right else f"we select one of {names}: {possible}; the release {offset} {message}"
+        return (
+            ""
+            if is_right
+            else f"we select one of {names}: {possible}; the release {offset} {message}"
+        )
 
-    assert differing(mutated_packages(METADATA_TREES, _SEED + 4, _COUNT), write_package, differ) == ""
+    assert (
+        differing(mutated_packages(METADATA_TREES, _SEED + 4, _COUNT), write_package, differ) == ""
+    )
 
 
 def _offset_of(model: Path | None) -> float | None:
@@ -170,7 +208,9 @@ def _offset_of(model: Path | None) -> float | None:
 
 
 @pytest.mark.parametrize("compat", [None, ONNXRUNTIME_1_27])
-def test_no_mutated_package_breaks_a_reader(write_package: PackageWriter, compat: str | None) -> None:
+def test_no_mutated_package_breaks_a_reader(
+    write_package: PackageWriter, compat: str | None
+) -> None:
     """Each is opened or refused; any other error ends the test."""
 
     def differ(root: Path, _: random.Random) -> str:

@@ -1,4 +1,6 @@
-"""ortpkg reads the packages of these tests under its strict rules, and its engine computes the same from them."""
+"""ortpkg reads the packages of these tests under its strict rules, and its engine computes the same
+from them.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,20 @@ FEED = FloatTensor(shape=(2,), elements=(1.0, 2.0))
     ],
 )
 def test_embedded_engine_computes_what_onnxruntime_computes(
-    start_release: ReleaseStarter, write_package: PackageWriter, make_tree: Callable[[], Tree], component: str
+    start_release: ReleaseStarter,
+    write_package: PackageWriter,
+    make_tree: Callable[[], Tree],
+    component: str,
 ) -> None:
     root = write_package(make_tree())
-    theirs = start_release(installed_release()).walk(Walk(root=str(root), component=component, eps=Eps(), feed=FEED))
+    theirs = start_release(installed_release()).walk(
+        Walk(root=str(root), component=component, eps=Eps(), feed=FEED)
+    )
 
     variant = ModelPackage(root).best_variant(component)
-    (output,) = variant.create_session(backend="embedded").run(None, {"x": np.array(FEED.elements, np.float32)})
+    (output,) = variant.create_session(backend="embedded").run(
+        None, {"x": np.array(FEED.elements, np.float32)}
+    )
 
     assert variant.name == theirs.variant
     assert tuple(np.asarray(output)) == theirs.outputs["y"]
@@ -54,12 +63,16 @@ def test_embedded_engine_computes_what_onnxruntime_computes(
 def test_metadata_package_with_common_directory_runs_here(write_package: PackageWriter) -> None:
     variant = ModelPackage(write_package(metadata_common_directory_tree())).best_variant("c")
 
-    (output,) = variant.create_session(backend="embedded").run(None, {"x": np.array(FEED.elements, np.float32)})
+    (output,) = variant.create_session(backend="embedded").run(
+        None, {"x": np.array(FEED.elements, np.float32)}
+    )
 
     assert (variant.name, tuple(np.asarray(output))) == ("cpu", (6.0, 7.0))
 
 
-def test_olive_package_is_selected_from_here_and_has_no_session(write_package: PackageWriter) -> None:
+def test_olive_package_is_selected_from_here_and_has_no_session(
+    write_package: PackageWriter,
+) -> None:
     root = write_package(olive_tree())
 
     variant = ModelPackage(root).best_variant("model")

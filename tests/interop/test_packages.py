@@ -1,4 +1,6 @@
-"""The packages that matter, opened, selected and run by each onnxruntime release through its own C functions."""
+"""The packages that matter, opened, selected and run by each onnxruntime release through its own C
+functions.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def selected(outcome: Outcome) -> tuple[str | None, str | None]:
     return outcome.variant, outcome.directory and Path(outcome.directory).name
 
 
-def test_universal_package_runs_on_an_ep_that_is_not_cpu(release: Release, write_package: PackageWriter) -> None:
+def test_universal_package_runs_on_an_ep_that_is_not_cpu(
+    release: Release, write_package: PackageWriter
+) -> None:
     root = write_package(universal_tree())
 
     outcome = release.walk(Walk(root=str(root), component="c", eps=WITH_AZURE, feed=FEED))
@@ -59,7 +63,9 @@ def test_universal_package_runs_on_an_ep_that_is_not_cpu(release: Release, write
     assert selected(outcome) == ((None, None) if release.minor < 28 else ("azure", "azure"))
 
 
-def test_universal_package_on_the_cpu_alone_runs_from_1_28_on(release: Release, write_package: PackageWriter) -> None:
+def test_universal_package_on_the_cpu_alone_runs_from_1_28_on(
+    release: Release, write_package: PackageWriter
+) -> None:
     root = write_package(universal_tree())
 
     outcome = release.walk(Walk(root=str(root), component="c", feed=FEED))
@@ -92,8 +98,12 @@ def test_package_that_create_writes_runs(release: Release, tmp_path: Path) -> No
         assert "schema_version" in outcome.refusal.message
 
 
-def test_component_forms_open_and_run_alike(component_release: Release, write_package: PackageWriter) -> None:
-    """Inline, a file of any name, and a directory with component.json; each variant in its own directory."""
+def test_component_forms_open_and_run_alike(
+    component_release: Release, write_package: PackageWriter
+) -> None:
+    """Inline, a file of any name, and a directory with component.json; each variant in its own
+    directory.
+    """
     root = write_package(component_forms_tree())
 
     outcomes = {
@@ -106,10 +116,14 @@ def test_component_forms_open_and_run_alike(component_release: Release, write_pa
         "file": 2.0,
         "directory": 3.0,
     }
-    assert outcomes["file"].components == {name: {"v": CPU} for name in ("inline", "file", "directory")}
+    assert outcomes["file"].components == {
+        name: {"v": CPU} for name in ("inline", "file", "directory")
+    }
 
 
-def test_variants_share_weights_in_a_common_directory(component_release: Release, write_package: PackageWriter) -> None:
+def test_variants_share_weights_in_a_common_directory(
+    component_release: Release, write_package: PackageWriter
+) -> None:
     """The form that needs no option: one ``variant_directory``, two models beside one data file."""
     root = write_package(common_directory_tree())
 
@@ -118,7 +132,9 @@ def test_variants_share_weights_in_a_common_directory(component_release: Release
         assert (offset_of(outcome), selected(outcome)) == (5.0, (variant, "shared"))
 
 
-def test_metadata_variants_share_weights_in_a_common_directory(release: Release, write_package: PackageWriter) -> None:
+def test_metadata_variants_share_weights_in_a_common_directory(
+    release: Release, write_package: PackageWriter
+) -> None:
     """The metadata generation's counterpart: one ``model_id``, one ``model_file`` each."""
     root = write_package(metadata_common_directory_tree())
 
@@ -131,14 +147,20 @@ def test_metadata_variants_share_weights_in_a_common_directory(release: Release,
         assert "schema_version" in outcome.refusal.message
 
 
-@pytest.mark.parametrize("own_options", [None, {"session.intra_op_num_threads": "1"}], ids=["package's", "caller's"])
+@pytest.mark.parametrize(
+    "own_options", [None, {"session.intra_op_num_threads": "1"}], ids=["package's", "caller's"]
+)
 def test_variants_share_weights_in_a_shared_asset(
     component_release: Release, write_package: PackageWriter, own_options: dict[str, str] | None
 ) -> None:
-    """The form that needs the folder option, which holds for a caller's own session options as well."""
+    """The form that needs the folder option, which holds for a caller's own session options as
+    well.
+    """
     root = write_package(shared_asset_tree())
 
-    outcome = component_release.walk(Walk(root=str(root), component="c", own_options=own_options, feed=FEED))
+    outcome = component_release.walk(
+        Walk(root=str(root), component="c", own_options=own_options, feed=FEED)
+    )
 
     assert offset_of(outcome) == 7.0
 
@@ -146,14 +168,21 @@ def test_variants_share_weights_in_a_shared_asset(
 def test_session_options_of_a_package_reach_the_session(
     component_release: Release, write_package: PackageWriter
 ) -> None:
-    """Seen by an option that cannot be: with the caller's own session options the package's are left out."""
+    """Seen by an option that cannot be: with the caller's own session options the package's are
+    left out.
+    """
     options = {"session.intra_op_num_threads": "not_an_int"}
     root = write_package(
-        {"manifest.json": inline({"v": ort_variant(session_options=options)}), "v/model.onnx": Model(1.0)}
+        {
+            "manifest.json": inline({"v": ort_variant(session_options=options)}),
+            "v/model.onnx": Model(1.0),
+        }
     )
 
     with_the_packages = component_release.walk(Walk(root=str(root), component="c", feed=FEED))
-    with_the_callers = component_release.walk(Walk(root=str(root), component="c", own_options={}, feed=FEED))
+    with_the_callers = component_release.walk(
+        Walk(root=str(root), component="c", own_options={}, feed=FEED)
+    )
 
     assert with_the_packages.refusal is not None
     assert with_the_packages.refusal.stage is Stage.SESSION
@@ -167,10 +196,14 @@ def test_olive_package_opens_and_selects_and_has_no_session(
     root = write_package(olive_tree())
     tokenizer = Reference(text=f"sha256:{DIGEST}/tokenizer.json")
 
-    outcome = component_release.walk(Walk(root=str(root), component="model", references=(tokenizer,)))
+    outcome = component_release.walk(
+        Walk(root=str(root), component="model", references=(tokenizer,))
+    )
 
     assert outcome.components == {"model": {"cpu": CPU, "gpu": "CUDAExecutionProvider"}}
-    assert outcome.references == (str(root / "shared_assets" / f"sha256-{DIGEST}" / "tokenizer.json"),)
+    assert outcome.references == (
+        str(root / "shared_assets" / f"sha256-{DIGEST}" / "tokenizer.json"),
+    )
     assert selected(outcome) == ("cpu", "cpu")
     assert outcome.refusal is not None
     assert outcome.refusal.stage is Stage.SESSION
@@ -188,7 +221,9 @@ def test_sample_package_is_opened_by_every_release(release: Release) -> None:
 def test_sample_package_runs_on_the_cpu(component_release: Release) -> None:
     scan = FloatTensor(shape=(1, 1, 8, 8), elements=(0.0,) * 64)
 
-    outcome = component_release.walk(Walk(root=str(DIGITS), component="classifier", input_name="image", feed=scan))
+    outcome = component_release.walk(
+        Walk(root=str(DIGITS), component="classifier", input_name="image", feed=scan)
+    )
 
     assert (outcome.refusal, outcome.crash) == (None, "")
     assert selected(outcome) == ("cpu-fp32", "cpu-fp32")
@@ -196,7 +231,9 @@ def test_sample_package_runs_on_the_cpu(component_release: Release) -> None:
     assert len(logits) == 10
 
 
-def test_create_session_refuses_a_directory_from_1_28_on(release: Release, write_package: PackageWriter) -> None:
+def test_create_session_refuses_a_directory_from_1_28_on(
+    release: Release, write_package: PackageWriter
+) -> None:
     root = write_package(universal_tree())
 
     outcome = release.walk(Walk(root=str(root), is_model=True, eps=WITH_AZURE, feed=FEED))
@@ -217,14 +254,24 @@ def test_release_says_its_own_version(release: Release, write_package: PackageWr
     assert isinstance(outcome.refusal, Refusal)
 
 
-def test_crash_of_a_release_is_an_outcome(component_release: Release, write_package: PackageWriter) -> None:
-    """A manifest nested too deep ends every one of these releases, and no more than its own process."""
+def test_crash_of_a_release_is_an_outcome(
+    component_release: Release, write_package: PackageWriter
+) -> None:
+    """A manifest nested too deep ends every one of these releases, and no more than its own
+    process.
+    """
     depth = 1_000_000
     nested = "[" * depth + "]" * depth
     root = write_package(
-        {"manifest.json": f'{{"schema_version": "1.0", "components": {{}}, "additional_metadata": {nested}}}'}
+        {
+            "manifest.json": (
+                f'{{"schema_version": "1.0", "components": {{}}, "additional_metadata": {nested}}}'
+            )
+        }
     )
 
     assert "the process ended" in component_release.walk(Walk(root=str(root))).crash
-    (root / "manifest.json").write_text('{"schema_version": "1.0", "components": {}}', encoding="utf-8")
+    (root / "manifest.json").write_text(
+        '{"schema_version": "1.0", "components": {}}', encoding="utf-8"
+    )
     assert component_release.walk(Walk(root=str(root))).refusal is None

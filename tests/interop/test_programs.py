@@ -14,7 +14,9 @@ PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 def started(program: Path, module: str, folder: Path) -> subprocess.Popen[str]:
     folder.mkdir()
     command = [sys.executable, str(program), module]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def printed(process: subprocess.Popen[str]) -> str:

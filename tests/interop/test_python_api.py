@@ -1,4 +1,5 @@
-"""Behaviours that onnxruntime's own Python tests assert, each tried on onnxruntime itself and on ortpkg.
+"""Behaviours that onnxruntime's own Python tests assert, each tried on onnxruntime itself and on
+ortpkg.
 
 docs/interop.md counts them; those that do not hold here stand there with the reason.
 """
@@ -15,7 +16,12 @@ import pytest
 from tests.interop.python_api import options, process, sessions, values
 from tests.interop.python_api.behaviour import Behaviour
 
-_ALL = [*sessions.behaviour.all, *options.behaviour.all, *values.behaviour.all, *process.behaviour.all]
+_ALL = [
+    *sessions.behaviour.all,
+    *options.behaviour.all,
+    *values.behaviour.all,
+    *process.behaviour.all,
+]
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop.md"
 
 

@@ -1,4 +1,6 @@
-"""A mistake that onnxruntime answers with an exception is one here, and is caught under the same names."""
+"""A mistake that onnxruntime answers with an exception is one here, and is caught under the same
+names.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def raised(ort: Any, mistake: str, folder: Path) -> Exception | None:
 
 
 def names_of(error: Exception | None) -> set[str]:
-    """The names under which a program may catch it; those of onnxruntime's exceptions are equal in both libraries."""
+    """The names under which a program may catch it; those of onnxruntime's exceptions are equal in
+    both libraries.
+    """
     return {each.__name__ for each in type(error).__mro__} - _UNSAID
 
 
@@ -43,7 +47,10 @@ def test_the_page_counts_the_mistakes() -> None:
     counted = re.search(r"(\d+) of (\d+) mistakes", _PAGE.read_text(encoding="utf-8"))
     assert counted is not None
     assert told_otherwise() <= set(MISTAKES)
-    assert (int(counted[1]), int(counted[2])) == (len(MISTAKES) - len(told_otherwise()), len(MISTAKES))
+    assert (int(counted[1]), int(counted[2])) == (
+        len(MISTAKES) - len(told_otherwise()),
+        len(MISTAKES),
+    )
 
 
 @pytest.mark.interop
@@ -53,6 +60,9 @@ def test_a_mistake_is_caught_under_the_names_of_onnxruntime(
 ) -> None:
     onnxruntime: Any = pytest.importorskip("onnxruntime", minversion="1.31")
     monkeypatch.chdir(tmp_path)
-    theirs, ours = raised(onnxruntime, mistake, tmp_path / "theirs"), raised(ortpkg, mistake, tmp_path / "ours")
+    theirs, ours = (
+        raised(onnxruntime, mistake, tmp_path / "theirs"),
+        raised(ortpkg, mistake, tmp_path / "ours"),
+    )
     is_same = theirs is not None and names_of(theirs) <= names_of(ours)
     assert is_same is (mistake not in told_otherwise()), (theirs, ours)

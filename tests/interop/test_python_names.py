@@ -1,4 +1,6 @@
-"""Every public name of onnxruntime's Python module is ortpkg's too, or docs/interop.md says why not."""
+"""Every public name of onnxruntime's Python module is ortpkg's too, or docs/interop.md says why
+not.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ def absent_names() -> set[str]:
     """The names in the first column of the page's table of absent ones."""
     text = _PAGE.read_text(encoding="utf-8")
     table = text.partition("| absent | why |")[2].partition("\n\n")[0]
-    return {name for row in table.splitlines()[2:] for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+    return {
+        name
+        for row in table.splitlines()[2:]
+        for name in re.findall(r"`([^`]+)`", row.split("|")[1])
+    }
 
 
 @pytest.mark.interop
@@ -58,7 +64,7 @@ def test_enumerations_have_the_same_names_and_numbers() -> None:
         }, name
 
 
-# --- members ---------------------------------------------------------------------------------------------------------
+# --- members --------------------------------------------------------------------------------------
 
 
 def _classes() -> list[str]:
@@ -84,7 +90,9 @@ def _members_of_ours(name: str) -> set[str]:
         ),
     }
     members = getattr(kind, "__members__", {})
-    example: Any = next(iter(members.values()), None) if members else made[name]() if name in made else None
+    example: Any = (
+        next(iter(members.values()), None) if members else made[name]() if name in made else None
+    )
     return set(dir(kind)) | set(members) | (set() if example is None else set(dir(example)))
 
 
@@ -92,21 +100,32 @@ def _members_of_ours(name: str) -> set[str]:
 @pytest.mark.parametrize("name", _classes())
 def test_every_member_of_a_class_is_there_or_explained(name: str) -> None:
     ours = _members_of_ours(name)
-    missing = {member for member in public_members(getattr(onnxruntime, name)) if member not in ours}
+    missing = {
+        member for member in public_members(getattr(onnxruntime, name)) if member not in ours
+    }
     assert not {f"{name}.{member}" for member in missing} - absent_names()
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize("name", [*_classes(), *_functions()])
 def test_what_can_be_called_there_can_be_called_here(name: str) -> None:
-    """Every way to give arguments: names, places and defaults. Ours may have more, where nobody needs to give them."""
+    """Every way to give arguments: names, places and defaults.
+
+    Ours may have more, where nobody needs to give them.
+    """
     theirs, ours = getattr(onnxruntime, name), getattr(ortpkg, name)
     pairs = [(name, theirs, ours)]
     if inspect.isclass(theirs):
         ways = overloads(theirs.__init__)
-        is_made_by_calls = any(not each.name.startswith("*") for way in ways for each in way) or [] in ways
-        pairs = [(f"{name}({ways[0][0].name if ways[0] else ''})", theirs.__init__, ours.__init__)] * is_made_by_calls
-        methods = [each for each in public_members(theirs) if inspect.isroutine(getattr(theirs, each))]
+        is_made_by_calls = (
+            any(not each.name.startswith("*") for way in ways for each in way) or [] in ways
+        )
+        pairs = [
+            (f"{name}({ways[0][0].name if ways[0] else ''})", theirs.__init__, ours.__init__)
+        ] * is_made_by_calls
+        methods = [
+            each for each in public_members(theirs) if inspect.isroutine(getattr(theirs, each))
+        ]
         here = [each for each in methods if hasattr(ours, each)]
         pairs += [(f"{name}.{each}", getattr(theirs, each), getattr(ours, each)) for each in here]
     problems = {}
@@ -121,7 +140,10 @@ def test_what_can_be_called_there_can_be_called_here(name: str) -> None:
 
 
 def test_signatures_are_read_and_compared() -> None:
-    native = "f(self: a.B, x: typing.SupportsInt | None, y: a.C[int, str] = <C.D: 3>, arg2: str = 'a') -> None"
+    native = (
+        "f(self: a.B, x: typing.SupportsInt | None, y: a.C[int, str] = <C.D: 3>, arg2: str = 'a')"
+        " -> None"
+    )
 
     def f(self: object, x: int, y: int = 3, z: str = "a", more: int = 0) -> None:
         """Ours."""

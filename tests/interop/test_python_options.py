@@ -1,4 +1,6 @@
-"""Every option of sessions and runs × odd values: refused, read back and obeyed as onnxruntime does."""
+"""Every option of sessions and runs × odd values: refused, read back and obeyed as onnxruntime
+does.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,21 @@ pytestmark = pytest.mark.interop
 
 VALUES: tuple[Any, ...] = (
     *(-5, -2, -1, 0, 1, 2, 3, 4, 5, 7, 99, 100, 2**31, 2**63, 2**70, True, False, None),
-    *("", "x", "1", "/nonexistent/folder/f", "a" * 9000, b"b", 1.0, 1.5, float("nan"), [], [1], {}, object),
+    *(
+        "",
+        "x",
+        "1",
+        "/nonexistent/folder/f",
+        "a" * 9000,
+        b"b",
+        1.0,
+        1.5,
+        float("nan"),
+        [],
+        [1],
+        {},
+        object,
+    ),
     *(np.int64(1), np.bool_(True), np.float32(1)),
 )
 _MODEL = bytes_of("g (float[3,2] x) => (float[3,2] y) { y = Abs(x) }")
@@ -26,7 +42,9 @@ _ENUMERATIONS = {"graph_optimization_level", "execution_mode", "execution_order"
 
 def options_of(kind: str) -> list[str]:
     made = getattr(onnxruntime, kind)()
-    return [name for name in dir(made) if not name.startswith("_") and not callable(getattr(made, name))]
+    return [
+        name for name in dir(made) if not name.startswith("_") and not callable(getattr(made, name))
+    ]
 
 
 def named(kind: type) -> set[str]:
@@ -49,7 +67,9 @@ def outcome_of_running(ort: Any, options: Any) -> BaseException | None:
     """What a session with these options raises while it is made or runs."""
     is_of_run = isinstance(options, ort.RunOptions)
     try:
-        session = ort.InferenceSession(_MODEL, None if is_of_run else options, providers=CPU, enable_fallback=0)
+        session = ort.InferenceSession(
+            _MODEL, None if is_of_run else options, providers=CPU, enable_fallback=0
+        )
         session.run(None, {"x": X}, options if is_of_run else None)
         if not is_of_run and options.enable_profiling:
             session.end_profiling()
@@ -60,8 +80,14 @@ def outcome_of_running(ort: Any, options: Any) -> BaseException | None:
 
 def differs_on_purpose(name: str, value: Any) -> bool:
     """What docs/onnxruntime_programs.md says of options."""
-    if name in _ENUMERATIONS and isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return value in set(getattr(ortpkg.SessionOptions(), name).__class__)  # the number of a member is taken for it
+    if (
+        name in _ENUMERATIONS
+        and isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+    ):
+        return value in set(
+            getattr(ortpkg.SessionOptions(), name).__class__
+        )  # the number of a member is taken for it
     # Sessions here share threads only where there are some; without, each has its own.
     return name == "use_per_session_threads" and not value
 
@@ -121,7 +147,9 @@ def test_profiles_are_named_as_onnxruntime_names_them(
     assert names[0] == names[1] == f"{prefix}_0000-00-00_00-00-00"
 
 
-def test_profiles_that_begin_together_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_that_begin_together_have_names_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ortpkg.engine.profiler.time.time_ns", lambda: 1_700_000_000_999_000_000)
     options = ortpkg.SessionOptions(enable_profiling=True, profile_file_prefix=str(tmp_path / "p"))
     sessions = [ortpkg.InferenceSession(_MODEL, options, providers=CPU) for _ in range(2)]

@@ -1,4 +1,6 @@
-"""What dedup and add_variant with shared weights make of a package, opened, selected and run by onnxruntime."""
+"""What dedup and add_variant with shared weights make of a package, opened, selected and run by
+onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,31 @@ OFFSET, OWN_OFFSET = 5.0, 2.0
 def make_model(folder: Path, location: str, *, order: tuple[str, ...] = ("common", "own")) -> Path:
     """Adds the means of two weights of 1 KiB in a data file to its input."""
     values = {"common": OFFSET - OWN_OFFSET, "own": OWN_OFFSET}
-    weights = [numpy_helper.from_array(np.full(256, values[name], dtype=np.float32), name) for name in order]
-    nodes = [helper.make_node("ReduceMean", [name], [f"mean of {name}"], keepdims=0) for name in order]
+    weights = [
+        numpy_helper.from_array(np.full(256, values[name], dtype=np.float32), name)
+        for name in order
+    ]
+    nodes = [
+        helper.make_node("ReduceMean", [name], [f"mean of {name}"], keepdims=0) for name in order
+    ]
     nodes += [
         helper.make_node("Add", ["x", "mean of common"], ["h"]),
         helper.make_node("Add", ["h", "mean of own"], ["y"]),
     ]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
     model = helper.make_model(
-        helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+        helper.make_graph(nodes, "g", [x], [y], weights),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=9,
     )
     folder.mkdir()
-    onnx.save(model, folder / "model.onnx", save_as_external_data=True, location=location, size_threshold=0)
+    onnx.save(
+        model,
+        folder / "model.onnx",
+        save_as_external_data=True,
+        location=location,
+        size_threshold=0,
+    )
     return folder / "model.onnx"
 
 
@@ -70,7 +85,9 @@ def test_variants_that_share_weights_run(release: Release, tmp_path: Path, way: 
 
 @pytest.mark.requirement("K23")
 def test_variants_that_share_an_asset_run(release: Release, tmp_path: Path) -> None:
-    """The package states the session option that makes the asset the folder of the external data."""
+    """The package states the session option that makes the asset the folder of the external
+    data.
+    """
     if release.minor < 28:
         pytest.skip("shared assets came with onnxruntime 1.28")
     root = tmp_path / "p.ortpackage"
@@ -82,7 +99,8 @@ def test_variants_that_share_an_asset_run(release: Release, tmp_path: Path) -> N
     expected = str(tuple(element + OFFSET for element in FEED.elements))
 
     outcomes = {
-        name: run(release, root, eps) for name, eps in {"azure": Eps(appended=("AZURE",)), "cpu": Eps()}.items()
+        name: run(release, root, eps)
+        for name, eps in {"azure": Eps(appended=("AZURE",)), "cpu": Eps()}.items()
     }
 
     assert outcomes == {"azure": ("azure", expected), "cpu": ("cpu", expected)}

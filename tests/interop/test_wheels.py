@@ -25,14 +25,17 @@ def empty_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("empty_wheels")
 def test_release_that_was_not_fetched_is_an_error() -> None:
-    with pytest.raises(WheelUnavailableError, match=r"onnxruntime 1\.26\.0: .* found none; run make interop"):
+    with pytest.raises(
+        WheelUnavailableError, match=r"onnxruntime 1\.26\.0: .* found none; run make interop"
+    ):
         wheels.library_of("1.26.0")
 
 
 @pytest.mark.usefixtures("empty_wheels")
 def test_release_without_a_wheel_is_an_error_that_names_interpreter_and_reason() -> None:
     with pytest.raises(
-        WheelUnavailableError, match=r"onnxruntime 1\.26\.0 has no wheel for Python 3\.\d+ on .*: ERROR"
+        WheelUnavailableError,
+        match=r"onnxruntime 1\.26\.0 has no wheel for Python 3\.\d+ on .*: ERROR",
     ):
         wheels.fetch("1.26.0")
 

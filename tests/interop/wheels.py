@@ -1,8 +1,10 @@
 """Which onnxruntime releases the interop tests run against, and where their shared libraries are.
 
-The installed release needs nothing. The older ones come as wheels, unpacked side by side under ``.interop-wheels/``:
+The installed release needs nothing. The older ones come as wheels, unpacked side by side under
+``.interop-wheels/``:
 
-    python -m tests.interop.wheels        downloads and unpacks what is missing, or fails and says why
+    python -m tests.interop.wheels        downloads and unpacks what is missing, or fails and says
+    why
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def minor_of(release: str) -> int:
 
 
 def opens_components(release: str) -> bool:
-    """Whether the release reads the component generation; the older ones read the metadata generation."""
+    """Whether the release reads the component generation; the older ones read the metadata
+    generation.
+    """
     return minor_of(release) >= 28
 
 
@@ -61,7 +65,10 @@ def library_of(release: str) -> Path:
     found = sorted(path for pattern in patterns for path in capi.glob(pattern))
     if len(found) != 1:
         listing = ", ".join(path.name for path in found) or "none"
-        message = f"onnxruntime {release}: one shared library was expected in {capi}, found {listing}; run make interop"
+        message = (
+            f"onnxruntime {release}: one shared library was expected in {capi}, found {listing};"
+            " run make interop"
+        )
         raise WheelUnavailableError(message)
     return found[0]
 
@@ -94,15 +101,29 @@ def _wheel_in_cache(release: str) -> Path | None:
 def _download(release: str) -> Path:
     WHEELS.mkdir(exist_ok=True)
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check"]
-    command = [sys.executable, "-m", "pip", "download", *options, f"onnxruntime=={release}", "--dest", str(WHEELS)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        *options,
+        f"onnxruntime=={release}",
+        "--dest",
+        str(WHEELS),
+    ]
     # make exports the constraints that pin the installed release.
     environment = {key: value for key, value in os.environ.items() if key != "PIP_CONSTRAINT"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     archive = _wheel_in_cache(release)
     if done.returncode != 0 or archive is None:
-        python = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.get_platform()}"
+        python = (
+            f"Python {sys.version_info.major}.{sys.version_info.minor} on"
+            f" {sysconfig.get_platform()}"
+        )
         reason = done.stderr.strip().splitlines()[-1:] or ["pip gave no wheel for this interpreter"]
-        raise WheelUnavailableError(f"onnxruntime {release} has no wheel for {python} here: {reason[0]}")
+        raise WheelUnavailableError(
+            f"onnxruntime {release} has no wheel for {python} here: {reason[0]}"
+        )
     return archive
 
 

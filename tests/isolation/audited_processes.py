@@ -1,7 +1,9 @@
-"""Runs a command with an audit hook in its process and in every child of it, and tells what they did outside.
+"""Runs a command with an audit hook in its process and in every child of it, and tells what they
+did outside.
 
-The hook is installed by a ``sitecustomize`` module, which each Python process of the command loads first. It notes
-what goes to the network or changes files, and refuses the former, so that a test sends nothing either.
+The hook is installed by a ``sitecustomize`` module, which each Python process of the command loads
+first. It notes what goes to the network or changes files, and refuses the former, so that a test
+sends nothing either.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Audited:
         process_count: how many Python processes ran under the hook.
         network: what would have gone to the network.
         written: the files and folders that they made or changed.
-        home: what lies in the home directory afterwards, relative to it; written by native code, too.
+        home: what lies in the home directory afterwards, relative to it; written by native code,
+            too.
     """
 
     code: int
@@ -78,7 +81,9 @@ class Audited:
 
 
 def run_audited(words: Sequence[str], folder: Path, *, timeout_s: float = 240) -> Audited:
-    """Runs Python with these arguments, its home directory fresh, all that it starts under the hook."""
+    """Runs Python with these arguments, its home directory fresh, all that it starts under the
+    hook.
+    """
     home, hooks, log = folder / "home", folder / "hooks", folder / "audit.jsonl"
     home.mkdir(parents=True)
     (folder / "tmp").mkdir()
@@ -103,16 +108,30 @@ def run_audited(words: Sequence[str], folder: Path, *, timeout_s: float = 240) -
         errors=done.stderr,
         process_count=sum(row["what"] == "started" for row in rows),
         network=tuple(" ".join(row["where"]) for row in rows if row["what"] == "network"),
-        written=tuple(dict.fromkeys(Path(each) for row in rows if row["what"] == "file" for each in row["where"])),
-        home=tuple(sorted(path.relative_to(home).as_posix() for path in home.rglob("*") if not path.is_dir())),
+        written=tuple(
+            dict.fromkeys(
+                Path(each) for row in rows if row["what"] == "file" for each in row["where"]
+            )
+        ),
+        home=tuple(
+            sorted(
+                path.relative_to(home).as_posix() for path in home.rglob("*") if not path.is_dir()
+            )
+        ),
     )
 
 
 def _environment(home: Path, hooks: Path, log: Path) -> dict[str, str]:
-    """This environment without what redirects folders or says that this is a test run on a server."""
+    """This environment without what redirects folders or says that this is a test run on a
+    server.
+    """
     dropped = ("XDG_", "ORTPKG_", "CI", "GITHUB_", "PYTEST_", "ORT_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
-    fresh = {"HOME": str(home), "USERPROFILE": str(home), "LOCALAPPDATA": str(home / "AppData/Local")}
+    fresh = {
+        "HOME": str(home),
+        "USERPROFILE": str(home),
+        "LOCALAPPDATA": str(home / "AppData/Local"),
+    }
     fresh |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(home.parent / "tmp"))
     own = {"PYTHONPATH": str(hooks), "AUDIT_LOG": str(log), "PYTHONDONTWRITEBYTECODE": "1"}
     return kept | fresh | own

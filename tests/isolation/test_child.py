@@ -90,7 +90,10 @@ def test_a_crash_is_a_value_that_names_the_signal(call: Any) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="names POSIX signals")
 def test_an_abort_is_told_with_its_last_words(call: Any) -> None:
-    assert call("abort").reason == "it was ended by SIGABRT; its last words: 'driver: assertion failed'"
+    assert (
+        call("abort").reason
+        == "it was ended by SIGABRT; its last words: 'driver: assertion failed'"
+    )
 
 
 def test_an_exit_without_a_result_is_told(call: Any) -> None:
@@ -130,14 +133,18 @@ def test_the_child_takes_no_module_from_the_current_directory(
     (tmp_path / "elsewhere" / "trap.py").write_text("", encoding="utf-8")
     monkeypatch.chdir(tmp_path / "elsewhere")
 
-    assert call("import_trap").reason == """it raised "ModuleNotFoundError: No module named 'trap'\""""
+    assert (
+        call("import_trap").reason == """it raised "ModuleNotFoundError: No module named 'trap'\""""
+    )
 
 
 def test_a_module_that_does_not_exist_is_a_value(call: Any) -> None:
     assert "ModuleNotFoundError" in call_in_child("no_such_module:f", {}, timeout_s=60).reason
 
 
-def test_an_interpreter_that_does_not_exist_is_a_value(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_that_does_not_exist_is_a_value(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ORTPKG_PYTHON", "/nowhere/python")
 
     result = call("add", a=1, b=2)
@@ -145,7 +152,8 @@ def test_an_interpreter_that_does_not_exist_is_a_value(call: Any, monkeypatch: p
     assert result.outcome is ChildOutcome.NOT_STARTED
     assert (
         result.reason
-        == "the interpreter cannot be started: ORTPKG_PYTHON is '/nowhere/python': No such file or directory"
+        == "the interpreter cannot be started: ORTPKG_PYTHON is '/nowhere/python': No such file or"
+        " directory"
     )
 
 
@@ -157,7 +165,9 @@ def test_another_interpreter_can_be_named(call: Any, monkeypatch: pytest.MonkeyP
 
 
 def _ends(pid: int, *, within_s: float = 60.0) -> bool:
-    """A killed process that is nobody's child here is gone a little later: the system ends it when it gets to it."""
+    """A killed process that is nobody's child here is gone a little later: the system ends it when
+    it gets to it.
+    """
     deadline = time.monotonic() + within_s
     while _is_running(pid):
         if time.monotonic() > deadline:
@@ -167,7 +177,9 @@ def _ends(pid: int, *, within_s: float = 60.0) -> bool:
 
 
 def _is_running(pid: int) -> bool:
-    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     return found.stdout.strip() not in {"", "Z"} and not found.stdout.startswith("Z")
 
 
@@ -178,7 +190,10 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> No
         "import os, time\nfrom pathlib import Path\n"
         f"def hang():\n    Path({str(mark)!r}).write_text(str(os.getpid()))\n    time.sleep(600)\n"
     )
-    text = "from ortpkg.isolation.child import call_in_child; call_in_child('hanging:hang', {}, timeout_s=600)"
+    text = (
+        "from ortpkg.isolation.child import call_in_child; call_in_child('hanging:hang', {},"
+        " timeout_s=600)"
+    )
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
     parent = subprocess.Popen([sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": path})
     try:

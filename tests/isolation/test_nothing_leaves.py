@@ -1,4 +1,6 @@
-"""No command sends anything, and none writes outside the folders of ours and what it was asked for."""
+"""No command sends anything, and none writes outside the folders of ours and what it was asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,17 @@ from tests.isolation.audited_processes import Audited, run_audited
 MODEL = "models/classifier/cpu-fp32/model.onnx"
 
 #: Where platformdirs puts our caches, records and state below a home directory.
-OWN_FOLDERS = (".cache/ortpkg", ".local/share/ortpkg", ".local/state/ortpkg", ".config/ortpkg", "Library", "AppData")
+OWN_FOLDERS = (
+    ".cache/ortpkg",
+    ".local/share/ortpkg",
+    ".local/state/ortpkg",
+    ".config/ortpkg",
+    "Library",
+    "AppData",
+)
 
-#: A command's words → whether it starts children. PKG is a copy of the digits package, OV one with a variant for
-#: OpenVINO, OUT a folder of the test's own.
+#: A command's words → whether it starts children. PKG is a copy of the digits package, OV one with
+#: a variant for OpenVINO, OUT a folder of the test's own.
 COMMANDS: dict[str, bool] = {
     "devices": True,
     "doctor": True,
@@ -45,7 +54,8 @@ COMMANDS: dict[str, bool] = {
     "--version": False,
     "--help": False,
 }
-#: Lines that one process runs after each other: commands that start no child of their own, or the same as above.
+#: Lines that one process runs after each other: commands that start no child of their own, or the
+#: same as above.
 LINES: tuple[str, ...] = (
     "explain ORT115",
     "settings",
@@ -86,12 +96,21 @@ def audited(lines: Sequence[str], folder: Path) -> Audited:
     np.save(places["OUT"] / "zeros.npy", np.zeros((1, 1, 28, 28), np.float32))
     shutil.copytree(DIGITS, places["PKG"])
     shutil.copytree(DIGITS, places["OV"])
-    ortpkg.add_variant(places["OV"], places["PKG"] / MODEL, component="classifier", variant="openvino", ep="openvino")
+    ortpkg.add_variant(
+        places["OV"],
+        places["PKG"] / MODEL,
+        component="classifier",
+        variant="openvino",
+        ep="openvino",
+    )
     names = {**{name: str(place) for name, place in places.items()}, "MODEL": MODEL}
     filled = [
-        [re.sub("PKG|OV|OUT|MODEL", lambda name: names[name[0]], word) for word in line.split()] for line in lines
+        [re.sub("PKG|OV|OUT|MODEL", lambda name: names[name[0]], word) for word in line.split()]
+        for line in lines
     ]
-    words = ["-m", "ortpkg", *filled[0]] if len(filled) == 1 else ["-c", RUN_LINES, json.dumps(filled)]
+    words = (
+        ["-m", "ortpkg", *filled[0]] if len(filled) == 1 else ["-c", RUN_LINES, json.dumps(filled)]
+    )
     return run_audited(words, folder / "audit")
 
 
@@ -101,9 +120,13 @@ def test_every_command_is_here() -> None:
 
 
 @pytest.mark.parametrize(
-    "lines", [*((words,) for words in COMMANDS), LINES], ids=lambda lines: f"{len(lines)} {lines[0]}"
+    "lines",
+    [*((words,) for words in COMMANDS), LINES],
+    ids=lambda lines: f"{len(lines)} {lines[0]}",
 )
-def test_no_command_goes_to_the_network_or_writes_outside_our_folders(lines: Sequence[str], tmp_path: Path) -> None:
+def test_no_command_goes_to_the_network_or_writes_outside_our_folders(
+    lines: Sequence[str], tmp_path: Path
+) -> None:
     done = audited(lines, tmp_path)
     assert done.code == 0, done.errors
     assert (done.process_count > 1) >= COMMANDS.get(lines[0], True), "a child ran without the hook"
@@ -111,7 +134,9 @@ def test_no_command_goes_to_the_network_or_writes_outside_our_folders(lines: Seq
     assert [name for name in done.home if not name.startswith(OWN_FOLDERS)] == []
     own = [tmp_path / "audit/home" / each for each in OWN_FOLDERS]
     allowed = (*own, tmp_path / "work", tmp_path / "audit/tmp")
-    foreign = [path for path in done.written if not any(path.is_relative_to(place) for place in allowed)]
+    foreign = [
+        path for path in done.written if not any(path.is_relative_to(place) for place in allowed)
+    ]
     assert [path for path in foreign if not is_harmless(path, allowed)] == []
 
 
@@ -127,7 +152,10 @@ def is_harmless(path: Path, allowed: Sequence[Path]) -> bool:
     [
         "import ortpkg.providers.openvino_library",
         "from ortpkg.providers.openvino_probe import list_devices; list_devices()",
-        "import ortpkg; ortpkg.InferenceSession(PKG + '/models/classifier/cpu-fp32/model.onnx', backend='openvino')",
+        (
+            "import ortpkg; ortpkg.InferenceSession(PKG + '/models/classifier/cpu-fp32/model.onnx',"
+            " backend='openvino')"
+        ),
     ],
 )
 def test_openvino_does_not_find_the_package_that_sends(program: str, tmp_path: Path) -> None:
@@ -137,7 +165,9 @@ def test_openvino_does_not_find_the_package_that_sends(program: str, tmp_path: P
     assert "telemetry-was-imported" not in done.home
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the home directory of a fresh user is named by more variables")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="the home directory of a fresh user is named by more variables"
+)
 def test_the_hook_sees_what_openvino_does_by_itself(tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     done = run_audited(["-c", "import openvino"], tmp_path)
@@ -146,8 +176,9 @@ def test_the_hook_sees_what_openvino_does_by_itself(tmp_path: Path) -> None:
 
 def test_the_hook_refuses_and_notes_the_network_in_a_child_too(tmp_path: Path) -> None:
     program = (
-        "from ortpkg.isolation.child import call_in_child;"
-        "print(call_in_child('socket:create_connection', {'address': ['localhost', 9]}, timeout_s=60).reason)"
+        "from ortpkg.isolation.child import"
+        " call_in_child;print(call_in_child('socket:create_connection', {'address': ['localhost',"
+        " 9]}, timeout_s=60).reason)"
     )
     done = run_audited(["-c", program], tmp_path)
     assert done.code == 0, done.errors

@@ -29,7 +29,10 @@ class Context:
 
 def endless_loop() -> bytes:
     body = helper.make_graph(
-        [helper.make_node("Identity", ["c"], ["go_on"]), helper.make_node("Add", ["s", "one"], ["s_next"])],
+        [
+            helper.make_node("Identity", ["c"], ["go_on"]),
+            helper.make_node("Add", ["s", "one"], ["s_next"]),
+        ],
         "body",
         [
             helper.make_tensor_value_info("i", TensorProto.INT64, []),
@@ -128,7 +131,9 @@ def _woken(monkeypatch: pytest.MonkeyPatch, watch: run_watch._Watch) -> list[boo
     return found
 
 
-def test_calls_that_follow_each_other_do_not_wake_the_watching_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_follow_each_other_do_not_wake_the_watching_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     watch = run_watch._Watch()
     monkeypatch.setattr(run_watch, "_WATCH", watch)
     woken = _woken(monkeypatch, watch)
@@ -138,7 +143,9 @@ def test_calls_that_follow_each_other_do_not_wake_the_watching_thread(monkeypatc
     assert woken == []
 
 
-def test_a_call_after_a_long_pause_wakes_the_watching_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_after_a_long_pause_wakes_the_watching_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(run_watch, "_MOST_IDLE_LOOKS", 2)
     watch = run_watch._Watch()
     monkeypatch.setattr(run_watch, "_WATCH", watch)

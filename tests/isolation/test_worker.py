@@ -71,7 +71,9 @@ def test_a_handler_that_cannot_be_made_is_told() -> None:
 
 
 def test_a_worker_that_exits_is_told_with_its_last_words(worker: Worker) -> None:
-    with pytest.raises(WorkerEndedError, match="it ended with status 3; its last words: 'last words'"):
+    with pytest.raises(
+        WorkerEndedError, match="it ended with status 3; its last words: 'last words'"
+    ):
         ask(worker, "print and exit")
     assert not worker.is_alive
     with pytest.raises(WorkerEndedError, match="it ended with status 3"):
@@ -159,7 +161,9 @@ def test_a_worker_does_not_outlive_a_parent_that_was_killed() -> None:
         "print(worker.call(Message(header={'action': 'pid'})).header['pid'], flush=True)\n"
         "worker.call(Message(header={'action': 'sleep'}))\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ})
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ}
+    )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     assert is_running(pid)

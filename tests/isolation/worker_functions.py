@@ -18,7 +18,10 @@ def make(greeting: str) -> Callable[[Message], Message]:
     def answer(request: Message) -> Message:
         action = request.header["action"]
         if action == "greet":
-            return Message(header={"said": f"{greeting}, {request.header['name']}"}, buffers=request.buffers[::-1])
+            return Message(
+                header={"said": f"{greeting}, {request.header['name']}"},
+                buffers=request.buffers[::-1],
+            )
         if action == "raise":
             raise LookupError("no such thing")
         if action == "sleep":

@@ -19,7 +19,9 @@ def _all_cases() -> tuple[Any, ...]:
 
 
 def cases_of(*op_types: str, without: tuple[str, ...] = ()) -> list[Any]:
-    """Cases whose model consists of nodes of ``op_types`` only (so no expanded functions), except ``without``."""
+    """Cases whose model consists of nodes of ``op_types`` only (so no expanded functions), except
+    ``without``.
+    """
     wanted = set(op_types)
     return [
         case
@@ -29,7 +31,9 @@ def cases_of(*op_types: str, without: tuple[str, ...] = ()) -> list[Any]:
 
 
 def check_case(case: Any) -> None:
-    """Runs a case three ways: plainly, with outputs in their inputs' buffers, and with constant inputs prepared."""
+    """Runs a case three ways: plainly, with outputs in their inputs' buffers, and with constant
+    inputs prepared.
+    """
     for inputs, outputs in case.data_sets:
         feeds = [as_value(value) for value in inputs]
         for way in ({}, {"in_place": True}, {"constants": True}):

@@ -1,7 +1,7 @@
 """Runs single nodes, and chains of them, on the registry's kernels without the engine.
 
-Every run is a harsh one: inputs are read-only, output buffers start as garbage, and with ``in_place=True`` an output
-that a kernel declares in-place really lies in its input's buffer.
+Every run is a harsh one: inputs are read-only, output buffers start as garbage, and with
+``in_place=True`` an output that a kernel declares in-place really lies in its input's buffer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class NodeInfo:
 
 @dataclass
 class RunContext:
-    """An OpKernelContext: garbage-filled output buffers under a memory limit, in place where that is asked for."""
+    """An OpKernelContext: garbage-filled output buffers under a memory limit, in place where that
+    is asked for.
+    """
 
     limit_nbytes: int = 1 << 30
     in_place_inputs: dict[int, list[Tensor]] = field(default_factory=dict)
@@ -62,14 +64,20 @@ class RunContext:
 
     def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
         assert isinstance(dtype, np.dtype), "kernels ask with a dtype, not with a type"
-        assert all(type(dimension) is int for dimension in shape), f"dimensions of {shape} are Python integers"
+        assert all(type(dimension) is int for dimension in shape), (
+            f"dimensions of {shape} are Python integers"
+        )
         self.asked.append(shape)
         nbytes = dtype.itemsize
         for dimension in shape:
             nbytes *= dimension
         self.check_allocation(nbytes)
         for candidate in self.in_place_inputs.get(index, ()):
-            if candidate.shape == shape and candidate.dtype == dtype and candidate.flags.c_contiguous:
+            if (
+                candidate.shape == shape
+                and candidate.dtype == dtype
+                and candidate.flags.c_contiguous
+            ):
                 candidate.flags.writeable = True
                 return candidate
         if dtype == np.dtype(object):
@@ -118,7 +126,9 @@ def _as_attribute(proto: onnx.AttributeProto) -> Attribute:
     kind = onnx.AttributeProto.AttributeType.Name(proto.type)
     if kind == "TENSOR":
         array = numpy_helper.to_array(proto.t)
-        return Attribute(kind, ArrayInitializer(proto.t.name, array, ElementType(proto.t.data_type)))
+        return Attribute(
+            kind, ArrayInitializer(proto.t.name, array, ElementType(proto.t.data_type))
+        )
     value = helper.get_attribute_value(proto)
     return Attribute(kind, tuple(value) if isinstance(value, list) else value)
 
@@ -173,7 +183,9 @@ def compute_node(
     limit_nbytes: int = 1 << 30,
 ) -> tuple[Value, ...]:
     """Runs one node; always a tuple with one value per output that the kernel gave."""
-    fed = [value.copy() if in_place and isinstance(value, np.ndarray) else value for value in inputs]
+    fed = [
+        value.copy() if in_place and isinstance(value, np.ndarray) else value for value in inputs
+    ]
     definition, compute = make_compute(node, fed, opset, constant_slots)
     context = RunContext(limit_nbytes=limit_nbytes)
     if in_place:
@@ -187,7 +199,9 @@ def compute_node(
         result = compute(context, *fed)
     outputs = result if isinstance(result, tuple) else (result,)
     for value in outputs:
-        assert value is None or isinstance(value, np.ndarray | list), f"{type(value)} is not a value of ONNX"
+        assert value is None or isinstance(value, np.ndarray | list), (
+            f"{type(value)} is not a value of ONNX"
+        )
     return outputs
 
 
@@ -202,7 +216,9 @@ def run_op(
     limit_nbytes: int = 1 << 30,
     **attributes: Any,
 ) -> Any:
-    """Runs one operator on ``inputs`` (None: left out): its output, or a tuple where ``outputs`` > 1."""
+    """Runs one operator on ``inputs`` (None: left out): its output, or a tuple where ``outputs`` >
+    1.
+    """
     proto = helper.make_node(
         op_type,
         ["" if value is None else f"x{slot}" for slot, value in enumerate(inputs)],
@@ -213,28 +229,44 @@ def run_op(
     version = 1 if domain else opset
     node = as_node(proto, {domain: version})
     found = compute_node(
-        node, inputs, version, constant_slots=constant_slots, in_place=in_place, limit_nbytes=limit_nbytes
+        node,
+        inputs,
+        version,
+        constant_slots=constant_slots,
+        in_place=in_place,
+        limit_nbytes=limit_nbytes,
     )
     return found if outputs > 1 else found[0]
 
 
 def run_model(
-    model: onnx.ModelProto, feeds: Sequence[Value], *, in_place: bool = False, constants: bool = False
+    model: onnx.ModelProto,
+    feeds: Sequence[Value],
+    *,
+    in_place: bool = False,
+    constants: bool = False,
 ) -> list[Value]:
     """Runs the nodes of a model without sub-graphs in their order.
 
-    ``constants``: kernels see every input but the node's first as a constant, so that their prepared paths run.
+    ``constants``: kernels see every input but the node's first as a constant, so that their
+        prepared paths run.
     """
     imports = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}
     values: dict[str, Value] = {"": None}
-    values.update({tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer})
+    values.update(
+        {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    )
     values.update({i.name: value for i, value in zip(model.graph.input, feeds, strict=False)})
     for proto in model.graph.node:
         node = as_node(proto, imports)
         inputs = [values[name] for name in proto.input]
         slots = range(1, len(inputs)) if constants else ()
-        results = compute_node(node, inputs, imports[node.domain], in_place=in_place, constant_slots=slots)
-        values.update({name: value for name, value in zip(proto.output, results, strict=False) if name})
+        results = compute_node(
+            node, inputs, imports[node.domain], in_place=in_place, constant_slots=slots
+        )
+        values.update(
+            {name: value for name, value in zip(proto.output, results, strict=False) if name}
+        )
     return [values[output.name] for output in model.graph.output]
 
 
@@ -250,7 +282,9 @@ def as_value(expected: Any) -> Value:
 
 
 def assert_same(actual: Value, expected: Value, *, rtol: float, atol: float = 1e-7) -> None:
-    """Same structure, element type, shape, and values within the tolerance (exact for everything but floats)."""
+    """Same structure, element type, shape, and values within the tolerance (exact for everything
+    but floats).
+    """
     if isinstance(expected, list):
         assert isinstance(actual, list | np.ndarray)
         assert len(actual) == len(expected)

@@ -1,4 +1,6 @@
-"""Activations against their formulas in float64, at extremes, across block borders, in narrow types."""
+"""Activations against their formulas in float64, at extremes, across block borders, in narrow
+types.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def test_activation_follows_its_formula_at_the_extremes(op_type: str) -> None:
     np.testing.assert_allclose(run_op(op_type, finite), expected, rtol=2e-6, atol=1e-30)
 
 
-@pytest.mark.parametrize("op_type", ["Sigmoid", "Softplus", "Elu", "Erf", "HardSigmoid", "LeakyRelu", "Tanh", "Relu"])
+@pytest.mark.parametrize(
+    "op_type", ["Sigmoid", "Softplus", "Elu", "Erf", "HardSigmoid", "LeakyRelu", "Tanh", "Relu"]
+)
 def test_activation_of_infinity_is_its_limit_and_nan_stays(op_type: str) -> None:
     low, high, nan = run_op(op_type, np.array([-np.inf, np.inf, np.nan], np.float32))
     limits = {
@@ -75,7 +79,9 @@ def test_erf_is_right_to_a_few_units_in_the_last_place() -> None:
 def test_blocks_join_without_a_seam(op_type: str, in_place: bool) -> None:
     x = np.linspace(-4, 4, 2 * BLOCK + 7, dtype=np.float32)
     result = run_op(op_type, x, in_place=in_place)
-    np.testing.assert_allclose(result, FORMULAS[op_type](x.astype(np.float64)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        result, FORMULAS[op_type](x.astype(np.float64)), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -85,12 +91,16 @@ def test_narrow_floats_round_once(op_type: str, dtype: Any) -> None:
     expected = FORMULAS[op_type](x.astype(np.float64)).astype(np.float32).astype(dtype)
     result = run_op(op_type, x)
     assert result.dtype == dtype
-    np.testing.assert_allclose(result.astype(float), expected.astype(float), rtol=float(ml_dtypes.finfo(dtype).eps))
+    np.testing.assert_allclose(
+        result.astype(float), expected.astype(float), rtol=float(ml_dtypes.finfo(dtype).eps)
+    )
 
 
 def test_transposed_input_is_right() -> None:
     x = np.linspace(-3, 3, 24, dtype=np.float32).reshape(4, 6).T
-    np.testing.assert_allclose(run_op("Gelu", x), FORMULAS["Gelu"](x.astype(np.float64)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        run_op("Gelu", x), FORMULAS["Gelu"](x.astype(np.float64)), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_slope_per_channel_in_old_versions() -> None:
@@ -100,15 +110,21 @@ def test_slope_per_channel_in_old_versions() -> None:
 
 
 def test_slope_that_would_grow_the_input_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"slope of shape \(2, 3\) does not broadcast to the input's shape \(3,\)"):
+    with pytest.raises(
+        ValueError, match=r"slope of shape \(2, 3\) does not broadcast to the input's shape \(3,\)"
+    ):
         run_op("PRelu", np.ones(3, np.float32), np.ones((2, 3), np.float32))
 
 
-@pytest.mark.parametrize(("op_type", "with_bias"), [("FastGelu", True), ("BiasGelu", True), ("QuickGelu", False)])
+@pytest.mark.parametrize(
+    ("op_type", "with_bias"), [("FastGelu", True), ("BiasGelu", True), ("QuickGelu", False)]
+)
 def test_microsoft_activations_agree_with_onnxruntime(op_type: str, with_bias: bool) -> None:
     rng = np.random.default_rng(0)
     inputs = [rng.normal(size=(3, 8)).astype(np.float32)]
     if with_bias:
         inputs.append(rng.normal(size=8).astype(np.float32))
     expected = run_on_onnxruntime(op_type, *inputs)
-    np.testing.assert_allclose(run_op(op_type, *inputs, domain="com.microsoft"), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        run_op(op_type, *inputs, domain="com.microsoft"), expected, rtol=1e-4, atol=1e-6
+    )

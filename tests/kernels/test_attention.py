@@ -23,7 +23,10 @@ def normal(*shape: int) -> Tensor:
 def plain_attention(q: Tensor, k: Tensor, v: Tensor, bias: Any = 0.0) -> Tensor:
     """The formula in float64, heads repeated where they are shared."""
     per_key = q.shape[1] // k.shape[1]
-    k, v = k.repeat(per_key, axis=1).astype(np.float64), v.repeat(per_key, axis=1).astype(np.float64)
+    k, v = (
+        k.repeat(per_key, axis=1).astype(np.float64),
+        v.repeat(per_key, axis=1).astype(np.float64),
+    )
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) + bias
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     result: Tensor = weights / weights.sum(axis=-1, keepdims=True) @ v
@@ -38,7 +41,9 @@ def test_heads_may_share_keys_and_run_in_chunks(
     monkeypatch.setattr(attention, "_SCORES_NBYTES", scores_nbytes)
     q, k, v = normal(2, 6, 3, 4), normal(2, shared, 5, 4), normal(2, shared, 5, 7)
     mask = normal(2, 1, 3, 5)
-    np.testing.assert_allclose(run_op("Attention", q, k, v, mask), plain_attention(q, k, v, mask), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        run_op("Attention", q, k, v, mask), plain_attention(q, k, v, mask), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_row_that_may_attend_to_nothing_is_zero() -> None:
@@ -73,16 +78,24 @@ def test_present_does_not_share_memory_with_the_inputs() -> None:
     [
         (((1, 2, 3, 4), (1, 2, 5, 3), (1, 2, 5, 4)), {}, "do not fit each other"),
         (((1, 3, 2, 4), (1, 2, 5, 4), (1, 2, 5, 4)), {}, "do not fit each other"),
-        (((1, 3, 8), (1, 3, 8), (1, 3, 8)), {"q_num_heads": 3, "kv_num_heads": 3}, "3 heads do not divide"),
+        (
+            ((1, 3, 8), (1, 3, 8), (1, 3, 8)),
+            {"q_num_heads": 3, "kv_num_heads": 3},
+            "3 heads do not divide",
+        ),
         (((1, 1, 2, 4), (1, 1, 3, 4), (1, 1, 3, 4), (5, 3)), {}, "do not broadcast together"),
     ],
 )
-def test_factors_that_do_not_fit_are_refused(shapes: Any, attributes: dict[str, Any], message: str) -> None:
+def test_factors_that_do_not_fit_are_refused(
+    shapes: Any, attributes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         run_op("Attention", *(normal(*shape) for shape in shapes), **attributes)
 
 
-def check_against_onnxruntime(op_type: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> None:
+def check_against_onnxruntime(
+    op_type: str, *inputs: Any, outputs: int = 1, **attributes: Any
+) -> None:
     expected = run_on_onnxruntime(op_type, *inputs, outputs=outputs, **attributes)
     result = run_op(op_type, *inputs, outputs=outputs, domain="com.microsoft", **attributes)
     for ours, theirs in zip(result, expected, strict=True) if outputs > 1 else [(result, expected)]:
@@ -95,10 +108,22 @@ MULTI_HEAD: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "bias": ([QUERY, KEY, VALUE, normal(24)], {}),
     "key mask": ([QUERY, KEY, VALUE, None, np.array([[1, 1, 1, 0, 0], [1] * 5], np.int32)], {}),
     "key lengths": ([QUERY, KEY, VALUE, None, np.array([3, 5], np.int32)], {}),
-    "key lengths and offsets": ([QUERY, KEY, VALUE, None, np.array([3, 5, 0, 3, 6, 0, 3, 8], np.int32)], {}),
+    "key lengths and offsets": (
+        [QUERY, KEY, VALUE, None, np.array([3, 5, 0, 3, 6, 0, 3, 8], np.int32)],
+        {},
+    ),
     "attention bias": ([QUERY, KEY, VALUE, None, None, normal(1, 2, 3, 5)], {"scale": 0.3}),
     "past": (
-        [QUERY, normal(2, 3, 8), normal(2, 3, 8), None, None, None, normal(2, 2, 4, 4), normal(2, 2, 4, 4)],
+        [
+            QUERY,
+            normal(2, 3, 8),
+            normal(2, 3, 8),
+            None,
+            None,
+            None,
+            normal(2, 2, 4, 4),
+            normal(2, 2, 4, 4),
+        ],
         {"outputs": 3, "unidirectional": 1},
     ),
     "keys from elsewhere": ([QUERY, normal(2, 2, 5, 4), normal(2, 2, 5, 4)], {}),
@@ -108,7 +133,10 @@ FUSED: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "mask": ([QUERY, normal(8, 24), normal(24), np.array([[1, 1, 0], [1, 1, 1]], np.int32)], {}),
     "ends": ([QUERY, normal(8, 24), normal(24), np.array([2, 3], np.int32)], {}),
     "ends and starts": ([QUERY, normal(8, 24), normal(24), np.array([2, 3, 0, 1], np.int32)], {}),
-    "past": ([QUERY, normal(8, 24), normal(24), None, normal(2, 2, 2, 4, 4)], {"outputs": 2, "unidirectional": 1}),
+    "past": (
+        [QUERY, normal(8, 24), normal(24), None, normal(2, 2, 2, 4, 4)],
+        {"outputs": 2, "unidirectional": 1},
+    ),
     "narrow values": ([QUERY, normal(8, 20), normal(20)], {"qkv_hidden_sizes": [8, 8, 4]}),
 }
 
@@ -128,13 +156,20 @@ def test_fused_attention_agrees_with_onnxruntime(name: str) -> None:
 def test_packed_factors_are_those_apart() -> None:
     q, k, v = (normal(2, 5, HEADS, 4) for _ in range(3))
     apart = run_op(
-        "MultiHeadAttention", *(x.reshape(2, 5, 8) for x in (q, k, v)), domain="com.microsoft", num_heads=HEADS
+        "MultiHeadAttention",
+        *(x.reshape(2, 5, 8) for x in (q, k, v)),
+        domain="com.microsoft",
+        num_heads=HEADS,
     )
     packed = np.stack([q, k, v], axis=3)
     all_packed = run_op("MultiHeadAttention", packed, domain="com.microsoft", num_heads=HEADS)
     np.testing.assert_allclose(all_packed, apart, rtol=1e-5, atol=1e-6)
     keys_packed = run_op(
-        "MultiHeadAttention", q.reshape(2, 5, 8), packed[:, :, :, 1:], domain="com.microsoft", num_heads=HEADS
+        "MultiHeadAttention",
+        q.reshape(2, 5, 8),
+        packed[:, :, :, 1:],
+        domain="com.microsoft",
+        num_heads=HEADS,
     )
     np.testing.assert_allclose(keys_packed, apart, rtol=1e-5, atol=1e-6)
 
@@ -148,9 +183,16 @@ def test_packed_factors_are_those_apart() -> None:
         ((2, 3, 16), [2], (10, 2), {"num_heads": 2, "rotary_embedding_dim": 4}),
     ],
 )
-def test_rotary_embedding_agrees_with_onnxruntime(shape: Any, positions: Any, cache: Any, attributes: Any) -> None:
+def test_rotary_embedding_agrees_with_onnxruntime(
+    shape: Any, positions: Any, cache: Any, attributes: Any
+) -> None:
     check_against_onnxruntime(
-        "RotaryEmbedding", normal(*shape), np.array(positions), normal(*cache), normal(*cache), **attributes
+        "RotaryEmbedding",
+        normal(*shape),
+        np.array(positions),
+        normal(*cache),
+        normal(*cache),
+        **attributes,
     )
 
 

@@ -26,7 +26,9 @@ def cast(x: Tensor, to: ElementType, **attributes: Any) -> Tensor:
         (ElementType.FLOAT8E4M3FNUZ, 240.0, [np.nan, np.nan, np.nan]),
     ],
 )
-def test_float8_saturates_unless_told_otherwise(to: ElementType, largest: float, unsaturated: list[float]) -> None:
+def test_float8_saturates_unless_told_otherwise(
+    to: ElementType, largest: float, unsaturated: list[float]
+) -> None:
     x = np.array([1e9, -np.inf, np.nan], np.float32)
     np.testing.assert_array_equal(cast(x, to).astype(np.float64), [largest, -largest, np.nan])
     np.testing.assert_array_equal(cast(x, to, saturate=0).astype(np.float64), unsaturated)
@@ -50,12 +52,18 @@ def test_everything_but_zero_is_true() -> None:
 
 def test_text_becomes_numbers() -> None:
     x = np.array(["3.5", "-INF", "nan", "1e2"], object)
-    np.testing.assert_array_equal(cast(x, ElementType.FLOAT), np.array([3.5, -np.inf, np.nan, 100], np.float32))
-    assert cast(np.array(["9223372036854775807"], object), ElementType.INT64).tolist() == [2**63 - 1]
+    np.testing.assert_array_equal(
+        cast(x, ElementType.FLOAT), np.array([3.5, -np.inf, np.nan, 100], np.float32)
+    )
+    assert cast(np.array(["9223372036854775807"], object), ElementType.INT64).tolist() == [
+        2**63 - 1
+    ]
 
 
 def test_text_that_is_no_number_is_quoted() -> None:
-    with pytest.raises(ValueError, match=r"'three\\x1b' is not a number, so it cannot become float32"):
+    with pytest.raises(
+        ValueError, match=r"'three\\x1b' is not a number, so it cannot become float32"
+    ):
         cast(np.array(["three\x1b"], object), ElementType.FLOAT)
 
 

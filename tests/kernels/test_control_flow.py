@@ -61,7 +61,9 @@ def run(
     names = tuple("" if value is None else f"x{slot}" for slot, value in enumerate(inputs))
     kinds = {int: "INT", tuple: "INTS"}
     found = {name: Attribute(kinds[type(value)], value) for name, value in attributes.items()}
-    found["body"] = Attribute("GRAPH", body_graph(8) if graph is None else graph)  # a graph without nodes is falsy
+    found["body"] = Attribute(
+        "GRAPH", body_graph(8) if graph is None else graph
+    )  # a graph without nodes is falsy
     node = Node(
         index=0,
         name="n",
@@ -84,7 +86,7 @@ YES, NO = number(True), number(False)
 GRAPH_OF_2, GRAPH_OF_3 = body_graph(2), body_graph(3)
 
 
-# --- If --------------------------------------------------------------------------------------------------------------
+# --- If -------------------------------------------------------------------------------------------
 
 
 def test_if_runs_one_branch_only() -> None:
@@ -92,7 +94,9 @@ def test_if_runs_one_branch_only() -> None:
 
 
 def test_if_refuses_a_condition_of_several_elements() -> None:
-    with pytest.raises(ValueError, match=r"the condition of If has one element, but this one has shape \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"the condition of If has one element, but this one has shape \(2,\)"
+    ):
         run(if_, [np.array([True, False])], 1, body=lambda: [number(1)])
 
 
@@ -102,7 +106,7 @@ def test_branch_that_gives_one_value_twice_gives_two_arrays() -> None:
     assert not np.may_share_memory(first, second)
 
 
-# --- Loop ------------------------------------------------------------------------------------------------------------
+# --- Loop -----------------------------------------------------------------------------------------
 
 
 def counting(counter: Tensor, condition: Tensor, total: Tensor) -> list[Value]:
@@ -122,8 +126,14 @@ def counting(counter: Tensor, condition: Tensor, total: Tensor) -> list[Value]:
         (-4, True, 0),
     ],
 )
-def test_loop_ends_by_count_or_condition(trips: int | None, condition: bool | None, expected: int) -> None:
-    inputs = [None if trips is None else number(trips), None if condition is None else number(condition), number(0)]
+def test_loop_ends_by_count_or_condition(
+    trips: int | None, condition: bool | None, expected: int
+) -> None:
+    inputs = [
+        None if trips is None else number(trips),
+        None if condition is None else number(condition),
+        number(0),
+    ]
     total, scanned = run(loop, inputs, 2, body=counting, graph=GRAPH_OF_3)
     assert total.item() == expected
     assert len(scanned) == expected
@@ -144,7 +154,9 @@ def test_loop_hands_its_state_back_as_its_own() -> None:
     initial = np.zeros(3)
     for trips in (0, 2):
         inputs = [number(trips), None, initial]
-        assert not np.may_share_memory(run(loop, inputs, 1, body=lambda _i, _c, x: [YES, x], graph=GRAPH_OF_2), initial)
+        assert not np.may_share_memory(
+            run(loop, inputs, 1, body=lambda _i, _c, x: [YES, x], graph=GRAPH_OF_2), initial
+        )
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
@@ -171,11 +183,13 @@ def test_scan_outputs_keep_one_shape() -> None:
     def body(counter: Tensor, _condition: Tensor) -> list[Value]:
         return [YES, np.zeros(int(counter))]
 
-    with pytest.raises(ValueError, match=r"has shape \(0,\) and type float64 in the first iteration, but \(1,\)"):
+    with pytest.raises(
+        ValueError, match=r"has shape \(0,\) and type float64 in the first iteration, but \(1,\)"
+    ):
         run(loop, [number(2), None], 1, body=body, graph=GRAPH_OF_2)
 
 
-# --- Scan ------------------------------------------------------------------------------------------------------------
+# --- Scan -----------------------------------------------------------------------------------------
 
 
 def summing(state: Tensor, x: Tensor) -> list[Value]:
@@ -184,14 +198,21 @@ def summing(state: Tensor, x: Tensor) -> list[Value]:
 
 def test_scan_runs_along_the_first_axis() -> None:
     state, sums = run(
-        scan, [np.zeros(2), np.arange(6.0).reshape(3, 2)], 2, body=summing, graph=GRAPH_OF_2, num_scan_inputs=1
+        scan,
+        [np.zeros(2), np.arange(6.0).reshape(3, 2)],
+        2,
+        body=summing,
+        graph=GRAPH_OF_2,
+        num_scan_inputs=1,
     )
     assert state.tolist() == [6, 9]
     assert sums.tolist() == [[0, 1], [2, 4], [6, 9]]
 
 
 def test_scan_of_scalars_feeds_scalars() -> None:
-    state, sums = run(scan, [number(0.0), np.arange(3.0)], 2, body=summing, graph=GRAPH_OF_2, num_scan_inputs=1)
+    state, sums = run(
+        scan, [number(0.0), np.arange(3.0)], 2, body=summing, graph=GRAPH_OF_2, num_scan_inputs=1
+    )
     assert state.shape == ()
     assert sums.tolist() == [0, 1, 3]
 
@@ -215,19 +236,30 @@ def test_scan_along_other_axes_and_backwards() -> None:
 
 def test_scan_of_nothing_gives_empty_outputs() -> None:
     attributes: dict[str, Any] = {"num_scan_inputs": 1, "scan_output_axes": (1,)}
-    state, sums = run(scan, [np.ones(2), np.zeros((0, 2))], 2, body=summing, graph=GRAPH_OF_2, **attributes)
+    state, sums = run(
+        scan, [np.ones(2), np.zeros((0, 2))], 2, body=summing, graph=GRAPH_OF_2, **attributes
+    )
     assert state.tolist() == [1, 1]
     assert sums.shape == (0, 0, 2)
 
 
 def test_scan_inputs_have_one_length() -> None:
     with pytest.raises(ValueError, match=r"but these have \[2, 3\]"):
-        run(scan, [np.zeros(2), np.zeros(3)], 1, body=lambda a, b: [a + b], graph=body_graph(1), num_scan_inputs=2)
+        run(
+            scan,
+            [np.zeros(2), np.zeros(3)],
+            1,
+            body=lambda a, b: [a + b],
+            graph=body_graph(1),
+            num_scan_inputs=2,
+        )
 
 
 def test_scan_8_runs_each_row_of_the_batch_to_its_length() -> None:
     x = np.arange(12.0).reshape(2, 3, 2)
     lengths, state = np.array([3, 1]), np.zeros((2, 2))
-    final, sums = run(scan_8, [lengths, state, x], 2, body=summing, graph=GRAPH_OF_2, num_scan_inputs=1)
+    final, sums = run(
+        scan_8, [lengths, state, x], 2, body=summing, graph=GRAPH_OF_2, num_scan_inputs=1
+    )
     assert final.tolist() == [[6, 9], [6, 7]]
     assert sums.tolist() == [[[0, 1], [2, 4], [6, 9]], [[6, 7], [0, 0], [0, 0]]]

@@ -19,9 +19,13 @@ def normal(*shape: int) -> Tensor:
     return RANDOM.normal(size=shape).astype(np.float32)
 
 
-def naive_conv(x: Tensor, w: Tensor, group: int, strides: list[int], dilations: list[int], pads: list[int]) -> Tensor:
+def naive_conv(
+    x: Tensor, w: Tensor, group: int, strides: list[int], dilations: list[int], pads: list[int]
+) -> Tensor:
     rank = x.ndim - 2
-    padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    padded = np.pad(
+        x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
+    )
     reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
     output = [(n - r) // s + 1 for n, r, s in zip(padded.shape[2:], reach, strides, strict=True)]
     out = np.zeros((x.shape[0], w.shape[0], *output))
@@ -30,7 +34,8 @@ def naive_conv(x: Tensor, w: Tensor, group: int, strides: list[int], dilations: 
         first = (m // per_group) * w.shape[1]
         for at in itertools.product(*map(range, output)):
             window: list[Any] = [
-                slice(a * s, a * s + r, d) for a, s, r, d in zip(at, strides, reach, dilations, strict=True)
+                slice(a * s, a * s + r, d)
+                for a, s, r, d in zip(at, strides, reach, dilations, strict=True)
             ]
             part = padded[(slice(None), slice(first, first + w.shape[1]), *window)]
             place: tuple[Any, ...] = (slice(None), m, *at)
@@ -49,7 +54,11 @@ CONVOLUTIONS: dict[str, Any] = {
     "1-D": ((2, 3, 11), (4, 3, 4), {"strides": [2], "pads": [2, 1]}),
     "3-D": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), {"strides": [1, 2, 1], "pads": [1, 0, 0, 0, 1, 1]}),
     "depthwise": ((2, 4, 7, 6), (4, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
-    "depthwise strided": ((1, 3, 9, 8), (3, 1, 3, 3), {"group": 3, "strides": [2, 2], "pads": [0, 1, 1, 0]}),
+    "depthwise strided": (
+        (1, 3, 9, 8),
+        (3, 1, 3, 3),
+        {"group": 3, "strides": [2, 2], "pads": [0, 1, 1, 0]},
+    ),
     "depthwise dilated": (
         (1, 3, 11, 12),
         (3, 1, 3, 2),
@@ -64,7 +73,9 @@ CONVOLUTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("panel_nbytes", [64, convolution.PANEL_NBYTES])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolution_sums_its_windows(name: str, panel_nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convolution_sums_its_windows(
+    name: str, panel_nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(convolution, "PANEL_NBYTES", panel_nbytes)
     x_shape, w_shape, given = CONVOLUTIONS[name]
     attributes: dict[str, Any] = dict(given)
@@ -79,12 +90,16 @@ def test_convolution_sums_its_windows(name: str, panel_nbytes: int, monkeypatch:
         attributes.get("pads", [0] * 2 * rank),
     )
     expected += bias.reshape(-1, *(1,) * rank)
-    np.testing.assert_allclose(run_op("Conv", x, w, bias, **attributes), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        run_op("Conv", x, w, bias, **attributes), expected, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
 def test_same_padding_keeps_the_size_per_stride(auto_pad: str) -> None:
-    result = run_op("Conv", normal(1, 1, 5, 6), normal(1, 1, 2, 3), auto_pad=auto_pad, strides=[2, 1])
+    result = run_op(
+        "Conv", normal(1, 1, 5, 6), normal(1, 1, 2, 3), auto_pad=auto_pad, strides=[2, 1]
+    )
     assert result.shape == (1, 1, 3, 6)
 
 
@@ -117,12 +132,32 @@ def test_empty_batch_gives_an_empty_output() -> None:
 @pytest.mark.parametrize(
     ("x", "w", "attributes", "message"),
     [
-        ((1, 3, 5, 5), (4, 2, 3, 3), {}, r"an input of 3 channels does not fit a weight of shape \(4, 2, 3, 3\)"),
-        ((1, 3, 2, 2), (4, 3, 3, 3), {}, "a window reaching over 3 elements does not fit an axis of 2 elements"),
-        ((1, 3, 5, 5), (4, 3, 3, 3), {"strides": [1]}, r"strides \(1,\) does not fit 2 spatial axes"),
+        (
+            (1, 3, 5, 5),
+            (4, 2, 3, 3),
+            {},
+            r"an input of 3 channels does not fit a weight of shape \(4, 2, 3, 3\)",
+        ),
+        (
+            (1, 3, 2, 2),
+            (4, 3, 3, 3),
+            {},
+            "a window reaching over 3 elements does not fit an axis of 2 elements",
+        ),
+        (
+            (1, 3, 5, 5),
+            (4, 3, 3, 3),
+            {"strides": [1]},
+            r"strides \(1,\) does not fit 2 spatial axes",
+        ),
         ((1, 3, 5, 5), (4, 3, 3, 3), {"strides": [0, 1]}, r"strides \(0, 1\) does not fit"),
         ((1, 3, 5, 5), (4, 3, 3, 3), {"pads": [1]}, r"pads \(1,\) do not fit 2 spatial axes"),
-        ((1, 3, 5, 5), (4, 3, 3, 3), {"kernel_shape": [2, 2]}, r"kernel_shape \(2, 2\) is not that of the weight"),
+        (
+            (1, 3, 5, 5),
+            (4, 3, 3, 3),
+            {"kernel_shape": [2, 2]},
+            r"kernel_shape \(2, 2\) is not that of the weight",
+        ),
         ((3, 5), (4, 3), {}, r"are not \(N, C, D1, ...\)"),
         ((1, 3, 5, 5), (4, 3, 3, 3), {"auto_pad": "AROUND"}, "there is no auto_pad 'AROUND'"),
     ],
@@ -133,8 +168,12 @@ def test_convolution_says_what_does_not_fit(x: Any, w: Any, attributes: Any, mes
 
 
 @pytest.mark.parametrize("group", [1, 2])
-@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 3], "pads": [1, 0, 0, 2], "output_padding": [1, 0]}])
-def test_transposed_convolution_is_the_gradient_of_convolution(group: int, attributes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "attributes", [{}, {"strides": [2, 3], "pads": [1, 0, 0, 2], "output_padding": [1, 0]}]
+)
+def test_transposed_convolution_is_the_gradient_of_convolution(
+    group: int, attributes: dict[str, Any]
+) -> None:
     """<conv(x), y> = <x, conv_transpose(y)> for any x and y of fitting shapes."""
     y, w = normal(2, 4, 3, 4), normal(4, 6 // group, 3, 2)
     transposed = run_op("ConvTranspose", y, w, group=group, **attributes)
@@ -145,7 +184,13 @@ def test_transposed_convolution_is_the_gradient_of_convolution(group: int, attri
 
 
 def test_transposed_convolution_takes_the_asked_for_shape() -> None:
-    result = run_op("ConvTranspose", normal(1, 1, 3, 3), normal(1, 2, 3, 3), strides=[3, 2], output_shape=[10, 8])
+    result = run_op(
+        "ConvTranspose",
+        normal(1, 1, 3, 3),
+        normal(1, 2, 3, 3),
+        strides=[3, 2],
+        output_shape=[10, 8],
+    )
     assert result.shape == (1, 2, 10, 8)
 
 
@@ -168,7 +213,12 @@ def test_max_pool_indices_point_at_its_values(attributes: dict[str, Any]) -> Non
 
 def test_average_leaves_padding_out_unless_told_to_count_it() -> None:
     x = np.ones((1, 1, 4), np.float32)
-    attributes: dict[str, Any] = {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1}
+    attributes: dict[str, Any] = {
+        "kernel_shape": [3],
+        "strides": [2],
+        "pads": [1, 1],
+        "ceil_mode": 1,
+    }
     assert run_op("AveragePool", x, **attributes).ravel().tolist() == [1, 1, 1]
     counted = run_op("AveragePool", x, count_include_pad=1, **attributes).ravel()
     np.testing.assert_allclose(counted, [2 / 3, 1, 1 / 2])
@@ -181,11 +231,16 @@ def test_int8_pooling_starts_below_every_value() -> None:
 
 def test_pooling_passes_nan_on() -> None:
     x = np.array([[[1, np.nan, 0, 2]]], np.float32)
-    assert np.isnan(run_op("MaxPool", x, kernel_shape=[2], strides=[2])).ravel().tolist() == [True, False]
+    assert np.isnan(run_op("MaxPool", x, kernel_shape=[2], strides=[2])).ravel().tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(("group", "tile"), [(1, (2, 2)), (2, (3, 2)), (4, (2, 4))])
-def test_transposed_convolution_of_windows_side_by_side_is_a_sum_per_output(group: int, tile: tuple[int, int]) -> None:
+def test_transposed_convolution_of_windows_side_by_side_is_a_sum_per_output(
+    group: int, tile: tuple[int, int]
+) -> None:
     x, w, bias = normal(2, 8, 20, 9), normal(8, 3, *tile), normal(3 * group)
     expected = np.zeros((2, 3 * group, 20 * tile[0], 9 * tile[1]))
     for g, m in itertools.product(range(group), range(3)):
@@ -198,7 +253,9 @@ def test_transposed_convolution_of_windows_side_by_side_is_a_sum_per_output(grou
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize("block", [8, 1 << 16])
-def test_maxima_are_the_same_whatever_the_block(dtype: Any, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maxima_are_the_same_whatever_the_block(
+    dtype: Any, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pooling, "_BLOCK", block)
     x = (normal(2, 5, 11, 9) * 20).astype(dtype)
     least = np.iinfo(dtype).min if dtype is np.int8 else -np.inf

@@ -14,11 +14,23 @@ import pytest
 from ortpkg.kernels.cpu_kernels import CPU_KERNEL_MODULES, cpu_kernel_registry
 from ortpkg.kernels.kernel_registry import KernelDef, kernel_defs_of
 from tests.kernels.backend_cases import cases_of
-from tests.kernels.node_runner import RunContext, as_node, as_value, assert_same, make_compute, run_op
+from tests.kernels.node_runner import (
+    RunContext,
+    as_node,
+    as_value,
+    assert_same,
+    make_compute,
+    run_op,
+)
 
 DEFINITIONS = cpu_kernel_registry().definitions()
-#: Exporters stamped the normalizations with the main domain; If, Loop and Scan share one list of versions.
-NOT_IN_ONNX = {("", "LayerNormalization", 1), ("", "SimplifiedLayerNormalization", 1), ("", "Scan", 13)}
+#: Exporters stamped the normalizations with the main domain; If, Loop and Scan share one list of
+#: versions.
+NOT_IN_ONNX = {
+    ("", "LayerNormalization", 1),
+    ("", "SimplifiedLayerNormalization", 1),
+    ("", "Scan", 13),
+}
 STATELESS_OPERATORS = [
     "Add",
     "ArgMax",
@@ -80,7 +92,8 @@ def test_type_constraints_are_those_of_the_operator() -> None:
         (definition.op_type, version, name)
         for definition in DEFINITIONS
         for version in definition.since
-        if (schema := schema_of(definition, version)) is not None and schema.since_version == version
+        if (schema := schema_of(definition, version)) is not None
+        and schema.since_version == version
         for name in definition.types
         if name not in {constraint.type_param_str for constraint in schema.type_constraints}
         if not any(
@@ -113,12 +126,16 @@ def test_no_two_definitions_serve_the_same_node() -> None:
 
 
 def test_module_brings_only_its_own_definitions() -> None:
-    counts = Counter(id(definition) for module in CPU_KERNEL_MODULES for definition in kernel_defs_of(module))
+    counts = Counter(
+        id(definition) for module in CPU_KERNEL_MODULES for definition in kernel_defs_of(module)
+    )
     assert set(counts.values()) == {1}
 
 
 def frozen(value: Any, seen: dict[int, Any] | None = None) -> Any:
-    """Everything that a compute function holds, as a comparable value: closures, containers, arrays, attributes."""
+    """Everything that a compute function holds, as a comparable value: closures, containers,
+    arrays, attributes.
+    """
     seen = {} if seen is None else seen
     if id(value) in seen:
         return "seen"
@@ -127,15 +144,22 @@ def frozen(value: Any, seen: dict[int, Any] | None = None) -> Any:
         return (value.shape, value.dtype.str, value.tobytes())
     if isinstance(value, types.FunctionType):
         cells = value.__closure__ or ()
-        return tuple(frozen(cell.cell_contents, seen) for cell in cells), frozen(value.__defaults__, seen)
+        return tuple(frozen(cell.cell_contents, seen) for cell in cells), frozen(
+            value.__defaults__, seen
+        )
     if isinstance(value, dict):
         return tuple((key, frozen(item, seen)) for key, item in value.items())
     if isinstance(value, list | tuple | set | frozenset):
         return tuple(frozen(item, seen) for item in value)
     names = getattr(value, "__slots__", None) or getattr(value, "__dict__", {})
-    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType | np.ufunc) or not names:
+    if (
+        isinstance(value, type | types.ModuleType | types.BuiltinFunctionType | np.ufunc)
+        or not names
+    ):
         return repr(value)
-    return tuple((name, frozen(getattr(value, name), seen)) for name in names if hasattr(value, name))
+    return tuple(
+        (name, frozen(getattr(value, name), seen)) for name in names if hasattr(value, name)
+    )
 
 
 @pytest.mark.requirement("D09", "D10")
@@ -177,7 +201,9 @@ def test_freezing_notices_a_kernel_that_counts() -> None:
     assert frozen(compute) != before
 
 
-@pytest.mark.parametrize("op_type", ["Relu", "Softmax", "ReduceSum", "Transpose", "GlobalAveragePool"])
+@pytest.mark.parametrize(
+    "op_type", ["Relu", "Softmax", "ReduceSum", "Transpose", "GlobalAveragePool"]
+)
 def test_one_kernel_serves_inputs_of_different_shapes(op_type: str) -> None:
     node = as_node(onnx.helper.make_node(op_type, ["x"], ["y"]), {"": 18})
     small, large = np.ones((1, 2, 3), np.float32), np.ones((2, 3, 4, 5), np.float32)

@@ -31,7 +31,9 @@ def test_suppression_agrees_with_onnxruntime(center_point_box: int, iou: float) 
     limits = (np.array([9], np.int64), np.array([iou], np.float32), np.array([0.25], np.float32))
     inputs = (*random_boxes(), *limits)
     found = run_op("NonMaxSuppression", *inputs, center_point_box=center_point_box)
-    expected = run_on_onnxruntime("NonMaxSuppression", *inputs, domain="", center_point_box=center_point_box)
+    expected = run_on_onnxruntime(
+        "NonMaxSuppression", *inputs, domain="", center_point_box=center_point_box
+    )
     assert found.tolist() == expected.tolist()
 
 
@@ -47,10 +49,14 @@ def test_boxes_and_scores_that_do_not_fit_are_refused() -> None:
 
 def test_roi_pool_agrees_with_onnxruntime() -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 12, 10)).astype(np.float32)
-    regions = np.array([[0, 0, 0, 5, 5], [1, 2.5, 3.5, 8, 11], [1, 9, 9, 2, 2], [0, -3, -3, 40, 40]], np.float32)
+    regions = np.array(
+        [[0, 0, 0, 5, 5], [1, 2.5, 3.5, 8, 11], [1, 9, 9, 2, 2], [0, -3, -3, 40, 40]], np.float32
+    )
     attributes: dict[str, Any] = {"pooled_shape": [3, 2], "spatial_scale": 0.5}
     found = run_op("MaxRoiPool", x, regions, **attributes)
-    np.testing.assert_array_equal(found, run_on_onnxruntime("MaxRoiPool", x, regions, domain="", **attributes))
+    np.testing.assert_array_equal(
+        found, run_on_onnxruntime("MaxRoiPool", x, regions, domain="", **attributes)
+    )
 
 
 def test_region_of_an_image_that_is_not_there_is_an_error() -> None:

@@ -1,4 +1,6 @@
-"""Arithmetic, comparison, Clip, Where: what the operators say where numpy alone would say something else."""
+"""Arithmetic, comparison, Clip, Where: what the operators say where numpy alone would say something
+else.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def test_power_has_the_type_of_its_base(base: Any, exponent: Any, expected: Any)
 
 
 def test_shifting_all_bits_out_leaves_nothing() -> None:
-    assert run_op("BitShift", ints(1, 255, dtype=np.uint8), ints(8, 9, dtype=np.uint8), direction="LEFT").tolist() == [
+    assert run_op(
+        "BitShift", ints(1, 255, dtype=np.uint8), ints(8, 9, dtype=np.uint8), direction="LEFT"
+    ).tolist() == [
         0,
         0,
     ]
@@ -106,7 +110,9 @@ def test_clip_with_crossed_bounds_gives_the_upper_one() -> None:
 
 
 def test_clip_passes_nan_on() -> None:
-    assert np.isnan(run_op("Clip", floats(np.nan), np.array(0, np.float32), np.array(1, np.float32))).all()
+    assert np.isnan(
+        run_op("Clip", floats(np.nan), np.array(0, np.float32), np.array(1, np.float32))
+    ).all()
 
 
 def test_strings_compare() -> None:

@@ -1,4 +1,6 @@
-"""AffineGrid, CenterCropPad, Col2Im, MaxUnpool, GridSample, FlexAttention: onnx's cases, sizes from data, misfits."""
+"""AffineGrid, CenterCropPad, Col2Im, MaxUnpool, GridSample, FlexAttention: onnx's cases, sizes from
+data, misfits.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,16 @@ IMAGE = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
             (IMAGE, np.zeros((1, 1, 4, 4), np.int64), np.array([1, 1, 10**6, 10**6])),
             {"kernel_shape": [1, 1]},
         ),
-        ("MaxUnpool", (IMAGE, np.zeros((1, 1, 4, 4), np.int64)), {"kernel_shape": [1, 1], "strides": [10**6, 10**6]}),
-        ("GridSample", (np.zeros((1, 10**4, 1, 1), np.float32), np.zeros((1, 200, 200, 2), np.float32)), {}),
+        (
+            "MaxUnpool",
+            (IMAGE, np.zeros((1, 1, 4, 4), np.int64)),
+            {"kernel_shape": [1, 1], "strides": [10**6, 10**6]},
+        ),
+        (
+            "GridSample",
+            (np.zeros((1, 10**4, 1, 1), np.float32), np.zeros((1, 200, 200, 2), np.float32)),
+            {},
+        ),
     ],
 )
 def test_output_of_untrusted_size_is_refused(op_type: str, inputs: Any, attributes: Any) -> None:
@@ -53,10 +63,30 @@ def test_output_of_untrusted_size_is_refused(op_type: str, inputs: Any, attribut
 @pytest.mark.parametrize(
     ("op_type", "inputs", "attributes", "problem"),
     [
-        ("AffineGrid", (THETA, np.array([2, 1, 3, 3])), {}, r"theta of shape \(1, 2, 3\) does not transform"),
-        ("CenterCropPad", (IMAGE, np.array([1, 2])), {}, r"shape \(1, 2\) has not one size for each"),
-        ("Col2Im", (np.zeros((1, 4, 5), np.float32), np.array([3, 3]), np.array([2, 2])), {}, r"at \(2, 2\) positions"),
-        ("MaxUnpool", (IMAGE, np.full((1, 1, 4, 4), 99)), {"kernel_shape": [1, 1]}, "an index of MaxUnpool is outside"),
+        (
+            "AffineGrid",
+            (THETA, np.array([2, 1, 3, 3])),
+            {},
+            r"theta of shape \(1, 2, 3\) does not transform",
+        ),
+        (
+            "CenterCropPad",
+            (IMAGE, np.array([1, 2])),
+            {},
+            r"shape \(1, 2\) has not one size for each",
+        ),
+        (
+            "Col2Im",
+            (np.zeros((1, 4, 5), np.float32), np.array([3, 3]), np.array([2, 2])),
+            {},
+            r"at \(2, 2\) positions",
+        ),
+        (
+            "MaxUnpool",
+            (IMAGE, np.full((1, 1, 4, 4), 99)),
+            {"kernel_shape": [1, 1]},
+            "an index of MaxUnpool is outside",
+        ),
         ("GridSample", (IMAGE, np.zeros((1, 2, 2, 3), np.float32)), {}, "does not place points"),
     ],
 )
@@ -68,11 +98,17 @@ def test_misfits_are_refused(op_type: str, inputs: Any, attributes: Any, problem
 @pytest.mark.parametrize("align_corners", [0, 1])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
-def test_grid_sample_agrees_with_onnxruntime(mode: str, padding_mode: str, align_corners: int) -> None:
+def test_grid_sample_agrees_with_onnxruntime(
+    mode: str, padding_mode: str, align_corners: int
+) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(2, 3, 5, 7)).astype(np.float32)
     grid = random.uniform(-2.5, 2.5, (2, 6, 4, 2)).astype(np.float32)
-    attributes: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
+    attributes: dict[str, Any] = {
+        "mode": mode,
+        "padding_mode": padding_mode,
+        "align_corners": align_corners,
+    }
     expected = run_on_onnxruntime("GridSample", x, grid, domain="", **attributes)
     np.testing.assert_allclose(run_op("GridSample", x, grid, **attributes), expected, atol=2e-5)
 

@@ -19,7 +19,9 @@ def test_sums_are_scaled_rounded_to_even_shifted_and_saturated(dtype: Any, zero_
     sums = RANDOM.integers(-2000, 2000, (3, 400)).astype(np.float32)
     factor = np.array([0.5, 0.25, 0.125], np.float32)  # products are exact, halves included
     limits = np.iinfo(dtype)
-    expected = np.clip(np.rint(sums * factor[:, None]) + zero_point, limits.min, limits.max).astype(dtype)
+    expected = np.clip(np.rint(sums * factor[:, None]) + zero_point, limits.min, limits.max).astype(
+        dtype
+    )
     out = np.zeros((3, 800), dtype)
     Requantization(factor, zero_point, out.dtype).write(sums.copy(), out[:, ::2])
     np.testing.assert_array_equal(out[:, ::2], expected)
@@ -31,7 +33,9 @@ def test_sums_are_scaled_rounded_to_even_shifted_and_saturated(dtype: Any, zero_
 
 @pytest.mark.parametrize("block", [7, 1 << 16])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
-def test_blocks_and_axes_quantize_as_the_formula_says(block: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_axes_quantize_as_the_formula_says(
+    block: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(linear_quantization, "_BLOCK", block)
     x = RANDOM.normal(size=(4, 33)).astype(np.float32) * 100
     x[1, 3], x[2, 5], x[3, 7] = np.inf, -np.inf, np.nan

@@ -19,10 +19,16 @@ def random(*shape: int, dtype: type = np.float32, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equals_the_plain_product(rows: int, is_transposed: bool, dtype: type) -> None:
     a = random(rows, 300, dtype=dtype)
-    b = random(531, 300, dtype=dtype, seed=1).T if is_transposed else random(300, 531, dtype=dtype, seed=1)
+    b = (
+        random(531, 300, dtype=dtype, seed=1).T
+        if is_transposed
+        else random(300, 531, dtype=dtype, seed=1)
+    )
     out: Tensor = np.full((rows, 531), np.nan, dtype)
     matrix_product(a, b, out)
-    np.testing.assert_allclose(out, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        out, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +51,9 @@ def test_stacks_follow_numpys_rules(left: tuple[int, ...], right: tuple[int, ...
     np.testing.assert_allclose(out, a @ b, rtol=1e-4, atol=1e-4)
 
 
-def softmax_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scale: float) -> Tensor:
+def softmax_attention(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scale: float
+) -> Tensor:
     wide = [x.astype(np.float64) for x in (query, key, value)]
     scores = wide[0] @ wide[1].swapaxes(-1, -2) * scale + bias
     largest = scores.max(axis=-1, keepdims=True)
@@ -56,7 +64,9 @@ def softmax_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, s
 
 
 @pytest.mark.parametrize("magnitude", [1.0, 100.0])
-@pytest.mark.parametrize("masked", ["nothing", "a tail", "a row by -10000", "a row by -inf", "by 1000"])
+@pytest.mark.parametrize(
+    "masked", ["nothing", "a tail", "a row by -10000", "a row by -inf", "by 1000"]
+)
 def test_attention_equals_softmax_of_the_scores(magnitude: float, masked: str) -> None:
     query, key, value = (random(2, 12, 70, 32, seed=seed) for seed in range(3))
     query *= np.float32(magnitude)
@@ -73,6 +83,9 @@ def test_attention_equals_softmax_of_the_scores(magnitude: float, masked: str) -
     with np.errstate(all="ignore"):
         attend_plainly(query, key, value, bias, 0.2, out)
     expected = softmax_attention(query, key, value, bias, 0.2)
-    has_large_scores = magnitude > 1 or masked in {"a row by -10000", "by 1000"}  # 10⁴ in float32: 10⁻³ of rounding
+    has_large_scores = magnitude > 1 or masked in {
+        "a row by -10000",
+        "by 1000",
+    }  # 10⁴ in float32: 10⁻³ of rounding
     tolerance = 5e-3 if has_large_scores else 2e-5
     np.testing.assert_allclose(out, expected, atol=tolerance)

@@ -24,8 +24,12 @@ def test_tokens_that_would_repeat_an_ngram_score_minus_infinity(
     size: int, batch: int, length: int, in_place: bool
 ) -> None:
     ids, values = RNG.integers(0, 4, (batch, length)), scores(batch, 6)
-    found = run_op("NGramRepeatBlock", ids, values, domain="com.microsoft", ngram_size=size, in_place=in_place)
-    np.testing.assert_array_equal(found, run_on_onnxruntime("NGramRepeatBlock", ids, values, ngram_size=size))
+    found = run_op(
+        "NGramRepeatBlock", ids, values, domain="com.microsoft", ngram_size=size, in_place=in_place
+    )
+    np.testing.assert_array_equal(
+        found, run_on_onnxruntime("NGramRepeatBlock", ids, values, ngram_size=size)
+    )
 
 
 @pytest.mark.parametrize(

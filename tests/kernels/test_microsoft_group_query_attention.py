@@ -1,4 +1,6 @@
-"""GroupQueryAttention of com.microsoft, held against onnxruntime: prompts, then token after token."""
+"""GroupQueryAttention of com.microsoft, held against onnxruntime: prompts, then token after
+token.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 HEADS, SHARED, SIZE = 4, 2, 16
 RNG = np.random.default_rng(11)
 FLOAT32 = np.float32
-COSINES, SINES = (function(RNG.uniform(0, 6, (64, SIZE // 2))).astype(FLOAT32) for function in (np.cos, np.sin))
+COSINES, SINES = (
+    function(RNG.uniform(0, 6, (64, SIZE // 2))).astype(FLOAT32) for function in (np.cos, np.sin)
+)
 #: Names of the optional inputs, from slot 7 on.
 EXTRAS = ("cosines", "sines", "position_ids", "bias", "sinks")
 
@@ -46,9 +50,16 @@ def inputs_of(
     if packed:
         factors = [normal(batch, new, (heads + 2 * shared) * size, dtype=dtype), None, None]
     else:
-        factors = [normal(batch, new, count * size, dtype=dtype) for count in (heads, shared, shared)]
-    caches = [None if past is None else normal(batch, shared, past, size, dtype=dtype) for _ in range(2)]
-    lengths = [np.array(ends, np.int32) - np.int32(1), np.array([max(ends) if total is None else total], np.int32)]
+        factors = [
+            normal(batch, new, count * size, dtype=dtype) for count in (heads, shared, shared)
+        ]
+    caches = [
+        None if past is None else normal(batch, shared, past, size, dtype=dtype) for _ in range(2)
+    ]
+    lengths = [
+        np.array(ends, np.int32) - np.int32(1),
+        np.array([max(ends) if total is None else total], np.int32),
+    ]
     optional = [extras.get(name) for name in EXTRAS]
     while optional and optional[-1] is None:
         optional.pop()
@@ -57,7 +68,9 @@ def inputs_of(
 
 def ours(inputs: list[Any], *, outputs: int = 3, **attributes: Any) -> Any:
     attributes = {"num_heads": HEADS, "kv_num_heads": SHARED} | attributes
-    return run_op("GroupQueryAttention", *inputs, domain="com.microsoft", outputs=outputs, **attributes)
+    return run_op(
+        "GroupQueryAttention", *inputs, domain="com.microsoft", outputs=outputs, **attributes
+    )
 
 
 def assert_agrees(
@@ -68,7 +81,9 @@ def assert_agrees(
     filled: Sequence[int] | None = None,
     **attributes: Any,
 ) -> Any:
-    """What we compute, after holding it against onnxruntime: of caches the first ``filled`` places of each sequence."""
+    """What we compute, after holding it against onnxruntime: of caches the first ``filled`` places
+    of each sequence.
+    """
     attributes = {"num_heads": HEADS, "kv_num_heads": SHARED} | attributes
     found = ours(inputs, outputs=outputs, in_place=in_place, **attributes)
     expected = run_on_onnxruntime("GroupQueryAttention", *inputs, outputs=outputs, **attributes)
@@ -77,7 +92,8 @@ def assert_agrees(
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         if filled is not None and slot:
             one, other = (
-                np.concatenate([x[row, :, :end] for row, end in enumerate(filled)], axis=1) for x in (one, other)
+                np.concatenate([x[row, :, :end] for row, end in enumerate(filled)], axis=1)
+                for x in (one, other)
             )
         np.testing.assert_allclose(
             one.astype(np.float64), other.astype(np.float64), rtol=tolerance, atol=tolerance / 10
@@ -116,10 +132,17 @@ def test_a_prompt_of_sequences_of_different_lengths_agrees_with_onnxruntime(name
     inputs = inputs_of(3, 7, [7, 2, 5], **extras)
     found = ours(inputs, **attributes)
     expected = run_on_onnxruntime(
-        "GroupQueryAttention", *inputs, outputs=3, num_heads=HEADS, kv_num_heads=SHARED, **attributes
+        "GroupQueryAttention",
+        *inputs,
+        outputs=3,
+        num_heads=HEADS,
+        kv_num_heads=SHARED,
+        **attributes,
     )
     for row, end in enumerate((7, 2, 5)):  # what padding gives is nobody's business
-        np.testing.assert_allclose(found[0][row, :end], expected[0][row, :end], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            found[0][row, :end], expected[0][row, :end], rtol=1e-4, atol=1e-5
+        )
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(found[2], expected[2])
 
@@ -131,7 +154,9 @@ def test_a_prompt_of_sequences_of_different_lengths_agrees_with_onnxruntime(name
 def test_prompt_and_tokens_after_it_agree_with_onnxruntime(
     name: str, dtype: Any, places: int | None, in_place: bool
 ) -> None:
-    """Sequences of 5, 2 and 4 tokens, whose caches grow with each token or have 16 places from the start."""
+    """Sequences of 5, 2 and 4 tokens, whose caches grow with each token or have 16 places from the
+    start.
+    """
     extras, attributes = ATTRIBUTES[name]
     extras = {key: value.astype(dtype) for key, value in extras.items()}
     ends = [5, 2, 4]
@@ -141,7 +166,9 @@ def test_prompt_and_tokens_after_it_agree_with_onnxruntime(
         ends = [end + 1 for end in ends]
         inputs = inputs_of(3, 1, ends, dtype=dtype, **extras)
         inputs[3:5] = key, value
-        _, key, value = assert_agrees(inputs, in_place=in_place, filled=ends if in_place else None, **attributes)
+        _, key, value = assert_agrees(
+            inputs, in_place=in_place, filled=ends if in_place else None, **attributes
+        )
         assert key.shape == (3, SHARED, max(ends) if places is None else places, SIZE)
         for row, end in enumerate(ends):
             assert in_place or not key[row, :, end:].any()
@@ -152,12 +179,19 @@ def test_prompt_and_tokens_after_it_agree_with_onnxruntime(
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(
     ("extras", "attributes"),
-    [({}, {}), (ROTARY, {"do_rotary": 1}), ({"sinks": normal(HEADS)}, {"softcap": 2.0}), ({}, {"smooth_softmax": 1})],
+    [
+        ({}, {}),
+        (ROTARY, {"do_rotary": 1}),
+        ({"sinks": normal(HEADS)}, {"softcap": 2.0}),
+        ({}, {"smooth_softmax": 1}),
+    ],
 )
 def test_a_cache_of_the_window_keeps_the_newest_positions(
     extras: dict[str, Any], attributes: dict[str, Any], dtype: Any, places: int, in_place: bool
 ) -> None:
-    """Sequences of 7, 2 and 5 tokens, then one token after the other, in caches of the window's 4 places or of more."""
+    """Sequences of 7, 2 and 5 tokens, then one token after the other, in caches of the window's 4
+    places or of more.
+    """
     extras = {key: value.astype(dtype) for key, value in extras.items()}
     attributes = attributes | {"local_window_size": 4, "sliding_window_cache": 1}
     ends = [7, 2, 5]
@@ -176,7 +210,9 @@ def test_a_cache_of_the_window_keeps_the_newest_positions(
 @pytest.mark.parametrize("new", [1, 3, 5, 12])
 def test_a_window_moves_on_by_several_positions_at_once(places: int, new: int) -> None:
     attributes: dict[str, Any] = {"local_window_size": 4, "sliding_window_cache": 1, "do_rotary": 1}
-    _, key, value = assert_agrees(inputs_of(1, 2, [2], past=places, **ROTARY), filled=[2], **attributes)
+    _, key, value = assert_agrees(
+        inputs_of(1, 2, [2], past=places, **ROTARY), filled=[2], **attributes
+    )
     end = 2
     for _ in range(4):
         end += new
@@ -193,12 +229,18 @@ def test_more_of_a_prompt_follows_on_a_past(name: str) -> None:
 
 @pytest.mark.parametrize(("heads", "shared"), [(1, 1), (6, 6), (8, 1), (6, 2)])
 def test_any_number_of_heads_shares_keys(heads: int, shared: int) -> None:
-    assert_agrees(inputs_of(2, 1, [9, 6], heads=heads, shared=shared, past=8), num_heads=heads, kv_num_heads=shared)
+    assert_agrees(
+        inputs_of(2, 1, [9, 6], heads=heads, shared=shared, past=8),
+        num_heads=heads,
+        kv_num_heads=shared,
+    )
 
 
 @pytest.mark.parametrize("qk_output", [1, 2])
 @pytest.mark.parametrize("extras", [{}, {"local_window_size": 3}])
-def test_scores_and_weights_are_an_output_on_request(extras: dict[str, Any], qk_output: int) -> None:
+def test_scores_and_weights_are_an_output_on_request(
+    extras: dict[str, Any], qk_output: int
+) -> None:
     assert_agrees(inputs_of(2, 6, [6, 6]), outputs=4, qk_output=qk_output, **extras)
 
 
@@ -221,8 +263,12 @@ def test_without_causal_every_query_sees_every_key() -> None:
         (1, [6, 3], 5, [[2], [40]]),
     ],
 )
-def test_position_ids_say_where_tokens_stand(new: int, ends: list[int], past: int | None, ids: Any) -> None:
-    assert_agrees(inputs_of(2, new, ends, past=past, position_ids=np.array(ids), **ROTARY), do_rotary=1)
+def test_position_ids_say_where_tokens_stand(
+    new: int, ends: list[int], past: int | None, ids: Any
+) -> None:
+    assert_agrees(
+        inputs_of(2, new, ends, past=past, position_ids=np.array(ids), **ROTARY), do_rotary=1
+    )
 
 
 def test_only_the_first_features_turn_where_the_caches_are_narrow() -> None:
@@ -239,11 +285,16 @@ def test_long_prompts_go_in_stretches() -> None:
 def test_other_floats_compute_as_float32_does(dtype: Any) -> None:
     inputs = inputs_of(2, 5, [5, 5], **ROTARY)
     expected = ours(inputs, do_rotary=1)
-    found = ours([x.astype(dtype) if x is not None and x.dtype == FLOAT32 else x for x in inputs], do_rotary=1)
+    found = ours(
+        [x.astype(dtype) if x is not None and x.dtype == FLOAT32 else x for x in inputs],
+        do_rotary=1,
+    )
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == dtype
         tolerance = 1e-5 if dtype == np.float64 else 5e-2
-        np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            one.astype(np.float64), other.astype(np.float64), rtol=tolerance, atol=tolerance
+        )
 
 
 def test_present_caches_may_be_left_out() -> None:
@@ -254,7 +305,12 @@ def test_present_caches_may_be_left_out() -> None:
 def test_present_caches_share_no_memory_with_the_inputs() -> None:
     inputs = inputs_of(2, 1, [6, 3], past=8)
     _, key, value = ours(inputs)
-    assert not any(np.shares_memory(one, other) for one in (key, value) for other in inputs if other is not None)
+    assert not any(
+        np.shares_memory(one, other)
+        for one in (key, value)
+        for other in inputs
+        if other is not None
+    )
 
 
 def test_no_sequences_and_no_queries_give_empty_outputs() -> None:
@@ -282,45 +338,104 @@ I32 = np.int32
         (GOOD, {"num_heads": 3}, "num_heads=3 is no multiple of kv_num_heads=2"),
         (GOOD, {"kv_num_heads": 0}, "no multiple of kv_num_heads=0"),
         (GOOD, {"local_window_size": 0}, "local_window_size is -1 or"),
-        (GOOD, {"local_window_size": 4, "causal": 0}, "local_window_size is -1 or, where causal is 1"),
+        (
+            GOOD,
+            {"local_window_size": 4, "causal": 0},
+            "local_window_size is -1 or, where causal is 1",
+        ),
         (GOOD, {"qk_output": 3}, "qk_output is 0, 1 or 2, not 3"),
         (GOOD, {"outputs": 4}, "output_qk needs qk_output=1"),
         (GOOD, {"k_quant_type": "PER_TENSOR"}, "a quantized cache .*PER_TENSOR"),
-        (GOOD, {"sliding_window_cache": 1, "local_window_size": 3, "qk_output": 1}, "qk_output is 0 where"),
+        (
+            GOOD,
+            {"sliding_window_cache": 1, "local_window_size": 3, "qk_output": 1},
+            "qk_output is 0 where",
+        ),
         (GOOD, {"sliding_window_cache": 1}, "sliding_window_cache=1. needs a local_window_size"),
         (
             GOOD,
             {"sliding_window_cache": 1, "local_window_size": 3},
             "cache of 0 places is too short for local_window_size=3",
         ),
-        ([*replaced(), None, None, normal(SIZE), normal(SIZE)], {}, "the input q_norm_weight is not supported"),
+        (
+            [*replaced(), None, None, normal(SIZE), normal(SIZE)],
+            {},
+            "the input q_norm_weight is not supported",
+        ),
         (replaced(query=normal(2, 64)), {}, "query has the shape"),
         (replaced(query=normal(2, 4, 66)), {}, "does not divide into 4 heads"),
         (replaced(key=None), {}, "key and value are both given or"),
         (replaced(key=normal(2, 3, 32)), {}, r"key has the shape \(2, 4, 32\)"),
         (replaced(value=normal(2, 4, 64)), {}, r"value has the shape \(2, 4, 32\)"),
-        (replaced(value=normal(2, 4, 32, dtype=np.float16)), {}, "value has .* the type float32 of query"),
-        (replaced(past_key=normal(2, 2, 3, 16)), {}, "past_key and past_value are both given"),
-        (replaced(past_key=normal(2, 2, 3, 8), past_value=normal(2, 2, 3, 8)), {}, "past_key has the shape"),
-        (replaced(past_key=normal(2, 2, 3, 16), past_value=normal(2, 2, 4, 16)), {}, "past_value has the shape"),
         (
-            replaced(past_key=np.zeros((2, 2, 3, 16), np.int8), past_value=np.zeros((2, 2, 3, 16), np.int8)),
+            replaced(value=normal(2, 4, 32, dtype=np.float16)),
+            {},
+            "value has .* the type float32 of query",
+        ),
+        (replaced(past_key=normal(2, 2, 3, 16)), {}, "past_key and past_value are both given"),
+        (
+            replaced(past_key=normal(2, 2, 3, 8), past_value=normal(2, 2, 3, 8)),
+            {},
+            "past_key has the shape",
+        ),
+        (
+            replaced(past_key=normal(2, 2, 3, 16), past_value=normal(2, 2, 4, 16)),
+            {},
+            "past_value has the shape",
+        ),
+        (
+            replaced(
+                past_key=np.zeros((2, 2, 3, 16), np.int8),
+                past_value=np.zeros((2, 2, 3, 16), np.int8),
+            ),
             {},
             "past_key has .* the type float32, not .* int8",
         ),
         (replaced(seqlens=np.array([3], I32)), {}, r"seqlens_k has the shape \(2,\)"),
-        (replaced(seqlens=np.array([3, 4], I32)), {}, r"seqlens_k\[1\]=4 does not fit 4 new queries"),
+        (
+            replaced(seqlens=np.array([3, 4], I32)),
+            {},
+            r"seqlens_k\[1\]=4 does not fit 4 new queries",
+        ),
         (replaced(seqlens=np.array([-1, 3], I32)), {}, r"seqlens_k\[0\]=-1 does not fit"),
         (replaced(total=np.array([4, 4], I32)), {}, "total_sequence_length is one number"),
-        (replaced(total=np.array([3], I32)), {}, "total_sequence_length 3 is less than the 4 new ones"),
-        (replaced(total=np.array([9], I32)), {}, "4 new queries over a past take a batch of 1, not of 2"),
-        (inputs_of(1, 1, [7], past=4), {}, r"seqlens_k\[0\]=6 does not fit 1 new queries, a past of 4"),
+        (
+            replaced(total=np.array([3], I32)),
+            {},
+            "total_sequence_length 3 is less than the 4 new ones",
+        ),
+        (
+            replaced(total=np.array([9], I32)),
+            {},
+            "4 new queries over a past take a batch of 1, not of 2",
+        ),
+        (
+            inputs_of(1, 1, [7], past=4),
+            {},
+            r"seqlens_k\[0\]=6 does not fit 1 new queries, a past of 4",
+        ),
         (replaced(cosines=None), {"do_rotary": 1}, "do_rotary=1 needs cos_cache and sin_cache"),
         (replaced(cosines=COSINES[:, :4]), {"do_rotary": 1}, "do not turn heads of size 16"),
-        (replaced(cosines=COSINES[:3], sines=SINES[:3]), {"do_rotary": 1}, "3 positions are too short for 4"),
-        (replaced(position_ids=np.zeros((1, 4), np.int64)), {"do_rotary": 1}, r"position_ids has the shape \(2, 4\)"),
-        (replaced(position_ids=np.full((2, 4), 62)), {"do_rotary": 1}, "no rows for the 4 positions from 62 on"),
-        (replaced(position_ids=np.full((2, 4), -1)), {"do_rotary": 1}, "no rows for the 4 positions from -1 on"),
+        (
+            replaced(cosines=COSINES[:3], sines=SINES[:3]),
+            {"do_rotary": 1},
+            "3 positions are too short for 4",
+        ),
+        (
+            replaced(position_ids=np.zeros((1, 4), np.int64)),
+            {"do_rotary": 1},
+            r"position_ids has the shape \(2, 4\)",
+        ),
+        (
+            replaced(position_ids=np.full((2, 4), 62)),
+            {"do_rotary": 1},
+            "no rows for the 4 positions from 62 on",
+        ),
+        (
+            replaced(position_ids=np.full((2, 4), -1)),
+            {"do_rotary": 1},
+            "no rows for the 4 positions from -1 on",
+        ),
         (
             inputs_of(1, 1, [4], past=3, position_ids=np.array([[64]]), **ROTARY),
             {"do_rotary": 1},
@@ -335,7 +450,9 @@ I32 = np.int32
         (replaced(sinks=normal(2)), {}, r"head_sink has the shape \(4,\)"),
     ],
 )
-def test_inputs_that_do_not_fit_are_refused(inputs: list[Any], attributes: dict[str, Any], message: str) -> None:
+def test_inputs_that_do_not_fit_are_refused(
+    inputs: list[Any], attributes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         ours(inputs, **attributes)
 

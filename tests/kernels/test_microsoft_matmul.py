@@ -42,7 +42,10 @@ def test_matmul_integer_to_float(columns_scaled: int) -> None:
     expected = run_on_onnxruntime("MatMulIntegerToFloat", *inputs)
     for constant_slots in ((), (1,)):
         np.testing.assert_allclose(
-            ours("MatMulIntegerToFloat", *inputs, constant_slots=constant_slots), expected, rtol=1e-5, atol=1e-5
+            ours("MatMulIntegerToFloat", *inputs, constant_slots=constant_slots),
+            expected,
+            rtol=1e-5,
+            atol=1e-5,
         )
 
 
@@ -50,7 +53,9 @@ def test_dynamic_quantize_matmul() -> None:
     a, b = RANDOM.normal(size=(3, 64)).astype(np.float32), weights(64, 8)
     inputs = (a, b, scales(8), np.zeros(8, np.int8), RANDOM.normal(size=8).astype(np.float32))
     expected = run_on_onnxruntime("DynamicQuantizeMatMul", *inputs)
-    np.testing.assert_allclose(ours("DynamicQuantizeMatMul", *inputs), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        ours("DynamicQuantizeMatMul", *inputs), expected, rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("is_quantized", [False, True])
@@ -68,12 +73,23 @@ def test_qgemm(is_quantized: bool) -> None:
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("has_zero_points", [False, True])
 @pytest.mark.parametrize("constant_slots", [(), (1, 2, 3)])
-def test_matmul_of_weights_in_few_bits(bits: int, has_zero_points: bool, constant_slots: tuple[int, ...]) -> None:
+def test_matmul_of_weights_in_few_bits(
+    bits: int, has_zero_points: bool, constant_slots: tuple[int, ...]
+) -> None:
     depth, columns, block_size = 96, 5, 32
     blocks = depth // block_size
     packed = RANDOM.integers(0, 256, (columns, blocks, block_size * bits // 8)).astype(np.uint8)
-    points = RANDOM.integers(0, 256, columns * -(-blocks * bits // 8)).astype(np.uint8) if has_zero_points else None
-    inputs = (RANDOM.normal(size=(2, depth)).astype(np.float32), packed, scales(columns * blocks), points)
+    points = (
+        RANDOM.integers(0, 256, columns * -(-blocks * bits // 8)).astype(np.uint8)
+        if has_zero_points
+        else None
+    )
+    inputs = (
+        RANDOM.normal(size=(2, depth)).astype(np.float32),
+        packed,
+        scales(columns * blocks),
+        points,
+    )
     attributes: dict[str, Any] = {"K": depth, "N": columns, "bits": bits, "block_size": block_size}
     expected = run_on_onnxruntime("MatMulNBits", *inputs, **attributes)
     slots = tuple(slot for slot in constant_slots if inputs[slot] is not None)

@@ -1,4 +1,6 @@
-"""MoE and QMoE of com.microsoft, held against onnxruntime where its CPU provider has them, else against numpy."""
+"""MoE and QMoE of com.microsoft, held against onnxruntime where its CPU provider has them, else
+against numpy.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 
 TOKENS, EXPERTS, HIDDEN, INNER = 9, 5, 32, 48
 RNG = np.random.default_rng(3)
-SWIGLU = {"activation_type": "swiglu", "activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 1.5}
+SWIGLU = {
+    "activation_type": "swiglu",
+    "activation_alpha": 1.702,
+    "activation_beta": 1.0,
+    "swiglu_limit": 1.5,
+}
 
 
 def normal(*shape: int, dtype: Any = np.float32) -> Tensor:
@@ -38,18 +45,28 @@ def ours(inputs: list[Any], op_type: str = "MoE", **attributes: Any) -> Any:
     return run_op(op_type, *inputs, domain="com.microsoft", **attributes)
 
 
-def plain_activation(name: str, gate: Tensor, passing: Tensor | None, attributes: dict[str, Any]) -> Tensor:
+def plain_activation(
+    name: str, gate: Tensor, passing: Tensor | None, attributes: dict[str, Any]
+) -> Tensor:
     def sigmoid(x: Tensor) -> Tensor:
         found: Tensor = 1 / (1 + np.exp(-x))
         return found
 
     if name != "swiglu":
-        made: Tensor = {"relu": np.maximum(gate, 0), "silu": gate * sigmoid(gate), "identity": gate}[name]
+        made: Tensor = {
+            "relu": np.maximum(gate, 0),
+            "silu": gate * sigmoid(gate),
+            "identity": gate,
+        }[name]
         return made if passing is None else np.multiply(made, passing)
     assert passing is not None
     limit = attributes.get("swiglu_limit", np.inf)
     gate, passing = np.minimum(gate, limit), np.clip(passing, -limit, limit)
-    found: Tensor = gate * sigmoid(attributes["activation_alpha"] * gate) * (passing + attributes["activation_beta"])
+    found: Tensor = (
+        gate
+        * sigmoid(attributes["activation_alpha"] * gate)
+        * (passing + attributes["activation_beta"])
+    )
     return found
 
 
@@ -77,7 +94,11 @@ def plain_moe(inputs: list[Any], **attributes: Any) -> Tensor:
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "identity"])
 @pytest.mark.parametrize(("k", "normalized"), [(1, 0), (2, 0), (3, 1), (EXPERTS, 0)])
 def test_moe_agrees_with_onnxruntime(activation: str, k: int, normalized: int) -> None:
-    attributes: dict[str, Any] = {"activation_type": activation, "k": k, "normalize_routing_weights": normalized}
+    attributes: dict[str, Any] = {
+        "activation_type": activation,
+        "k": k,
+        "normalize_routing_weights": normalized,
+    }
     inputs = inputs_of(bias=k != 2)
     expected = run_on_onnxruntime("MoE", *inputs, **attributes)
     np.testing.assert_allclose(ours(inputs, **attributes), expected, rtol=1e-4, atol=1e-5)
@@ -105,7 +126,9 @@ def test_what_onnxruntimes_cpu_lacks_is_what_the_definition_says(
 ) -> None:
     inputs = inputs_of(**layers)
     attributes = attributes | {"k": 2}
-    np.testing.assert_allclose(ours(inputs, **attributes), plain_moe(inputs, **attributes), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        ours(inputs, **attributes), plain_moe(inputs, **attributes), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_narrow_floats_compute_as_float32_does() -> None:
@@ -120,32 +143,52 @@ def test_no_tokens_give_no_rows() -> None:
     assert ours(inputs_of(shape=(0,)), k=2).shape == (0, HIDDEN)
 
 
-# --- quantized weights -----------------------------------------------------------------------------------------------
+# --- quantized weights ----------------------------------------------------------------------------
 
 
 def packed(codes: Tensor, bits: int) -> Tensor:
     """Codes along the last axis in bytes, low bits first, the last byte filled up."""
     per_byte = 8 // bits
     missing = -codes.shape[-1] % per_byte
-    codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, missing)]).reshape(*codes.shape[:-1], -1, per_byte)
-    found: Tensor = np.bitwise_or.reduce(codes.astype(np.uint8) << np.arange(0, 8, bits, dtype=np.uint8), axis=-1)
+    codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, missing)]).reshape(
+        *codes.shape[:-1], -1, per_byte
+    )
+    found: Tensor = np.bitwise_or.reduce(
+        codes.astype(np.uint8) << np.arange(0, 8, bits, dtype=np.uint8), axis=-1
+    )
     return found
 
 
-def quantized(outputs: int, inputs: int, bits: int, block_size: int, *, zeros: bool) -> tuple[list[Any], Tensor]:
+def quantized(
+    outputs: int, inputs: int, bits: int, block_size: int, *, zeros: bool
+) -> tuple[list[Any], Tensor]:
     """(weights, scales, zero points) of a layer, and the weights that they mean."""
     blocks = inputs // block_size if block_size else 1
     codes = RNG.integers(0, 1 << bits, (EXPERTS, outputs, inputs))
     scales = RNG.uniform(0.01, 0.05, (EXPERTS, outputs, blocks)).astype(np.float32)
-    points = RNG.integers(0, 1 << bits, scales.shape) if zeros else np.full(scales.shape, 1 << (bits - 1))
-    meant = (codes - np.repeat(points, inputs // blocks, axis=2)) * np.repeat(scales, inputs // blocks, axis=2)
+    points = (
+        RNG.integers(0, 1 << bits, scales.shape)
+        if zeros
+        else np.full(scales.shape, 1 << (bits - 1))
+    )
+    meant = (codes - np.repeat(points, inputs // blocks, axis=2)) * np.repeat(
+        scales, inputs // blocks, axis=2
+    )
     if not block_size:
         scales, points = scales[:, :, 0], points[:, :, 0]
-    return [packed(codes, bits), scales, packed(points, bits) if zeros else None], meant.astype(np.float32)
+    return [packed(codes, bits), scales, packed(points, bits) if zeros else None], meant.astype(
+        np.float32
+    )
 
 
 def quantized_inputs(
-    bits: int, block_size: int, *, zeros: bool, fusion: int = 1, third: bool = False, weights: bool = False
+    bits: int,
+    block_size: int,
+    *,
+    zeros: bool,
+    fusion: int = 1,
+    third: bool = False,
+    weights: bool = False,
 ) -> tuple[list[Any], list[Any]]:
     """QMoE's inputs, and those of the MoE that it is."""
     plain = inputs_of(fusion=fusion, third=third)
@@ -172,26 +215,40 @@ CONSTANTS = {"constant": tuple(range(2, 14)), "fed": ()}
 @pytest.mark.parametrize("slots", CONSTANTS.values(), ids=CONSTANTS)
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize(("bits", "block_size"), [(4, 0), (8, 0), (4, 16), (2, 0)])
-def test_qmoe_agrees_with_onnxruntime(bits: int, block_size: int, zeros: bool, slots: tuple[int, ...]) -> None:
+def test_qmoe_agrees_with_onnxruntime(
+    bits: int, block_size: int, zeros: bool, slots: tuple[int, ...]
+) -> None:
     inputs, _ = quantized_inputs(bits, block_size, zeros=zeros, fusion=2)
     attributes: dict[str, Any] = SWIGLU | {"swiglu_fusion": 1, "k": 2, "expert_weight_bits": bits}
     attributes |= {"block_size": block_size} if block_size else {}
-    found = ours(inputs, "QMoE", constant_slots=[slot for slot in slots if slot < len(inputs)], **attributes)
-    np.testing.assert_allclose(found, run_on_onnxruntime("QMoE", *inputs, **attributes), rtol=1e-3, atol=1e-3)
+    found = ours(
+        inputs, "QMoE", constant_slots=[slot for slot in slots if slot < len(inputs)], **attributes
+    )
+    np.testing.assert_allclose(
+        found, run_on_onnxruntime("QMoE", *inputs, **attributes), rtol=1e-3, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("normalized", [0, 1])
 def test_router_weights_say_how_much_the_chosen_experts_count(normalized: int) -> None:
     inputs, _ = quantized_inputs(4, 0, zeros=False, weights=True)
-    attributes: dict[str, Any] = {"k": 3, "activation_type": "silu", "normalize_routing_weights": normalized}
+    attributes: dict[str, Any] = {
+        "k": 3,
+        "activation_type": "silu",
+        "normalize_routing_weights": normalized,
+    }
     expected = run_on_onnxruntime("QMoE", *inputs, **attributes)
     np.testing.assert_allclose(ours(inputs, "QMoE", **attributes), expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(("bits", "block_size"), [(4, 16), (8, 16), (2, 16), (8, 0)])
 @pytest.mark.parametrize("zeros", [False, True])
-def test_qmoe_is_moe_with_the_weights_that_it_means(bits: int, block_size: int, zeros: bool) -> None:
-    """A third layer, which onnxruntime's CPU provider lacks; all experts, whose weights then sum to 1 in both."""
+def test_qmoe_is_moe_with_the_weights_that_it_means(
+    bits: int, block_size: int, zeros: bool
+) -> None:
+    """A third layer, which onnxruntime's CPU provider lacks; all experts, whose weights then sum to
+    1 in both.
+    """
     inputs, plain = quantized_inputs(bits, block_size, zeros=zeros, third=True)
     attributes: dict[str, Any] = {"k": EXPERTS, "activation_type": "silu"}
     found = ours(inputs, "QMoE", expert_weight_bits=bits, block_size=block_size, **attributes)
@@ -225,7 +282,9 @@ def replaced(slot: int, value: Any, inputs: list[Any] | None = None) -> list[Any
         (replaced(7, normal(EXPERTS, 7)), {}, "fc3_experts_bias needs fc3_experts_weights"),
     ],
 )
-def test_inputs_that_do_not_fit_are_refused(inputs: list[Any], attributes: dict[str, Any], message: str) -> None:
+def test_inputs_that_do_not_fit_are_refused(
+    inputs: list[Any], attributes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         ours(inputs, **attributes)
 
@@ -243,7 +302,11 @@ QUANTIZED = quantized_inputs(4, 0, zeros=False)[0]
         (QUANTIZED, {"block_size": 64}, "32 inputs are no multiple of block_size=64"),
         (QUANTIZED, {"block_size": 16}, r"fc1_scales have the shape \(5, 48, 2\), not \(5, 48\)"),
         (replaced(3, None, QUANTIZED), {}, r"fc1_scales have the shape \(5, 48\), not None"),
-        (replaced(11, np.zeros((5, 3), np.uint8), QUANTIZED), {}, r"fc1_zero_points have the shape \(5, 24\)"),
+        (
+            replaced(11, np.zeros((5, 3), np.uint8), QUANTIZED),
+            {},
+            r"fc1_zero_points have the shape \(5, 24\)",
+        ),
         (replaced(14, normal(TOKENS, 4), QUANTIZED), {}, r"router_weights has the shape \(9, 5\)"),
         (replaced(15, normal(EXPERTS), QUANTIZED), {}, "global scales"),
     ],

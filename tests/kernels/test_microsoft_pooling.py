@@ -19,7 +19,12 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "strides and pads": {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
     "uneven pads": {"kernel_shape": [3, 2], "strides": [1, 2], "pads": [0, 1, 2, 0]},
     "ceil mode": {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1},
-    "ceil mode with pads": {"kernel_shape": [3, 3], "strides": [2, 3], "pads": [1, 1, 1, 1], "ceil_mode": 1},
+    "ceil mode with pads": {
+        "kernel_shape": [3, 3],
+        "strides": [2, 3],
+        "pads": [1, 1, 1, 1],
+        "ceil_mode": 1,
+    },
     "same upper": {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
     "same lower": {"kernel_shape": [2, 3], "strides": [2, 1], "auto_pad": "SAME_LOWER"},
     "valid": {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "VALID"},
@@ -28,7 +33,9 @@ WINDOWS: dict[str, dict[str, Any]] = {
 
 def codes(*shape: int, dtype: Any = np.uint8) -> Tensor:
     limits = np.iinfo(dtype)
-    return np.random.default_rng(len(shape)).integers(limits.min, limits.max + 1, shape).astype(dtype)
+    return (
+        np.random.default_rng(len(shape)).integers(limits.min, limits.max + 1, shape).astype(dtype)
+    )
 
 
 def ours(op_type: str, *inputs: Tensor | None, **attributes: Any) -> Any:
@@ -50,7 +57,9 @@ def assert_close_codes(found: Tensor, expected: Tensor, slack: int) -> None:
 def test_nhwc_max_pool_takes_the_largest_code_of_each_window(name: str, dtype: Any) -> None:
     x = codes(2, 7, 8, 5, dtype=dtype)
     assert_close_codes(
-        ours("NhwcMaxPool", x, **WINDOWS[name]), run_on_onnxruntime("NhwcMaxPool", x, **WINDOWS[name]), 0
+        ours("NhwcMaxPool", x, **WINDOWS[name]),
+        run_on_onnxruntime("NhwcMaxPool", x, **WINDOWS[name]),
+        0,
     )
 
 
@@ -58,13 +67,21 @@ def test_nhwc_max_pool_takes_the_largest_code_of_each_window(name: str, dtype: A
 def test_nhwc_max_pool_goes_over_one_spatial_axis(attributes: dict[str, Any]) -> None:
     x = codes(3, 11, 4)
     attributes = {"kernel_shape": [3]} | attributes
-    assert_close_codes(ours("NhwcMaxPool", x, **attributes), run_on_onnxruntime("NhwcMaxPool", x, **attributes), 0)
+    assert_close_codes(
+        ours("NhwcMaxPool", x, **attributes), run_on_onnxruntime("NhwcMaxPool", x, **attributes), 0
+    )
 
 
 def test_nhwc_max_pool_goes_over_three_spatial_axes() -> None:
     x = codes(2, 5, 6, 4, 3)
-    attributes: dict[str, Any] = {"kernel_shape": [2, 3, 2], "strides": [1, 2, 2], "dilations": [2, 1, 1]}
-    assert_close_codes(ours("NhwcMaxPool", x, **attributes), run_on_onnxruntime("NhwcMaxPool", x, **attributes), 0)
+    attributes: dict[str, Any] = {
+        "kernel_shape": [2, 3, 2],
+        "strides": [1, 2, 2],
+        "dilations": [2, 1, 1],
+    }
+    assert_close_codes(
+        ours("NhwcMaxPool", x, **attributes), run_on_onnxruntime("NhwcMaxPool", x, **attributes), 0
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -83,7 +100,10 @@ def test_average_pool_means_the_codes_of_each_window(
 @pytest.mark.parametrize("shape", [(2, 3, 9), (2, 3, 5, 6, 7), (1, 40, 64, 70)])
 def test_average_pool_goes_over_any_number_of_spatial_axes(shape: tuple[int, ...]) -> None:
     inputs = averaged(codes(*shape))
-    attributes: dict[str, Any] = {"kernel_shape": [3] * (len(shape) - 2), "strides": [2] * (len(shape) - 2)}
+    attributes: dict[str, Any] = {
+        "kernel_shape": [3] * (len(shape) - 2),
+        "strides": [2] * (len(shape) - 2),
+    }
     expected = run_on_onnxruntime("QLinearAveragePool", *inputs, **attributes)
     assert_close_codes(ours("QLinearAveragePool", *inputs, **attributes), expected, 1)
 
@@ -102,10 +122,20 @@ def test_average_pool_without_zero_points_takes_0() -> None:
     ("op_type", "inputs", "attributes", "message"),
     [
         ("NhwcMaxPool", [codes(2, 3)], {"kernel_shape": [1]}, "needs spatial dimensions"),
-        ("NhwcMaxPool", [codes(1, 4, 4, 1).astype(np.int32)], {"kernel_shape": [1, 1]}, "uint8 or int8, not int32"),
+        (
+            "NhwcMaxPool",
+            [codes(1, 4, 4, 1).astype(np.int32)],
+            {"kernel_shape": [1, 1]},
+            "uint8 or int8, not int32",
+        ),
         ("NhwcMaxPool", [codes(1, 4, 4, 1)], {"kernel_shape": [5, 5]}, "does not fit an axis of 4"),
         ("NhwcMaxPool", [codes(1, 4, 4, 1)], {"kernel_shape": [2]}, "kernel_shape"),
-        ("QLinearAveragePool", averaged(codes(2, 3)), {"kernel_shape": [1]}, "needs spatial dimensions"),
+        (
+            "QLinearAveragePool",
+            averaged(codes(2, 3)),
+            {"kernel_shape": [1]},
+            "needs spatial dimensions",
+        ),
         (
             "QLinearAveragePool",
             [codes(1, 1, 4, 4), np.ones(2, np.float32), None, SCALE_Y, None],
@@ -135,4 +165,9 @@ def test_an_empty_input_gives_an_empty_output(op_type: str, inputs: list[Any]) -
 
 def test_the_sums_of_average_pool_count_against_the_memory_limit() -> None:
     with pytest.raises(LimitExceededError):
-        ours("QLinearAveragePool", *averaged(codes(1, 1, 64, 64)), kernel_shape=[2, 2], limit_nbytes=5000)
+        ours(
+            "QLinearAveragePool",
+            *averaged(codes(1, 1, 64, 64)),
+            kernel_shape=[2, 2],
+            limit_nbytes=5000,
+        )

@@ -29,9 +29,16 @@ def ours(op_type: str, *inputs: Tensor | None, **attributes: Any) -> Any:
     return run_op(op_type, *inputs, domain="com.microsoft", **attributes)
 
 
-def assert_same_codes(op_type: str, *inputs: Tensor | None, slack: int = 0, **attributes: Any) -> None:
-    """Equal to onnxruntime's result; ``slack`` codes apart at most, where it rounds in fixed point."""
-    found, expected = ours(op_type, *inputs, **attributes), run_on_onnxruntime(op_type, *inputs, **attributes)
+def assert_same_codes(
+    op_type: str, *inputs: Tensor | None, slack: int = 0, **attributes: Any
+) -> None:
+    """Equal to onnxruntime's result; ``slack`` codes apart at most, where it rounds in fixed
+    point.
+    """
+    found, expected = (
+        ours(op_type, *inputs, **attributes),
+        run_on_onnxruntime(op_type, *inputs, **attributes),
+    )
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
     assert np.abs(found.astype(np.int64) - expected.astype(np.int64)).max(initial=0) <= slack
@@ -46,7 +53,9 @@ def test_binary_operators_broadcast_and_requantize(op_type: str, dtype: Any) -> 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("op_type", "attributes"), [("QLinearSigmoid", {}), ("QLinearLeakyRelu", {"alpha": 0.2})])
+@pytest.mark.parametrize(
+    ("op_type", "attributes"), [("QLinearSigmoid", {}), ("QLinearLeakyRelu", {"alpha": 0.2})]
+)
 def test_functions_of_bytes(op_type: str, attributes: dict[str, Any], dtype: Any) -> None:
     x = codes(4, 100, dtype=dtype)
     y_scale = np.array(1 / 128, np.float32) if op_type == "QLinearSigmoid" else SCALE_Y
@@ -55,9 +64,17 @@ def test_functions_of_bytes(op_type: str, attributes: dict[str, Any], dtype: Any
 
 @pytest.mark.parametrize("opset", [12, 13])
 def test_softmax_of_bytes(opset: int) -> None:
-    inputs = (codes(2, 5, 6), SCALE_A, point(100, np.uint8), np.array(1 / 256, np.float32), point(0, np.uint8))
+    inputs = (
+        codes(2, 5, 6),
+        SCALE_A,
+        point(100, np.uint8),
+        np.array(1 / 256, np.float32),
+        point(0, np.uint8),
+    )
     names = [f"x{slot}" for slot in range(len(inputs))]
-    proto = helper.make_node("QLinearSoftmax", names, ["y"], domain="com.microsoft", axis=1, opset=opset)
+    proto = helper.make_node(
+        "QLinearSoftmax", names, ["y"], domain="com.microsoft", axis=1, opset=opset
+    )
     (found,) = compute_node(as_node(proto, {"com.microsoft": 1}), inputs, 1)
     expected = run_on_onnxruntime("QLinearSoftmax", *inputs, axis=1, opset=opset)
     assert np.abs(found.astype(np.int64) - expected).max() <= 1
@@ -76,5 +93,7 @@ def test_concat_requantizes_each_part() -> None:
 
 
 def test_concat_says_when_a_part_is_incomplete() -> None:
-    with pytest.raises(ValueError, match="parts come as tensor, scale and zero point, but there are 2 inputs"):
+    with pytest.raises(
+        ValueError, match="parts come as tensor, scale and zero point, but there are 2 inputs"
+    ):
         ours("QLinearConcat", SCALE_Y, point(4, np.uint8), codes(2, 3), SCALE_Y, axis=1)

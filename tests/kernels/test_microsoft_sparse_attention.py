@@ -1,4 +1,6 @@
-"""SparseAttention of com.microsoft, held against onnxruntime, which takes past and present in the same memory only."""
+"""SparseAttention of com.microsoft, held against onnxruntime, which takes past and present in the
+same memory only.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,18 @@ from tests.kernels.node_runner import run_op
 HEADS, SHARED, SIZE, BLOCK, BLOCKS = 4, 2, 16, 16, 4
 PLACES = BLOCK * BLOCKS
 RNG = np.random.default_rng(5)
-COSINES, SINES = (function(RNG.uniform(0, 6, (PLACES, SIZE // 2))).astype(np.float32) for function in (np.cos, np.sin))
+COSINES, SINES = (
+    function(RNG.uniform(0, 6, (PLACES, SIZE // 2))).astype(np.float32)
+    for function in (np.cos, np.sin)
+)
 MASKS = {
     "one layout": [[[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]],
     "two layouts": [
         [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]],
         [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 1, 1]],
     ],
-    "a layout per head": [np.eye(4, dtype=int).tolist()] * 3 + [np.tril(np.ones((4, 4), int)).tolist()],
+    "a layout per head": [np.eye(4, dtype=int).tolist()] * 3
+    + [np.tril(np.ones((4, 4), int)).tolist()],
     "dense": [np.tril(np.ones((4, 4), int)).tolist()],
 }
 
@@ -35,9 +41,13 @@ def normal(*shape: int, dtype: Any = np.float32) -> Tensor:
 
 def csr(masks: list[list[list[int]]]) -> tuple[Tensor, Tensor]:
     """(row bounds, columns) of layouts; columns are filled up with -1."""
-    found = [(np.cumsum([0, *np.sum(mask, axis=1)]), np.nonzero(np.array(mask))[1]) for mask in masks]
+    found = [
+        (np.cumsum([0, *np.sum(mask, axis=1)]), np.nonzero(np.array(mask))[1]) for mask in masks
+    ]
     most = max(columns.size for _, columns in found)
-    columns = [np.pad(columns, (0, most - columns.size), constant_values=-1) for _, columns in found]
+    columns = [
+        np.pad(columns, (0, most - columns.size), constant_values=-1) for _, columns in found
+    ]
     return np.array([rows for rows, _ in found], np.int32), np.array(columns, np.int32)
 
 
@@ -53,9 +63,15 @@ def inputs_of(
 ) -> list[Any]:
     """The operator's inputs; ``ends``: per sequence how many keys it has, the new ones included."""
     if packed:
-        factors: list[Any] = [normal(batch, new, (HEADS + 2 * SHARED) * SIZE, dtype=dtype), None, None]
+        factors: list[Any] = [
+            normal(batch, new, (HEADS + 2 * SHARED) * SIZE, dtype=dtype),
+            None,
+            None,
+        ]
     else:
-        factors = [normal(batch, new, heads * SIZE, dtype=dtype) for heads in (HEADS, SHARED, SHARED)]
+        factors = [
+            normal(batch, new, heads * SIZE, dtype=dtype) for heads in (HEADS, SHARED, SHARED)
+        ]
     caches = [normal(batch, SHARED, PLACES, SIZE, dtype=dtype) for _ in range(2)]
     lengths = [np.array([max(ends)], np.int32), np.array(ends, np.int32)]
     extras = [COSINES.astype(dtype), SINES.astype(dtype)] if rotary else []
@@ -63,26 +79,44 @@ def inputs_of(
 
 
 def ours(inputs: list[Any], **attributes: Any) -> Any:
-    attributes = {"num_heads": HEADS, "kv_num_heads": SHARED, "sparse_block_size": BLOCK} | attributes
+    attributes = {
+        "num_heads": HEADS,
+        "kv_num_heads": SHARED,
+        "sparse_block_size": BLOCK,
+    } | attributes
     return run_op("SparseAttention", *inputs, domain="com.microsoft", outputs=3, **attributes)
 
 
 def theirs(inputs: list[Any], **attributes: Any) -> list[Tensor]:
     """onnxruntime's outputs, its caches bound as past and as present."""
     onnxruntime = pytest.importorskip("onnxruntime")
-    attributes = {"num_heads": HEADS, "kv_num_heads": SHARED, "sparse_block_size": BLOCK} | attributes
+    attributes = {
+        "num_heads": HEADS,
+        "kv_num_heads": SHARED,
+        "sparse_block_size": BLOCK,
+    } | attributes
     names = ["" if value is None else f"x{slot}" for slot, value in enumerate(inputs)]
-    node = helper.make_node("SparseAttention", names, ["y0", "y1", "y2"], domain="com.microsoft", **attributes)
+    node = helper.make_node(
+        "SparseAttention", names, ["y0", "y1", "y2"], domain="com.microsoft", **attributes
+    )
     graph = onnx.GraphProto(name="peer", node=[node])
     for name, value in zip(names, inputs, strict=True):
         if value is not None:
-            graph.input.append(helper.make_tensor_value_info(name, int(element_type_of(value.dtype)), value.shape))
+            graph.input.append(
+                helper.make_tensor_value_info(name, int(element_type_of(value.dtype)), value.shape)
+            )
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output)
     imports = [helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("", 21)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     binding = session.io_binding()
-    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value) for name, value in zip(names, inputs) if name}  # noqa: B905
+    values = {
+        name: onnxruntime.OrtValue.ortvalue_from_numpy(value)
+        for name, value in zip(names, inputs)
+        if name
+    }  # noqa: B905
     for name, value in values.items():
         binding.bind_ortvalue_input(name, value)
     binding.bind_output("y0", "cpu")
@@ -117,17 +151,25 @@ def test_a_token_after_it_agrees_with_onnxruntime(mask: str, rotary: bool) -> No
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_sequences_of_different_lengths_are_what_each_is_alone(mask: str) -> None:
-    """onnxruntime's CPU provider mixes up the weights of such a batch, so each sequence is held against it alone."""
+    """onnxruntime's CPU provider mixes up the weights of such a batch, so each sequence is held
+    against it alone.
+    """
     ends = [50, 17, 64]
     inputs = inputs_of(3, 1, ends, mask)
     found = ours(inputs)
     for row, end in enumerate(ends):
-        alone = [*(x[row : row + 1] for x in inputs[:5]), *inputs[5:7], *[np.array([end], np.int32)] * 2]
+        alone = [
+            *(x[row : row + 1] for x in inputs[:5]),
+            *inputs[5:7],
+            *[np.array([end], np.int32)] * 2,
+        ]
         for one, other in zip(found, theirs(alone), strict=True):
             np.testing.assert_allclose(one[row : row + 1], other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("attributes", [{"scale": 0.3}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}])
+@pytest.mark.parametrize(
+    "attributes", [{"scale": 0.3}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}]
+)
 def test_more_of_a_prompt_follows_on_a_past(attributes: dict[str, Any]) -> None:
     assert_agrees(inputs_of(1, 20, [41], "two layouts", rotary=True), **attributes)
 
@@ -145,7 +187,18 @@ ROWS, COLUMNS = csr(MASKS["two layouts"])
 
 
 def replaced(**values: Any) -> list[Any]:
-    names = ("query", "key", "value", "past_key", "past_value", "rows", "columns", "total", "lengths", "cosines")
+    names = (
+        "query",
+        "key",
+        "value",
+        "past_key",
+        "past_value",
+        "rows",
+        "columns",
+        "total",
+        "lengths",
+        "cosines",
+    )
     found = [*GOOD, None]
     for name, value in values.items():
         found[names.index(name)] = value
@@ -174,7 +227,9 @@ def replaced(**values: Any) -> list[Any]:
         ),
     ],
 )
-def test_inputs_that_do_not_fit_are_refused(inputs: list[Any], attributes: dict[str, Any], message: str) -> None:
+def test_inputs_that_do_not_fit_are_refused(
+    inputs: list[Any], attributes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         ours(inputs, **attributes)
 

@@ -25,7 +25,9 @@ LIMIT_S = 0.5
 def model(op_type: str, feeds: Mapping[str, Any], outputs: int = 1, **attributes: Any) -> bytes:
     """One node on inputs like ``feeds``."""
     types = {
-        name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in feeds.items() if array.dtype != object
+        name: helper.np_dtype_to_tensor_dtype(array.dtype)
+        for name, array in feeds.items()
+        if array.dtype != object
     }
     inputs = [
         helper.make_tensor_value_info(name, types.get(name, TensorProto.STRING), array.shape)
@@ -33,7 +35,9 @@ def model(op_type: str, feeds: Mapping[str, Any], outputs: int = 1, **attributes
     ]
     names = [f"y{number}" for number in range(outputs)]
     node = helper.make_node(op_type, list(feeds), names, **attributes)
-    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info(name) for name in names])
+    graph = helper.make_graph(
+        [node], "g", inputs, [helper.make_empty_tensor_value_info(name) for name in names]
+    )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     return bytes(made.SerializeToString())
 
@@ -57,9 +61,24 @@ NGRAMS: dict[str, Any] = {
 }  # fmt: skip
 #: Name → operator, its inputs, how many outputs it has, its attributes.
 LONG: dict[str, tuple[str, Callable[[], dict[str, Any]], int, dict[str, Any]]] = {
-    "max-pool": ("MaxPool", lambda: {"x": ones(1, 1, 3000, 3000)}, 1, {"kernel_shape": [1500, 1500]}),
-    "max-pool-with-indices": ("MaxPool", lambda: {"x": ones(1, 2, 400, 400)}, 2, {"kernel_shape": [200, 200]}),
-    "roi-align": ("RoiAlign", rois, 1, {"output_height": 1, "output_width": 1, "sampling_ratio": 0}),
+    "max-pool": (
+        "MaxPool",
+        lambda: {"x": ones(1, 1, 3000, 3000)},
+        1,
+        {"kernel_shape": [1500, 1500]},
+    ),
+    "max-pool-with-indices": (
+        "MaxPool",
+        lambda: {"x": ones(1, 2, 400, 400)},
+        2,
+        {"kernel_shape": [200, 200]},
+    ),
+    "roi-align": (
+        "RoiAlign",
+        rois,
+        1,
+        {"output_height": 1, "output_width": 1, "sampling_ratio": 0},
+    ),
     "lrn": ("LRN", lambda: {"x": ones(1, 9000, 20, 20)}, 1, {"size": 8999}),
     "tf-idf": ("TfIdfVectorizer", lambda: {"x": ones(1, 300_000, dtype=np.int64)}, 1, NGRAMS),
     "matmul-integer": ("MatMulInteger", lambda: squares(np.int8, 20), 1, {}),
@@ -116,16 +135,22 @@ def test_a_contraction_in_parts_is_the_same(
     equation: str, shapes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = np.random.default_rng(0)
-    feeds = {f"x{at}": random.normal(size=shape).astype(np.float32) for at, shape in enumerate(shapes)}
+    feeds = {
+        f"x{at}": random.normal(size=shape).astype(np.float32) for at, shape in enumerate(shapes)
+    }
     monkeypatch.setattr(einsum_module, "_MOST_WORK_AT_ONCE", 10)
     with InferenceSession(model("Einsum", feeds, equation=equation), None, ["cpu"]) as session:
         (found,) = session.run(None, feeds)
     np.testing.assert_allclose(found, np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("shapes", [((9, 5), (5, 4)), ((2, 3, 9, 5), (3, 5, 4)), ((9, 5), (2, 5, 4))])
+@pytest.mark.parametrize(
+    "shapes", [((9, 5), (5, 4)), ((2, 3, 9, 5), (3, 5, 4)), ((9, 5), (2, 5, 4))]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_a_product_in_blocks_is_the_same(shapes: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_product_in_blocks_is_the_same(
+    shapes: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = (np.arange(np.prod(shape)).reshape(shape).astype(dtype) for shape in shapes)
     monkeypatch.setattr(matrix_product, "_MOST_PRODUCTS_AT_ONCE", 50)
     monkeypatch.setattr(matrix_product, "_MOST_PRODUCTS_WITHOUT_BLAS", 50)

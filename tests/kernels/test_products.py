@@ -37,7 +37,9 @@ def test_matmul_has_the_shapes_of_numpy(a: tuple[int, ...], b: tuple[int, ...]) 
     x, y = normal(*a), normal(*b)
     result = run_op("MatMul", x, y)
     assert result.shape == (x @ y).shape
-    np.testing.assert_allclose(result, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        result, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,10 @@ def test_gemm_broadcasts_c_and_transposes(c: Any, trans: tuple[int, int]) -> Non
 
 
 def test_gemm_does_not_let_c_grow_the_product() -> None:
-    with pytest.raises(ValueError, match=r"C of shape \(2, 3, 5\) does not broadcast to the product's shape \(3, 5\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"C of shape \(2, 3, 5\) does not broadcast to the product's shape \(3, 5\)",
+    ):
         run_op("Gemm", normal(3, 4), normal(4, 5), normal(2, 3, 5))
 
 
@@ -109,7 +114,9 @@ def test_fused_matmul_agrees_with_onnxruntime(a: Any, b: Any, attributes: dict[s
 
 @pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3)])
 def test_fused_matmul_transposes_a_matrix_before_a_vector(shape: tuple[int, ...]) -> None:
-    """onnxruntime 1.31 reads the matrix as if it had been reshaped here; its own Transpose and MatMul disagree."""
+    """onnxruntime 1.31 reads the matrix as if it had been reshaped here; its own Transpose and
+    MatMul disagree.
+    """
     x, y = normal(*shape), normal(4)
     result = run_op("FusedMatMul", x, y, domain="com.microsoft", transA=1)
     np.testing.assert_allclose(result, np.swapaxes(x, -1, -2) @ y, rtol=1e-4, atol=1e-5)
@@ -138,7 +145,10 @@ def test_fused_gemm_agrees_with_onnxruntime(activation: str, parameters: dict[st
     attributes["activation"] = activation
     expected = run_on_onnxruntime("FusedGemm", *inputs, **attributes)
     np.testing.assert_allclose(
-        run_op("FusedGemm", *inputs, domain="com.microsoft", **attributes), expected, rtol=1e-4, atol=1e-5
+        run_op("FusedGemm", *inputs, domain="com.microsoft", **attributes),
+        expected,
+        rtol=1e-4,
+        atol=1e-5,
     )
 
 
@@ -148,13 +158,19 @@ def test_a_fused_activation_without_parameters_has_those_of_its_operator() -> No
     for activation in ("Elu", "Selu", "ThresholdedRelu", "LeakyRelu", "HardSigmoid"):
         fused = run_op("FusedGemm", a, b, domain="com.microsoft", activation=activation)
         np.testing.assert_allclose(fused, run_op(activation, product), rtol=1e-5, atol=1e-6)
-    only_beta = run_op("FusedGemm", a, b, domain="com.microsoft", activation="HardSigmoid", activation_beta=0.1)
-    np.testing.assert_allclose(only_beta, run_op("HardSigmoid", product, beta=0.1), rtol=1e-5, atol=1e-6)
+    only_beta = run_op(
+        "FusedGemm", a, b, domain="com.microsoft", activation="HardSigmoid", activation_beta=0.1
+    )
+    np.testing.assert_allclose(
+        only_beta, run_op("HardSigmoid", product, beta=0.1), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_more_parameters_than_a_fused_activation_has_are_refused() -> None:
     attributes: dict[str, Any] = {"activation": "LeakyRelu", "activation_params": [0.1, 0.2]}
-    with pytest.raises(ValueError, match="LeakyRelu has 1 parameters, but activation_params lists 2"):
+    with pytest.raises(
+        ValueError, match="LeakyRelu has 1 parameters, but activation_params lists 2"
+    ):
         run_op("FusedGemm", normal(3, 4), normal(4, 5), domain="com.microsoft", **attributes)
 
 
@@ -176,7 +192,9 @@ def test_unknown_fused_activation_is_refused() -> None:
 def test_einsum_is_that_of_numpy(equation: str, shapes: list[tuple[int, ...]]) -> None:
     inputs = [normal(*shape) for shape in shapes]
     expected = np.einsum(equation.replace(" ", ""), *inputs)
-    np.testing.assert_allclose(run_op("Einsum", *inputs, equation=equation), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        run_op("Einsum", *inputs, equation=equation), expected, rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(

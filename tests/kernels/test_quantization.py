@@ -66,12 +66,22 @@ def test_blocks_need_not_fill_the_axis(size: int, blocks: int) -> None:
 @pytest.mark.parametrize(
     ("scale", "attributes", "problem"),
     [
-        (np.ones(3, np.float32), {"axis": 1}, r"scales per index of axis 1 of shape \(2, 4\) have shape \(4,\)"),
-        (np.ones((2, 4), np.float32), {"axis": 1, "block_size": 2}, r"have shape \(2, 2\), not \(2, 4\)"),
+        (
+            np.ones(3, np.float32),
+            {"axis": 1},
+            r"scales per index of axis 1 of shape \(2, 4\) have shape \(4,\)",
+        ),
+        (
+            np.ones((2, 4), np.float32),
+            {"axis": 1, "block_size": 2},
+            r"have shape \(2, 2\), not \(2, 4\)",
+        ),
         (np.ones(3, np.float32), {"axis": 5}, "axis 5 is not in"),
     ],
 )
-def test_scales_that_do_not_fit_are_refused(scale: Tensor, attributes: dict[str, Any], problem: str) -> None:
+def test_scales_that_do_not_fit_are_refused(
+    scale: Tensor, attributes: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ValueError, match=problem):
         run_op("QuantizeLinear", np.zeros((2, 4), np.float32), scale, **attributes)
 
@@ -86,7 +96,9 @@ def test_dequantize_takes_the_zero_point_off_before_it_rounds() -> None:
     assert run_op("DequantizeLinear", x, SCALE, zero).tolist() == [1.0]
 
 
-@pytest.mark.parametrize("element_type", [ElementType.INT4, ElementType.UINT4, ElementType.INT16, ElementType.UINT16])
+@pytest.mark.parametrize(
+    "element_type", [ElementType.INT4, ElementType.UINT4, ElementType.INT16, ElementType.UINT16]
+)
 def test_round_trip_gives_every_code_back(element_type: ElementType) -> None:
     dtype = numpy_dtype(element_type)
     codes = (
@@ -105,7 +117,7 @@ def test_dynamic_quantization_of_zeros_has_a_scale() -> None:
     assert (y.tolist(), scale.item(), zero.item()) == ([0, 0, 0], 1.0, 0)
 
 
-# --- exact products --------------------------------------------------------------------------------------------------
+# --- exact products -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("depth", [10, 300, 3000])
@@ -123,7 +135,10 @@ def test_matmul_integer_is_exact_at_any_depth(depth: int, constant_slots: tuple[
 
 def test_product_that_float32_cannot_hold_is_made_of_pieces() -> None:
     depth = 2000
-    a, matrix = np.full((1, depth), 255, np.float32), integer_matrix(np.full((depth, 1), -127, np.int8), None)
+    a, matrix = (
+        np.full((1, depth), 255, np.float32),
+        integer_matrix(np.full((depth, 1), -127, np.int8), None),
+    )
     product = exact_matmul(a, 255.0, matrix)
     assert product.dtype == np.float64
     assert product.item() == -255 * 127 * depth
@@ -157,7 +172,18 @@ def test_convolution_agrees_with_the_float_one(group: int, auto_pad: str) -> Non
 def test_convolution_adds_its_bias_before_it_rounds() -> None:
     x, w = np.full((1, 1, 1, 2), 3, np.uint8), np.array([2, -1], np.int8).reshape(2, 1, 1, 1)
     one, zero, bias = np.array(1.0, np.float32), np.array(0, np.uint8), np.array([-1, 10], np.int32)
-    y = run_op("QLinearConv", x, one, zero, w, one, np.array(0, np.int8), np.array(2.0, np.float32), zero, bias)
+    y = run_op(
+        "QLinearConv",
+        x,
+        one,
+        zero,
+        w,
+        one,
+        np.array(0, np.int8),
+        np.array(2.0, np.float32),
+        zero,
+        bias,
+    )
     assert y.tolist() == [[[[2, 2]], [[4, 4]]]]  # (6 - 1) / 2 and (-3 + 10) / 2, halves to even
 
 
@@ -167,5 +193,7 @@ def test_convolution_refuses_weights_of_other_channels() -> None:
 
 
 def test_convolution_refuses_a_kernel_larger_than_its_input() -> None:
-    with pytest.raises(ValueError, match="a window reaching over 3 elements does not fit an axis of 2 elements"):
+    with pytest.raises(
+        ValueError, match="a window reaching over 3 elements does not fit an axis of 2 elements"
+    ):
         run_op("ConvInteger", np.zeros((1, 1, 2, 2), np.uint8), np.zeros((1, 1, 3, 3), np.uint8))

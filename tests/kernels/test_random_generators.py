@@ -69,7 +69,9 @@ def test_multinomial_draws_classes_by_their_odds() -> None:
 
 
 def test_multinomial_without_classes_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"5 samples need log-probabilities \(batch, classes\), not shape \(2, 0\)"):
+    with pytest.raises(
+        ValueError, match=r"5 samples need log-probabilities \(batch, classes\), not shape \(2, 0\)"
+    ):
         run_op("Multinomial", np.zeros((2, 0), np.float32), sample_size=5)
 
 

@@ -21,7 +21,9 @@ def normal(*shape: int) -> Tensor:
     return (RANDOM.normal(size=shape) * 0.5).astype(np.float32)
 
 
-def inputs_of(op_type: str, directions: int, *, peepholes: bool = False, lengths: bool = True) -> list[Any]:
+def inputs_of(
+    op_type: str, directions: int, *, peepholes: bool = False, lengths: bool = True
+) -> list[Any]:
     gates = GATES[op_type]
     inputs: list[Any] = [
         normal(STEPS, BATCH, INPUT),
@@ -38,20 +40,32 @@ def inputs_of(op_type: str, directions: int, *, peepholes: bool = False, lengths
     return inputs
 
 
-def onnxruntime_outputs(op_type: str, inputs: list[Any], attributes: dict[str, Any]) -> list[Tensor]:
+def onnxruntime_outputs(
+    op_type: str, inputs: list[Any], attributes: dict[str, Any]
+) -> list[Tensor]:
     onnxruntime = pytest.importorskip("onnxruntime")
     feeds = {f"x{slot}": value for slot, value in enumerate(inputs) if value is not None}
     names = ["" if value is None else f"x{slot}" for slot, value in enumerate(inputs)]
-    node = helper.make_node(op_type, names, [f"y{i}" for i in range(OUTPUTS[op_type])], **attributes)
-    types = {name: TensorProto.INT32 if value.dtype == np.int32 else TensorProto.FLOAT for name, value in feeds.items()}
+    node = helper.make_node(
+        op_type, names, [f"y{i}" for i in range(OUTPUTS[op_type])], **attributes
+    )
+    types = {
+        name: TensorProto.INT32 if value.dtype == np.int32 else TensorProto.FLOAT
+        for name, value in feeds.items()
+    }
     graph = helper.make_graph(
         [node],
         "peer",
-        [helper.make_tensor_value_info(name, types[name], value.shape) for name, value in feeds.items()],
+        [
+            helper.make_tensor_value_info(name, types[name], value.shape)
+            for name, value in feeds.items()
+        ],
         [ValueInfoProto(name=name) for name in node.output],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     outputs: list[Tensor] = session.run(None, feeds)
     return outputs
 
@@ -62,7 +76,12 @@ def check_against_onnxruntime(op_type: str, inputs: list[Any], **attributes: Any
     constants = [slot for slot in (1, 2, 3, 7) if slot < len(inputs)]
     for constant_slots in ((), constants):
         result = run_op(
-            op_type, *inputs, outputs=OUTPUTS[op_type], opset=21, constant_slots=constant_slots, **attributes
+            op_type,
+            *inputs,
+            outputs=OUTPUTS[op_type],
+            opset=21,
+            constant_slots=constant_slots,
+            **attributes,
         )
         for ours, theirs in zip(result, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
@@ -70,7 +89,9 @@ def check_against_onnxruntime(op_type: str, inputs: list[Any], **attributes: Any
 
 @pytest.mark.parametrize("op_type", GATES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_sequences_of_different_lengths_run_in_every_direction(op_type: str, direction: str) -> None:
+def test_sequences_of_different_lengths_run_in_every_direction(
+    op_type: str, direction: str
+) -> None:
     inputs = inputs_of(op_type, 2 if direction == "bidirectional" else 1)
     check_against_onnxruntime(op_type, inputs, direction=direction)
 
@@ -86,13 +107,19 @@ def test_whole_sequences_run_in_every_direction(op_type: str, direction: str, ba
 
 @pytest.mark.parametrize("op_type", GATES)
 @pytest.mark.parametrize("constant_slots", [(), (1, 2, 3)])
-@pytest.mark.parametrize("lengths", [None, np.zeros(BATCH, np.int32)], ids=["whole", "lengths of 0"])
+@pytest.mark.parametrize(
+    "lengths", [None, np.zeros(BATCH, np.int32)], ids=["whole", "lengths of 0"]
+)
 def test_no_steps_end_in_zeros(op_type: str, constant_slots: tuple[int, ...], lengths: Any) -> None:
-    """onnxruntime 1.31 leaves an LSTM's last cells as they lie in memory here, and ends the process on a GRU."""
+    """onnxruntime 1.31 leaves an LSTM's last cells as they lie in memory here, and ends the process
+    on a GRU.
+    """
     inputs = inputs_of(op_type, 2)
     inputs[0], inputs[4] = inputs[0][:0], lengths
     attributes: dict[str, Any] = {"direction": "bidirectional", "hidden_size": HIDDEN}
-    outputs, *lasts = run_op(op_type, *inputs, outputs=OUTPUTS[op_type], constant_slots=constant_slots, **attributes)
+    outputs, *lasts = run_op(
+        op_type, *inputs, outputs=OUTPUTS[op_type], constant_slots=constant_slots, **attributes
+    )
     assert outputs.shape == (0, 2, BATCH, HIDDEN)
     for last in lasts:
         np.testing.assert_array_equal(last, np.zeros((2, BATCH, HIDDEN), np.float32))
@@ -107,7 +134,9 @@ def test_a_sequence_of_no_steps_among_others_ends_in_zeros(op_type: str) -> None
 
 @pytest.mark.parametrize("reset_after", [0, 1])
 def test_whole_sequences_of_gru_reset_before_or_after_the_product(reset_after: int) -> None:
-    check_against_onnxruntime("GRU", inputs_of("GRU", 1, lengths=False), linear_before_reset=reset_after)
+    check_against_onnxruntime(
+        "GRU", inputs_of("GRU", 1, lengths=False), linear_before_reset=reset_after
+    )
 
 
 @pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
@@ -157,7 +186,9 @@ def test_unknown_activation_is_refused() -> None:
 
 def test_weights_that_do_not_fit_are_named() -> None:
     x, w, r = normal(2, 1, 3), normal(1, 6, 4), normal(1, 6, 6)
-    with pytest.raises(ValueError, match=r"X \(2, 1, 3\), W \(1, 6, 4\), R \(1, 6, 6\), B None do not fit 1 gates"):
+    with pytest.raises(
+        ValueError, match=r"X \(2, 1, 3\), W \(1, 6, 4\), R \(1, 6, 6\), B None do not fit 1 gates"
+    ):
         run_op("RNN", x, w, r)
 
 

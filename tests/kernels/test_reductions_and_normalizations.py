@@ -40,15 +40,26 @@ def test_no_axes_mean_all_or_none() -> None:
 
 
 def test_axes_were_an_attribute() -> None:
-    np.testing.assert_allclose(run_op("ReduceSum", X, axes=[1], opset=11), X.sum(axis=1, keepdims=True), rtol=1e-6)
+    np.testing.assert_allclose(
+        run_op("ReduceSum", X, axes=[1], opset=11), X.sum(axis=1, keepdims=True), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
     ("op_type", "expected"),
-    [("ReduceSum", 0), ("ReduceProd", 1), ("ReduceMax", -np.inf), ("ReduceMin", np.inf), ("ReduceLogSumExp", -np.inf)],
+    [
+        ("ReduceSum", 0),
+        ("ReduceProd", 1),
+        ("ReduceMax", -np.inf),
+        ("ReduceMin", np.inf),
+        ("ReduceLogSumExp", -np.inf),
+    ],
 )
 def test_reduction_of_nothing_is_the_neutral_element(op_type: str, expected: float) -> None:
-    assert run_op(op_type, np.empty((2, 0), np.float32), np.array([1]), keepdims=0).tolist() == [expected] * 2
+    assert (
+        run_op(op_type, np.empty((2, 0), np.float32), np.array([1]), keepdims=0).tolist()
+        == [expected] * 2
+    )
 
 
 def test_mean_of_integers_truncates() -> None:
@@ -66,7 +77,9 @@ def test_long_float16_sum_is_exact() -> None:
 
 def test_log_sum_exp_does_not_overflow() -> None:
     x = np.array([1000, 1000, -np.inf], np.float32)
-    np.testing.assert_allclose(run_op("ReduceLogSumExp", x, keepdims=0), 1000 + np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(
+        run_op("ReduceLogSumExp", x, keepdims=0), 1000 + np.log(2), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("op_type", "values"), [("ArgMax", [1, 3, 3]), ("ArgMin", [3, 1, 1])])
@@ -91,7 +104,10 @@ def test_arg_max_of_nothing_is_refused() -> None:
     ],
 )
 def test_cumulative_sum(attributes: dict[str, Any], expected: list[int]) -> None:
-    assert run_op("CumSum", np.array([1, 2, 3], np.int32), np.array(0), **attributes).tolist() == expected
+    assert (
+        run_op("CumSum", np.array([1, 2, 3], np.int32), np.array(0), **attributes).tolist()
+        == expected
+    )
 
 
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
@@ -137,7 +153,9 @@ def test_statistics_agree_with_onnxruntime(op_type: str, outputs: int, dtype: An
     result = run_op(op_type, *inputs, outputs=outputs, opset=21)
     for ours, theirs in zip(result, expected, strict=True):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-3 if dtype == np.float16 else 1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            ours, theirs, rtol=1e-3 if dtype == np.float16 else 1e-5, atol=1e-6
+        )
 
 
 def test_normalization_of_many_rows_joins_its_panels() -> None:
@@ -150,13 +168,25 @@ def test_normalization_of_many_rows_joins_its_panels() -> None:
 @pytest.mark.parametrize(
     ("op_type", "inputs", "attributes", "message"),
     [
-        ("LayerNormalization", (X, normal(3)), {}, r"shapes \(3,\) and \(2, 3, 4\) do not broadcast together"),
+        (
+            "LayerNormalization",
+            (X, normal(3)),
+            {},
+            r"shapes \(3,\) and \(2, 3, 4\) do not broadcast together",
+        ),
         ("BatchNormalization", (X, *(normal(4),) * 4), {}, "do not fit the channels"),
         ("InstanceNormalization", (X, normal(4), normal(4)), {}, "do not fit the channels"),
-        ("GroupNormalization", (X, normal(3), normal(3)), {"num_groups": 2}, "2 groups do not divide the channels"),
+        (
+            "GroupNormalization",
+            (X, normal(3), normal(3)),
+            {"num_groups": 2},
+            "2 groups do not divide the channels",
+        ),
     ],
 )
-def test_parameters_that_do_not_fit_are_refused(op_type: str, inputs: Any, attributes: Any, message: str) -> None:
+def test_parameters_that_do_not_fit_are_refused(
+    op_type: str, inputs: Any, attributes: Any, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         run_op(op_type, *inputs, **attributes)
 
@@ -173,7 +203,9 @@ def test_constant_parameters_of_batch_normalization_are_prepared_rightly() -> No
     x = normal(2, 3, 4)
     inputs = (x, normal(3), normal(3), normal(3), np.abs(normal(3)))
     plain = run_op("BatchNormalization", *inputs)
-    np.testing.assert_allclose(run_op("BatchNormalization", *inputs, constant_slots=(1, 2, 3, 4)), plain, rtol=1e-6)
+    np.testing.assert_allclose(
+        run_op("BatchNormalization", *inputs, constant_slots=(1, 2, 3, 4)), plain, rtol=1e-6
+    )
 
 
 def test_batch_normalization_of_features_in_old_versions() -> None:
@@ -181,7 +213,9 @@ def test_batch_normalization_of_features_in_old_versions() -> None:
     parameters = [normal(3, 4), normal(3, 4), normal(3, 4), np.abs(normal(3, 4))]
     scale, bias, mean, variance = parameters
     expected = (x - mean) / np.sqrt(variance + 1e-5) * scale + bias
-    np.testing.assert_allclose(run_op("BatchNormalization", x, *parameters, opset=7, spatial=0), expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        run_op("BatchNormalization", x, *parameters, opset=7, spatial=0), expected, rtol=1e-4
+    )
 
 
 def test_norm_of_zero_gives_zero() -> None:
@@ -191,12 +225,22 @@ def test_norm_of_zero_gives_zero() -> None:
 @pytest.mark.parametrize(
     ("op_type", "inputs", "outputs"),
     [
-        ("SkipLayerNormalization", (normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8), normal(8)), 4),
+        (
+            "SkipLayerNormalization",
+            (normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8), normal(8)),
+            4,
+        ),
         ("SkipLayerNormalization", (normal(2, 3, 8), normal(1, 3, 8), normal(8)), 1),
-        ("SkipSimplifiedLayerNormalization", (normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8)), 4),
+        (
+            "SkipSimplifiedLayerNormalization",
+            (normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8)),
+            4,
+        ),
     ],
 )
-def test_skip_normalization_agrees_with_onnxruntime(op_type: str, inputs: Any, outputs: int) -> None:
+def test_skip_normalization_agrees_with_onnxruntime(
+    op_type: str, inputs: Any, outputs: int
+) -> None:
     expected = run_on_onnxruntime(op_type, *inputs, outputs=outputs, epsilon=1e-5)
     result = run_op(op_type, *inputs, outputs=outputs, domain="com.microsoft", epsilon=1e-5)
     pairs = zip(result, expected, strict=True) if outputs > 1 else [(result, expected)]

@@ -63,7 +63,9 @@ def matrix(seed: int = 0) -> Tensor:
         ("com.microsoft", "Gelu", 1, False),
     ],
 )
-def test_knows_what_the_reference_implements(domain: str, op_type: str, version: int, expected: bool) -> None:
+def test_knows_what_the_reference_implements(
+    domain: str, op_type: str, version: int, expected: bool
+) -> None:
     assert has_reference_implementation(domain, op_type, version) is expected
 
 
@@ -101,7 +103,9 @@ def test_output_never_shares_memory_with_an_input() -> None:
 
 def test_output_has_the_inferred_element_type() -> None:
     double = TensorType(ElementType.DOUBLE, None)
-    y = made("Det", ["x"], ["y"], version=22, output_type=double)(RunContext(), np.eye(2, dtype=np.float32))
+    y = made("Det", ["x"], ["y"], version=22, output_type=double)(
+        RunContext(), np.eye(2, dtype=np.float32)
+    )
     assert y.dtype == np.float64
     assert isinstance(y, np.ndarray)  # the reference gives a numpy scalar
 
@@ -125,18 +129,33 @@ def test_older_version_means_what_it_meant() -> None:
     box, batch = np.float32([[0, 0, 2, 2]]), np.int64([0])  # type: ignore[arg-type]
     old = definition.factory(NodeInfo(node=node, opset=10))(RunContext(), x, box, batch)
     compute = made("RoiAlign", ["x", "r", "b"], ["y"], version=16, mode="max")
-    assert old.item() != compute(RunContext(), x, box, batch).item()  # half_pixel came with version 16
+    assert (
+        old.item() != compute(RunContext(), x, box, batch).item()
+    )  # half_pixel came with version 16
 
 
 @pytest.mark.parametrize(
     ("compute", "inputs"),
     [
         (
-            lambda: made("RoiAlign", ["x", "r", "b"], ["y"], version=16, output_height=10**5, output_width=10**5),
-            (np.zeros((1, 1, 2, 2), np.float32), np.zeros((1, 4), np.float32), np.zeros(1, np.int64)),
+            lambda: made(
+                "RoiAlign",
+                ["x", "r", "b"],
+                ["y"],
+                version=16,
+                output_height=10**5,
+                output_width=10**5,
+            ),
+            (
+                np.zeros((1, 1, 2, 2), np.float32),
+                np.zeros((1, 4), np.float32),
+                np.zeros(1, np.int64),
+            ),
         ),
         (
-            lambda: made("Det", ["x"], ["y"], version=22, output_type=TensorType(ElementType.FLOAT, (10**6,))),
+            lambda: made(
+                "Det", ["x"], ["y"], version=22, output_type=TensorType(ElementType.FLOAT, (10**6,))
+            ),
             (np.eye(2, dtype=np.float32),),
         ),
     ],
@@ -152,12 +171,16 @@ def test_output_that_passes_the_memory_limit_is_refused_before_it_is_made(
 @pytest.mark.parametrize("op_type", ["Det", "Gelu"])
 def test_one_kernel_serves_many_threads(op_type: str) -> None:
     compute = made(op_type, ["x"], ["y"], version=22)
-    inputs = [np.random.default_rng(seed).normal(size=(4, 4)).astype(np.float32) for seed in range(8)]
+    inputs = [
+        np.random.default_rng(seed).normal(size=(4, 4)).astype(np.float32) for seed in range(8)
+    ]
     expected = [compute(RunContext(), x) for x in inputs]
     found: dict[int, list[bool]] = {}
 
     def work(index: int) -> None:
-        found[index] = [np.array_equal(compute(RunContext(), inputs[index]), expected[index]) for _ in range(30)]
+        found[index] = [
+            np.array_equal(compute(RunContext(), inputs[index]), expected[index]) for _ in range(30)
+        ]
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(len(inputs))]
     for thread in threads:

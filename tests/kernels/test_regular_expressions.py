@@ -18,17 +18,22 @@ def matches(pattern: str, text: str) -> bool:
 _ATOMS = st.sampled_from(
     ["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "(?:a|b)", "(ab)", "", "^", "$", r"\b", "(?i:A)"]
 )
-_FACTORS = st.tuples(_ATOMS, st.sampled_from(["", "*", "+", "?", "{2}", "{1,3}", "{2,}", "*?"])).map(
-    lambda pair: f"(?:{pair[0]}){pair[1]}"
-)
+_FACTORS = st.tuples(
+    _ATOMS, st.sampled_from(["", "*", "+", "?", "{2}", "{1,3}", "{2,}", "*?"])
+).map(lambda pair: f"(?:{pair[0]}){pair[1]}")
 _PATTERNS = st.lists(_FACTORS, max_size=4).map("".join)
 
 
 @settings(max_examples=300, deadline=None)
-@given(pattern=st.lists(_PATTERNS, min_size=1, max_size=2).map("|".join), text=st.text("abA1 \n", max_size=6))
+@given(
+    pattern=st.lists(_PATTERNS, min_size=1, max_size=2).map("|".join),
+    text=st.text("abA1 \n", max_size=6),
+)
 def test_agrees_with_python(pattern: str, text: str) -> None:
     # Python's $ also holds before a last newline; RE2's does not.
-    assert matches(pattern, text) == (re.fullmatch(pattern.replace("$", r"\Z"), text, re.ASCII) is not None)
+    assert matches(pattern, text) == (
+        re.fullmatch(pattern.replace("$", r"\Z"), text, re.ASCII) is not None
+    )
 
 
 @pytest.mark.parametrize(

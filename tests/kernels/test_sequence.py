@@ -24,7 +24,9 @@ def position(value: int) -> Tensor:
 
 @pytest.mark.parametrize(("at", "expected"), [(0, 0), (3, 3), (-1, 2), (-3, 0), (None, 3)])
 def test_insert_puts_the_element_before_a_position(at: int | None, expected: int) -> None:
-    found = run_op("SequenceInsert", SEQUENCE, np.array([9.0]), None if at is None else position(at))
+    found = run_op(
+        "SequenceInsert", SEQUENCE, np.array([9.0]), None if at is None else position(at)
+    )
     assert [element.item() for element in found].index(9.0) == expected
     assert len(SEQUENCE) == 3
 

@@ -28,7 +28,9 @@ def int64(*values: int) -> Tensor:
     ("shape", "expected"),
     [((0, -1), (2, 12)), ((4, 0, -1), (4, 3, 2)), ((-1,), (24,)), ((2, 0, 4, 1), (2, 3, 4, 1))],
 )
-def test_reshape_copies_zeros_and_infers_one(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_reshape_copies_zeros_and_infers_one(
+    shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
     assert run_op("Reshape", X, int64(*shape)).shape == expected
 
 
@@ -42,7 +44,8 @@ def test_reshape_of_an_empty_tensor_keeps_the_shape_of_its_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "target"), [((0, 4), (0, -1)), ((0, 4), (0, 0, -1)), ((0, 4), (-1, 0)), ((0, 4, 5), (0, -1, 5))]
+    ("shape", "target"),
+    [((0, 4), (0, -1)), ((0, 4), (0, 0, -1)), ((0, 4), (-1, 0)), ((0, 4, 5), (0, -1, 5))],
 )
 def test_reshape_to_zeros_that_are_meant_agrees_with_onnxruntime(
     shape: tuple[int, ...], target: tuple[int, ...]
@@ -70,7 +73,12 @@ def test_reshape_to_another_number_of_elements_is_refused(shape: tuple[int, ...]
         ("Squeeze", (X, int64(3)), {}, r"axis 3 is not in \[-3, 3\)"),
         ("Unsqueeze", (X, int64(0, 0)), {}, "name an axis twice"),
         ("Transpose", (X,), {"perm": [0, 1]}, r"perm \(0, 1\) is no permutation"),
-        ("Concat", (X, X[:, :2]), {"axis": 0}, r"shapes \(2, 3, 4\) and \(2, 2, 4\) differ in more than the axis 0"),
+        (
+            "Concat",
+            (X, X[:, :2]),
+            {"axis": 0},
+            r"shapes \(2, 3, 4\) and \(2, 2, 4\) differ in more than the axis 0",
+        ),
         ("Split", (X, int64(1, 1)), {"axis": 1}, r"cannot be split into lengths \(1, 1\)"),
         ("Split", (X,), {"axis": 1, "opset": 13}, "3 elements cannot be split into 2 equal parts"),
         ("Expand", (X, int64(2, 2, 4)), {}, "do not broadcast together"),
@@ -93,10 +101,17 @@ def test_reshape_to_another_number_of_elements_is_refused(shape: tuple[int, ...]
         ("ReverseSequence", (X, int64(1, 9, 1)), {}, "do not fit an input of shape"),
         ("EyeLike", (X,), {}, "rank 2"),
         ("OneHot", (int64(0), int64(-1), int64(0, 1)), {}, "depth is -1"),
-        ("Range", (int64(0).reshape(()), int64(1).reshape(()), int64(0).reshape(())), {}, "delta is 0"),
+        (
+            "Range",
+            (int64(0).reshape(()), int64(1).reshape(()), int64(0).reshape(())),
+            {},
+            "delta is 0",
+        ),
     ],
 )
-def test_what_does_not_fit_is_said(op_type: str, inputs: Any, attributes: dict[str, Any], message: str) -> None:
+def test_what_does_not_fit_is_said(
+    op_type: str, inputs: Any, attributes: dict[str, Any], message: str
+) -> None:
     outputs = 2 if op_type in ("Split", "TopK") else 1
     with pytest.raises(ValueError, match=message):
         run_op(op_type, *inputs, outputs=outputs, **attributes)
@@ -120,13 +135,21 @@ def test_what_does_not_fit_is_said(op_type: str, inputs: Any, attributes: dict[s
             (np.ones((1, 1, 2, 2), np.float32), np.ones((1, 1, 1, 1), np.float32)),
             {"strides": [10**6] * 2},
         ),
-        ("Conv", (np.ones((1, 1, 2, 2), np.float32), np.ones((1, 1, 1, 1), np.float32)), {"pads": [10**6] * 4}),
+        (
+            "Conv",
+            (np.ones((1, 1, 2, 2), np.float32), np.ones((1, 1, 1, 1), np.float32)),
+            {"pads": [10**6] * 4},
+        ),
         (
             "Conv",
             (np.ones((1, 1, 2, 2), np.float32), np.ones((1, 1, 2, 2), np.float32)),
             {"pads": [10**6] * 4, "strides": [10**6] * 2},
         ),
-        ("MaxPool", (np.ones((1, 1, 2, 2), np.float32),), {"kernel_shape": [10**6] * 2, "pads": [10**6 - 1] * 4}),
+        (
+            "MaxPool",
+            (np.ones((1, 1, 2, 2), np.float32),),
+            {"kernel_shape": [10**6] * 2, "pads": [10**6 - 1] * 4},
+        ),
         (
             "ConvTranspose",
             (np.ones((1, 1, 2, 2), np.float32), np.ones((1, 1, 1, 1), np.float32)),
@@ -144,14 +167,25 @@ def test_what_does_not_fit_is_said(op_type: str, inputs: Any, attributes: dict[s
         ),
     ],
 )
-def test_trillion_elements_are_refused_before_they_are_allocated(op_type: str, inputs: Any, attributes: Any) -> None:
+def test_trillion_elements_are_refused_before_they_are_allocated(
+    op_type: str, inputs: Any, attributes: Any
+) -> None:
     with pytest.raises(LimitExceededError):
         run_op(op_type, *inputs, **attributes)
 
 
 def constant_node(attributes: dict[str, Attribute]) -> NodeInfo:
     return NodeInfo(
-        Node(index=0, name="c", op_type="Constant", domain="", inputs=(), outputs=("y",), attributes=attributes), 25
+        Node(
+            index=0,
+            name="c",
+            op_type="Constant",
+            domain="",
+            inputs=(),
+            outputs=("y",),
+            attributes=attributes,
+        ),
+        25,
     )
 
 
@@ -174,9 +208,13 @@ def test_constant_without_a_value_is_an_invalid_graph() -> None:
 def test_slice_clamps_what_lies_outside() -> None:
     far = 2**62
     np.testing.assert_array_equal(run_op("Slice", X, int64(-far), int64(far), int64(1)), X)
-    np.testing.assert_array_equal(run_op("Slice", X, int64(far), int64(-far), int64(1), int64(-1)), X[:, ::-1])
+    np.testing.assert_array_equal(
+        run_op("Slice", X, int64(far), int64(-far), int64(1), int64(-1)), X[:, ::-1]
+    )
     assert run_op("Slice", X, int64(2), int64(1), int64(2)).shape == (2, 3, 0)
-    np.testing.assert_array_equal(run_op("Slice", X, int64(-far), int64(-far), int64(1), int64(-1)), X[:, :1])
+    np.testing.assert_array_equal(
+        run_op("Slice", X, int64(-far), int64(-far), int64(1), int64(-1)), X[:, :1]
+    )
 
 
 def test_negative_pads_cut() -> None:
@@ -188,11 +226,19 @@ def test_negative_pads_cut() -> None:
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_pads_longer_than_the_axis_go_on_periodically(mode: Any) -> None:
     x = np.arange(3, dtype=np.float32)
-    np.testing.assert_array_equal(run_op("Pad", x, int64(7, 8), mode=mode), np.pad(x, (7, 8), mode=mode))
+    np.testing.assert_array_equal(
+        run_op("Pad", x, int64(7, 8), mode=mode), np.pad(x, (7, 8), mode=mode)
+    )
 
 
 def test_scattered_duplicates_add_up() -> None:
-    result = run_op("ScatterND", np.zeros(3, np.float32), np.array([[1], [1]]), np.ones(2, np.float32), reduction="add")
+    result = run_op(
+        "ScatterND",
+        np.zeros(3, np.float32),
+        np.array([[1], [1]]),
+        np.ones(2, np.float32),
+        reduction="add",
+    )
     assert result.tolist() == [0, 2, 0]
 
 
@@ -209,7 +255,9 @@ def test_top_k_prefers_the_lower_index_among_equals() -> None:
 
 
 def test_unique_strings_in_order_of_appearance() -> None:
-    values, first, inverse, counts = run_op("Unique", np.array(["b", "a", "b"], object), outputs=4, sorted=0)
+    values, first, inverse, counts = run_op(
+        "Unique", np.array(["b", "a", "b"], object), outputs=4, sorted=0
+    )
     assert values.tolist() == ["b", "a"]
     assert (first.tolist(), inverse.tolist(), counts.tolist()) == ([0, 1], [0, 1, 0], [2, 1])
 
@@ -219,7 +267,9 @@ def test_one_hot_leaves_indices_outside_off() -> None:
     assert result.tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
 
 
-@pytest.mark.parametrize(("start", "limit", "delta"), [(0, 10, 3), (10, 0, -4), (5, 5, 1), (3, -3, 2)])
+@pytest.mark.parametrize(
+    ("start", "limit", "delta"), [(0, 10, 3), (10, 0, -4), (5, 5, 1), (3, -3, 2)]
+)
 def test_range_is_that_of_python(start: int, limit: int, delta: int) -> None:
     result = run_op("Range", *(np.array(value) for value in (start, limit, delta)))
     assert result.tolist() == list(range(start, limit, delta))
@@ -231,7 +281,9 @@ def test_empty_tensors_pass_through() -> None:
     assert run_op("Concat", empty, np.ones((2, 3), np.float32), axis=0).shape == (2, 3)
     assert run_op("Gather", np.ones((2, 3), np.float32), np.empty(0, np.int64)).shape == (0, 3)
     assert run_op("NonZero", np.zeros((2, 2), np.float32)).shape == (2, 0)
-    assert run_op("Resize", empty, None, None, int64(0, 6), axes=[0, 1], mode="nearest", opset=18).shape == (0, 6)
+    assert run_op(
+        "Resize", empty, None, None, int64(0, 6), axes=[0, 1], mode="nearest", opset=18
+    ).shape == (0, 6)
 
 
 def test_strings_move_like_numbers() -> None:

@@ -1,4 +1,6 @@
-"""Convolutions as shifted additions of one product agree with unrolled windows, and keep odd values where they are."""
+"""Convolutions as shifted additions of one product agree with unrolled windows, and keep odd values
+where they are.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from ortpkg.kernels import shifted_products
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.convolution import Filter, convolve
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.windows import WindowAttributes, Windows
+from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 from tests.kernels.node_runner import run_op
 
 RANDOM = np.random.default_rng(11)
@@ -27,7 +29,12 @@ def windows_of(
     pads: tuple[int, ...],
 ) -> Windows:
     return WindowAttributes(
-        kernel=kernel, strides=strides, dilations=dilations, pads=pads, auto_pad="NOTSET", ceil_mode=False
+        kernel=kernel,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad="NOTSET",
+        ceil_mode=False,
     ).windows(spatial)
 
 
@@ -67,7 +74,12 @@ def test_agrees_with_unrolled_windows(
 
     direct, shifted = np.empty_like(residual), np.full_like(residual, np.nan)
     convolve(x, Filter(weight, group), windows, epilogue(direct))
-    convolve(x, Filter(weight, group, shifted_products.shifted_filter(weight, group)), windows, epilogue(shifted))
+    convolve(
+        x,
+        Filter(weight, group, shifted_products.shifted_filter(weight, group)),
+        windows,
+        epilogue(shifted),
+    )
     np.testing.assert_allclose(shifted, direct, rtol=0, atol=1e-4)
 
 
@@ -78,7 +90,12 @@ def test_zero_point_is_taken_off_what_is_there_and_not_off_the_padding() -> None
     found, expected = np.empty((1, 3, 6, 5), np.float32), np.empty((1, 3, 6, 5), np.float32)
     filters = Filter(weight, 1, shifted_products.shifted_filter(weight, 1))
     convolve(codes, filters, windows, Epilogue(out=found, dtype=found.dtype), 128)
-    convolve(codes.astype(np.float32) - 128, Filter(weight, 1), windows, Epilogue(out=expected, dtype=found.dtype))
+    convolve(
+        codes.astype(np.float32) - 128,
+        Filter(weight, 1),
+        windows,
+        Epilogue(out=expected, dtype=found.dtype),
+    )
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-2)
 
 

@@ -12,7 +12,9 @@ from ortpkg.kernels.op_kernel import Tensor
 from tests.kernels.backend_cases import cases_of, check_case
 from tests.kernels.node_runner import run_op
 
-CASES = cases_of("HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "DFT", "STFT", "Constant")
+CASES = cases_of(
+    "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "DFT", "STFT", "Constant"
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -36,7 +38,9 @@ def test_window_of_untrusted_size_is_refused(op_type: str) -> None:
 
 def mel(bins: int, length: int, *, high: float = 4000.0) -> Tensor:
     edges = (np.array(0.0, np.float32), np.array(high, np.float32))
-    return np.asarray(run_op("MelWeightMatrix", np.array(bins), np.array(length), np.array(8000), *edges))
+    return np.asarray(
+        run_op("MelWeightMatrix", np.array(bins), np.array(length), np.array(8000), *edges)
+    )
 
 
 def test_mel_filters_beyond_the_spectrogram_are_refused() -> None:
@@ -80,7 +84,9 @@ def test_inverse_of_half_a_spectrum_is_real() -> None:
 
 def test_frames_that_do_not_fit_the_signal_are_refused() -> None:
     signal = np.zeros((1, 10, 1), np.float32)
-    with pytest.raises(ValueError, match="frames of 20 samples every 4, with a window of 10, do not fit 10 samples"):
+    with pytest.raises(
+        ValueError, match="frames of 20 samples every 4, with a window of 10, do not fit 10 samples"
+    ):
         run_op("STFT", signal, np.array(4), None, np.array(20))
     with pytest.raises(ValueError, match="frames of 4 samples every 0"):
         run_op("STFT", signal, np.array(0), None, np.array(4))

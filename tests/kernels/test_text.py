@@ -14,7 +14,9 @@ from tests.kernels.node_runner import run_op
 
 
 @pytest.mark.parametrize(
-    "case", cases_of("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"), ids=lambda case: case.name
+    "case",
+    cases_of("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"),
+    ids=lambda case: case.name,
 )
 def test_onnx_cases(case: Any) -> None:
     check_case(case)
@@ -40,7 +42,9 @@ def test_concatenation_that_would_explode_is_refused() -> None:
 
 def test_split_that_would_explode_is_refused() -> None:
     with pytest.raises(LimitExceededError):
-        run_op("StringSplit", texts(*["a"] * 1000, " a" * 10_000), outputs=2, limit_nbytes=10_000_000)
+        run_op(
+            "StringSplit", texts(*["a"] * 1000, " a" * 10_000), outputs=2, limit_nbytes=10_000_000
+        )
 
 
 def test_split_of_nothing() -> None:
@@ -63,14 +67,20 @@ def test_malformed_pattern_is_an_error() -> None:
 )
 def test_change_of_case_keeps_accents(action: str, expected: list[str]) -> None:
     # What onnxruntime 1.31 gives in the locale C.UTF-8.
-    found = run_op("StringNormalizer", texts("é", "straße", "Naïve", "İ", "ΑΣ"), case_change_action=action)
+    found = run_op(
+        "StringNormalizer", texts("é", "straße", "Naïve", "İ", "ΑΣ"), case_change_action=action
+    )
     assert found.tolist() == expected
 
 
 def test_stop_words_are_whole_elements() -> None:
     row = np.array([["b c", "B C", "c"]], dtype=object)
-    assert run_op("StringNormalizer", row, is_case_sensitive=1, stopwords=["b c"]).tolist() == [["B C", "c"]]
-    assert run_op("StringNormalizer", row, is_case_sensitive=0, stopwords=["b C"]).tolist() == [["c"]]
+    assert run_op("StringNormalizer", row, is_case_sensitive=1, stopwords=["b c"]).tolist() == [
+        ["B C", "c"]
+    ]
+    assert run_op("StringNormalizer", row, is_case_sensitive=0, stopwords=["b C"]).tolist() == [
+        ["c"]
+    ]
     assert run_op("StringNormalizer", row, stopwords=["B c", "C"]).tolist() == [[""]]
 
 

@@ -26,7 +26,9 @@ def test_zip_map_names_each_score() -> None:
 
 
 def test_zip_map_refuses_another_number_of_columns() -> None:
-    with pytest.raises(ValueError, match=r"2 class labels do not name the columns of scores of shape \(1, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"2 class labels do not name the columns of scores of shape \(1, 3\)"
+    ):
         ours("ZipMap", np.zeros((1, 3), np.float32), classlabels_int64s=[1, 2])
 
 
@@ -39,7 +41,9 @@ def test_cast_map_orders_by_key(attributes: dict[str, Any], expected: list[list[
 
 
 def test_cast_map_refuses_a_key_beyond_its_width() -> None:
-    with pytest.raises(ValueError, match=r"keys of a sparse map lie in \[0, 3\), but these reach from 1 to 4"):
+    with pytest.raises(
+        ValueError, match=r"keys of a sparse map lie in \[0, 3\), but these reach from 1 to 4"
+    ):
         ours("CastMap", {4: 2.0, 1: 0.5}, map_form="SPARSE", max_map=3)
 
 
@@ -47,7 +51,10 @@ def test_category_mapper_goes_both_ways_with_defaults() -> None:
     pairs = {"cats_int64s": [10, 20], "cats_strings": ["ten", "twenty"]}
     texts = np.array([["ten", "one"]], dtype=object)
     assert ours("CategoryMapper", texts, **pairs).tolist() == [[10, -1]]
-    assert ours("CategoryMapper", np.array([20, 3]), **pairs, default_string="?").tolist() == ["twenty", "?"]
+    assert ours("CategoryMapper", np.array([20, 3]), **pairs, default_string="?").tolist() == [
+        "twenty",
+        "?",
+    ]
 
 
 def test_category_mapper_refuses_lists_that_do_not_pair() -> None:
@@ -62,19 +69,27 @@ def test_onnx_cases_of_label_encoder(case: Any) -> None:
 
 def label_encoded(version: int, x: Any, **attributes: Any) -> Any:
     node = as_node(
-        helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **attributes), {"ai.onnx.ml": version}
+        helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **attributes),
+        {"ai.onnx.ml": version},
     )
     return compute_node(node, [x], version)[0].tolist()
 
 
 def test_label_encoder_1_goes_both_ways() -> None:
-    assert label_encoded(1, np.array(["b", "z"], dtype=object), classes_strings=["a", "b"]) == [1, -1]
+    assert label_encoded(1, np.array(["b", "z"], dtype=object), classes_strings=["a", "b"]) == [
+        1,
+        -1,
+    ]
     assert label_encoded(1, np.array([0, 7]), classes_strings=["a", "b"]) == ["a", "_Unused"]
 
 
 def test_label_encoder_finds_nan() -> None:
     x = np.array([1.5, np.nan, 3], np.float32)
-    assert label_encoded(2, x, keys_floats=[float("nan"), 1.5], values_strings=["nan", "x"]) == ["x", "nan", "_Unused"]
+    assert label_encoded(2, x, keys_floats=[float("nan"), 1.5], values_strings=["nan", "x"]) == [
+        "x",
+        "nan",
+        "_Unused",
+    ]
 
 
 def test_label_encoder_refuses_lists_that_do_not_pair() -> None:

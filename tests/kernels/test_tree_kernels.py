@@ -35,7 +35,9 @@ def forest(depth: int = 3, trees: int = 5, seed: int = 0) -> dict[str, Any]:
             "nodes_values": random.integers(-2, 3, count).astype(float).tolist(),
             "nodes_modes": ["LEAF" if leaf else str(random.choice(MODES)) for leaf in is_leaf],
             "nodes_truenodeids": [0 if leaf else 2 * node + 1 for node, leaf in enumerate(is_leaf)],
-            "nodes_falsenodeids": [0 if leaf else 2 * node + 2 for node, leaf in enumerate(is_leaf)],
+            "nodes_falsenodeids": [
+                0 if leaf else 2 * node + 2 for node, leaf in enumerate(is_leaf)
+            ],
             "nodes_missing_value_tracks_true": random.integers(0, 2, count).tolist(),
         }
         for name, column in columns.items():
@@ -43,8 +45,12 @@ def forest(depth: int = 3, trees: int = 5, seed: int = 0) -> dict[str, Any]:
     return found
 
 
-def votes(prefix: str, targets: int, *, negative: bool = True, depth: int = 3, trees: int = 5) -> dict[str, Any]:
-    """Every leaf votes for each of ``targets``: onnxruntime gives a target without a vote a meaning of its own."""
+def votes(
+    prefix: str, targets: int, *, negative: bool = True, depth: int = 3, trees: int = 5
+) -> dict[str, Any]:
+    """Every leaf votes for each of ``targets``: onnxruntime gives a target without a vote a meaning
+    of its own.
+    """
     leaves = [(tree, 2**depth - 1 + leaf) for tree in range(trees) for leaf in range(2**depth)]
     ballots = [(tree, node, target) for tree, node in leaves for target in range(targets)]
     weights = np.random.default_rng(7).uniform(-0.3 if negative else 0.0, 0.3, len(ballots))
@@ -66,14 +72,20 @@ def rows() -> Tensor:
 @pytest.mark.parametrize("targets", [1, 3])
 def test_regressor_agrees_with_onnxruntime(targets: int, aggregate: str) -> None:
     attributes = forest() | votes("target", targets)
-    settings: dict[str, Any] = {"n_targets": targets, "aggregate_function": aggregate, "base_values": [0.5] * targets}
+    settings: dict[str, Any] = {
+        "n_targets": targets,
+        "aggregate_function": aggregate,
+        "base_values": [0.5] * targets,
+    }
     found = ours("TreeEnsembleRegressor", rows(), **attributes, **settings)
-    expected = run_on_onnxruntime("TreeEnsembleRegressor", rows(), domain="ai.onnx.ml", **attributes, **settings)
+    expected = run_on_onnxruntime(
+        "TreeEnsembleRegressor", rows(), domain="ai.onnx.ml", **attributes, **settings
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-#: (classes, whether weights are negative too, post-transform). Positive weights of one class are a probability, which
-#: no exporter puts through SOFTMAX.
+#: (classes, whether weights are negative too, post-transform). Positive weights of one class are a
+#: probability, which no exporter puts through SOFTMAX.
 CLASSIFIERS = [
     *((classes, True, post) for classes in (1, 2, 3) for post in ("NONE", "SOFTMAX", "LOGISTIC")),
     (1, False, "NONE"),
@@ -82,7 +94,9 @@ CLASSIFIERS = [
 
 
 @pytest.mark.parametrize(("classes", "negative", "post_transform"), CLASSIFIERS)
-def test_classifier_agrees_with_onnxruntime(classes: int, negative: bool, post_transform: str) -> None:
+def test_classifier_agrees_with_onnxruntime(
+    classes: int, negative: bool, post_transform: str
+) -> None:
     attributes = forest() | votes("class", classes, negative=negative)
     settings: dict[str, Any] = {
         "classlabels_strings": ["no", "yes", "maybe"][: max(classes, 2)],

@@ -1,7 +1,9 @@
-"""A pytest plug-in that runs the tests named in the file ``CHOSEN_FILE`` and no others, in the order of that list.
+"""A pytest plug-in that runs the tests named in the file ``CHOSEN_FILE`` and no others, in the
+order of that list.
 
-Names that are not there any more are passed over: a mutant may not be called killed because its test is gone. Ends
-with ``TIMED_OUT`` where a test took too long, which a mutant need not be to blame for.
+Names that are not there any more are passed over: a mutant may not be called killed because its
+test is gone. Ends with ``TIMED_OUT`` where a test took too long, which a mutant need not be to
+blame for.
 """
 
 from __future__ import annotations
@@ -30,9 +32,14 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    order = {name: number for number, name in enumerate(json.loads(Path(os.environ["CHOSEN_FILE"]).read_text()))}
+    order = {
+        name: number
+        for number, name in enumerate(json.loads(Path(os.environ["CHOSEN_FILE"]).read_text()))
+    }
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in order])
-    items[:] = sorted((item for item in items if item.nodeid in order), key=lambda item: order[item.nodeid])
+    items[:] = sorted(
+        (item for item in items if item.nodeid in order), key=lambda item: order[item.nodeid]
+    )
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

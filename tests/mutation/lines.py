@@ -16,14 +16,21 @@ Position = tuple[int, int]
 
 
 def changed_lines(checkout: Path, base: str, folder: str) -> dict[str, frozenset[int]]:
-    """Numbers of the lines of Python files below ``folder`` that differ from the commit ``base``, by file.
+    """Numbers of the lines of Python files below ``folder`` that differ from the commit ``base``,
+    by file.
 
     Files that git does not know yet are new with all of their lines.
     """
-    diff = _git(checkout, "diff", "--unified=0", "--no-color", "--no-ext-diff", base, "--", f"{folder}/*.py")
+    diff = _git(
+        checkout, "diff", "--unified=0", "--no-color", "--no-ext-diff", base, "--", f"{folder}/*.py"
+    )
     changed = lines_of_diff(diff)
-    for file in _git(checkout, "ls-files", "--others", "--exclude-standard", "--", f"{folder}/*.py").splitlines():
-        changed[file] = frozenset(range(1, len(Path(checkout, file).read_text(encoding="utf-8").splitlines()) + 1))
+    for file in _git(
+        checkout, "ls-files", "--others", "--exclude-standard", "--", f"{folder}/*.py"
+    ).splitlines():
+        changed[file] = frozenset(
+            range(1, len(Path(checkout, file).read_text(encoding="utf-8").splitlines()) + 1)
+        )
     return changed
 
 
@@ -43,7 +50,9 @@ def lines_of_diff(diff: str) -> dict[str, frozenset[int]]:
 
 
 def _git(checkout: Path, *arguments: str) -> str:
-    finished = subprocess.run(["git", "-C", str(checkout), *arguments], capture_output=True, text=True, check=False)
+    finished = subprocess.run(
+        ["git", "-C", str(checkout), *arguments], capture_output=True, text=True, check=False
+    )
     if finished.returncode:
         raise SystemExit(f"git {arguments[0]}: {finished.stderr.strip()}")
     return finished.stdout
@@ -60,13 +69,15 @@ class Source:
     def is_ignored(self, start: Position) -> bool:
         """True where next to nothing changes at run time.
 
-        In annotations, ``if TYPE_CHECKING``, ``@dataclass(...)``, ``compare`` and ``repr`` of its fields, and
-        ``strict`` of ``zip``, which holds what cannot be otherwise.
+        In annotations, ``if TYPE_CHECKING``, ``@dataclass(...)``, ``compare`` and ``repr`` of its
+        fields, and ``strict`` of ``zip``, which holds what cannot be otherwise.
         """
         return any(first <= start < last for first, last in self.ignored)
 
     def function_at(self, line: int) -> str | None:
-        """The qualified name of the innermost function around ``line``; None where it is run on import."""
+        """The qualified name of the innermost function around ``line``; None where it is run on
+        import.
+        """
         around = [(first, name) for first, last, name in self.functions if first <= line <= last]
         return max(around)[1] if around else None
 
@@ -88,21 +99,27 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
             yield first, child.end_lineno or child.lineno, prefix + child.name
             yield from _functions(child, f"{prefix}{child.name}.<locals>.")
         else:
-            yield from _functions(child, f"{prefix}{child.name}." if isinstance(child, ast.ClassDef) else prefix)
+            yield from _functions(
+                child, f"{prefix}{child.name}." if isinstance(child, ast.ClassDef) else prefix
+            )
 
 
 def _unnoticed(tree: ast.Module) -> Iterator[tuple[ast.stmt | ast.expr, ast.expr]]:
     """From where to where."""
     for node in ast.walk(tree):
         match node:
-            case ast.AnnAssign(annotation=annotation) | ast.arg(annotation=ast.expr() as annotation):
+            case (
+                ast.AnnAssign(annotation=annotation) | ast.arg(annotation=ast.expr() as annotation)
+            ):
                 yield annotation, annotation
             case ast.FunctionDef(returns=ast.expr() as returned):
                 yield returned, returned
             case ast.If(test=ast.Name(id="TYPE_CHECKING") as test):
                 yield node, test
             case ast.Call(func=ast.Name(id="field"), keywords=keywords):
-                yield from ((each.value, each.value) for each in keywords if each.arg in {"compare", "repr"})
+                yield from (
+                    (each.value, each.value) for each in keywords if each.arg in {"compare", "repr"}
+                )
             case ast.Call(func=ast.Name(id="zip"), keywords=keywords):
                 yield from ((each.value, each.value) for each in keywords if each.arg == "strict")
             case ast.ClassDef():

@@ -1,7 +1,8 @@
-"""Run by the Python that has cosmic-ray, not ours: lists what it can change in files, and changes it.
+"""Run by the Python that has cosmic-ray, not ours: lists what it can change in files, and changes
+it.
 
-Reads ``{"list": [file, ...]}`` or ``{"apply": [mutant, ...]}`` as JSON and writes a list of mutants: where each is, by
-which operator, and, after ``apply``, the file's new text as ``code``.
+Reads ``{"list": [file, ...]}`` or ``{"apply": [mutant, ...]}`` as JSON and writes a list of
+mutants: where each is, by which operator, and, after ``apply``, the file's new text as ``code``.
 """
 
 from __future__ import annotations
@@ -27,14 +28,24 @@ def mutants_of(file: str) -> Iterator[dict[str, Any]]:
         operator = operator_class()
         positions = [position for node in nodes for position in operator.mutation_positions(node)]
         for occurrence, (start, end) in enumerate(positions):
-            yield {"file": file, "operator": name, "occurrence": occurrence, "start": start, "end": end}
+            yield {
+                "file": file,
+                "operator": name,
+                "occurrence": occurrence,
+                "start": start,
+                "end": end,
+            }
 
 
 def applied(mutant: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The mutant with its code; none where the tool fails over it, as over ``except (json.JSONDecodeError, ...)``."""
+    """The mutant with its code; none where the tool fails over it, as over ``except
+    (json.JSONDecodeError, ...)``.
+    """
     code = Path(mutant["file"]).read_text(encoding="utf-8")
     with contextlib.suppress(AttributeError):
-        yield mutant | {"code": mutate_code(code, get_operator(mutant["operator"])(), mutant["occurrence"])}
+        yield mutant | {
+            "code": mutate_code(code, get_operator(mutant["operator"])(), mutant["occurrence"])
+        }
 
 
 def main() -> None:

@@ -1,8 +1,10 @@
-"""A pytest plug-in that writes which functions of a folder each test calls, and how long the test takes.
+"""A pytest plug-in that writes which functions of a folder each test calls, and how long the test
+takes.
 
-``pytest -p tests.mutation.reach``, with ``REACH_FOLDER`` (the folder, absolute) and ``REACH_FILE`` (to which a line of
-JSON is added after each test, so that a run which ends early is not in vain). A function is ``[file below the folder's
-parent, qualified name]``. What the Pythons call that a test starts is noted by ``in_children/sitecustomize.py``.
+``pytest -p tests.mutation.reach``, with ``REACH_FOLDER`` (the folder, absolute) and ``REACH_FILE``
+(to which a line of JSON is added after each test, so that a run which ends early is not in vain). A
+function is ``[file below the folder's parent, qualified name]``. What the Pythons call that a test
+starts is noted by ``in_children/sitecustomize.py``.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class _Recorder:
             test = {
                 "name": item.nodeid,
                 "duration_s": round(time.perf_counter() - started_s, 3),
-                "calls": sorted([Path(file).relative_to(root).as_posix(), name] for file, name in self.called),
+                "calls": sorted(
+                    [Path(file).relative_to(root).as_posix(), name] for file, name in self.called
+                ),
                 "failed": item.nodeid in self.failed,
             }
             with Path(os.environ["REACH_FILE"]).open("a", encoding="utf-8") as file:

@@ -55,7 +55,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a mutant may live; found by its text, since line numbers change. Without lines after ``+``: any of a line."""
+    """Why a mutant may live; found by its text, since line numbers change.
+
+    Without lines after ``+``: any of a line.
+    """
 
     file: str
     diff: tuple[str, ...]
@@ -66,10 +69,18 @@ def read_explanations(text: str) -> list[Explanation]:
     """``[[survivor]]`` tables with ``file``, ``diff`` (as the report prints it) and ``reason``."""
     explanations = []
     for number, table in enumerate(tomllib.loads(text).get("survivor", ())):
-        if table.keys() != {"file", "diff", "reason"} or not all(str(value).strip() for value in table.values()):
-            raise ValueError(f"survivor {number}: file, diff and reason are needed, each with a text")
+        if table.keys() != {"file", "diff", "reason"} or not all(
+            str(value).strip() for value in table.values()
+        ):
+            raise ValueError(
+                f"survivor {number}: file, diff and reason are needed, each with a text"
+            )
         explanations.append(
-            Explanation(file=table["file"], diff=_normal(table["diff"].splitlines()), reason=table["reason"].strip())
+            Explanation(
+                file=table["file"],
+                diff=_normal(table["diff"].splitlines()),
+                reason=table["reason"].strip(),
+            )
         )
     return explanations
 
@@ -77,7 +88,10 @@ def read_explanations(text: str) -> list[Explanation]:
 def explanation_of(result: Result, explanations: Sequence[Explanation]) -> Explanation | None:
     diff = _normal(result.diff)
     before = tuple(line for line in diff if line.startswith("-"))
-    return next((each for each in explanations if each.file == result.file and each.diff in {diff, before}), None)
+    return next(
+        (each for each in explanations if each.file == result.file and each.diff in {diff, before}),
+        None,
+    )
 
 
 def _normal(diff: Sequence[str]) -> tuple[str, ...]:
@@ -86,7 +100,10 @@ def _normal(diff: Sequence[str]) -> tuple[str, ...]:
 
 def text_of(result: Result, explanations: Sequence[Explanation] = ()) -> str:
     """One line, and for what lives its diff and its explanation."""
-    head = f"{result.outcome}: {result.file}:{result.line} ({result.tests} of {result.reaching} tests, "
+    head = (
+        f"{result.outcome}: {result.file}:{result.line} ({result.tests} of {result.reaching}"
+        " tests, "
+    )
     head += f"{result.duration_s:.0f} s)"
     if not result.lives and result.outcome is not Outcome.TIMEOUT:
         return head
@@ -95,20 +112,24 @@ def text_of(result: Result, explanations: Sequence[Explanation] = ()) -> str:
     return "\n    ".join([head, *result.diff, *notes])
 
 
-def summary_of(room: str, results: Sequence[Result], sites: int, explanations: Sequence[Explanation]) -> str:
+def summary_of(
+    room: str, results: Sequence[Result], sites: int, explanations: Sequence[Explanation]
+) -> str:
     counts = Counter(result.outcome for result in results)
     living = [result for result in results if result.lives]
     explained = sum(explanation_of(result, explanations) is not None for result in living)
     told = len(results) - counts[Outcome.TIMEOUT]
     share = len(living) / told if told else 0.0
     return (
-        f"{room}: {len(results)} tried of {sites} places on changed lines: {counts[Outcome.KILLED]} killed, "
-        f"{counts[Outcome.TIMEOUT]} timed out, {len(living)} survived ({share:.0%}; no test reaches "
-        f"{counts[Outcome.UNREACHED]}), {explained} of these explained"
+        f"{room}: {len(results)} tried of {sites} places on changed lines: {counts[Outcome.KILLED]}"
+        f" killed, {counts[Outcome.TIMEOUT]} timed out, {len(living)} survived ({share:.0%}; no"
+        f" test reaches {counts[Outcome.UNREACHED]}), {explained} of these explained"
     )
 
 
 def is_too_much(results: Sequence[Result], explanations: Sequence[Explanation]) -> bool:
     told = [result for result in results if result.outcome is not Outcome.TIMEOUT]
-    unexplained = sum(result.lives and explanation_of(result, explanations) is None for result in told)
+    unexplained = sum(
+        result.lives and explanation_of(result, explanations) is None for result in told
+    )
     return unexplained > ALLOWED_SHARE * len(told)

@@ -1,4 +1,6 @@
-"""What ``make mutants`` goes by, without a mutant: changed lines, which tests, what the report says."""
+"""What ``make mutants`` goes by, without a mutant: changed lines, which tests, what the report
+says.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ from tests.mutation.report import (
 )
 from tests.mutation.rooms import ROOMS
 from tests.mutation.sampling import Mutant, is_python, places, sample
-from tests.mutation.trial import Copy, Reach, choose_tests, diff_of, in_parts, read_reach, recorded_reach
+from tests.mutation.trial import (
+    Copy,
+    Reach,
+    choose_tests,
+    diff_of,
+    in_parts,
+    read_reach,
+    recorded_reach,
+)
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -70,7 +80,15 @@ C = zip([1], [2], strict=True)
 
 def result(outcome: Outcome = Outcome.SURVIVED, line: int = 3) -> Result:
     diff = ("-    if a and b:", "+    if a or b:")
-    return Result(file="ortpkg/a.py", line=line, outcome=outcome, diff=diff, tests=2, reaching=5, duration_s=1.2)
+    return Result(
+        file="ortpkg/a.py",
+        line=line,
+        outcome=outcome,
+        diff=diff,
+        tests=2,
+        reaching=5,
+        duration_s=1.2,
+    )
 
 
 def mutant(line: int, column: int, operator: str = "core/AddNot", file: str = "a.py") -> Mutant:
@@ -83,7 +101,11 @@ def test_lines_of_a_diff_are_those_that_are_new_or_changed() -> None:
 
 def test_files_that_git_does_not_know_yet_are_changed_as_a_whole(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=tmp_path, check=True)
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+            cwd=tmp_path,
+            check=True,
+        )
 
     package = tmp_path / "ortpkg" / "engine"
     package.mkdir(parents=True)
@@ -130,21 +152,37 @@ def test_what_means_nothing_at_run_time_is_left_alone() -> None:
         (9, "A.y"),
     ],
 )
-def test_a_line_belongs_to_the_innermost_function_around_it(line: int, function: str | None) -> None:
+def test_a_line_belongs_to_the_innermost_function_around_it(
+    line: int, function: str | None
+) -> None:
     assert source_of(SOURCE).function_at(line) == function
 
 
 def test_places_are_on_changed_lines_and_hold_all_mutants_of_one_kind() -> None:
     plus = [mutant(3, 4, f"core/ReplaceBinaryOperator_Add_{other}") for other in ("Sub", "Mul")]
-    mutants = [mutant(9, 4), *plus, mutant(3, 4), mutant(2, 0), mutant(3, 9, "core/ReplaceComparisonOperator_Eq_Is")]
+    mutants = [
+        mutant(9, 4),
+        *plus,
+        mutant(3, 4),
+        mutant(2, 0),
+        mutant(3, 9, "core/ReplaceComparisonOperator_Eq_Is"),
+    ]
 
-    assert places(mutants, {"a.py": {3, 9}}, {"a.py": source_of("")}) == [[mutant(3, 4)], plus, [mutant(9, 4)]]
+    assert places(mutants, {"a.py": {3, 9}}, {"a.py": source_of("")}) == [
+        [mutant(3, 4)],
+        plus,
+        [mutant(9, 4)],
+    ]
 
 
 def test_a_sample_is_random_and_the_same_for_the_same_seed() -> None:
     there_are = [[mutant(line, 0), mutant(line, 0, "core/Other")] for line in range(50)]
 
-    assert sample(there_are, 10, seed=1) == sample(there_are, 10, seed=1) != sample(there_are, 10, seed=2)
+    assert (
+        sample(there_are, 10, seed=1)
+        == sample(there_are, 10, seed=1)
+        != sample(there_are, 10, seed=2)
+    )
     assert len({each["start"][0] for each in sample(there_are, 10, seed=1)}) == 10
     assert len(sample(there_are, 99, seed=1)) == 50
 
@@ -153,10 +191,18 @@ def test_tests_that_call_the_function_are_chosen_the_fast_ones_first_within_the_
     def reach(test: str, duration_s: float, function: str) -> Reach:
         return Reach(test=test, duration_s=duration_s, calls=frozenset({("a.py", function)}))
 
-    tests = [reach("slow", 9, "f"), reach("other", 1, "g"), reach("quick", 2, "f"), reach("slowest", 30, "f")]
+    tests = [
+        reach("slow", 9, "f"),
+        reach("other", 1, "g"),
+        reach("quick", 2, "f"),
+        reach("slowest", 30, "f"),
+    ]
 
     assert choose_tests(tests, "a.py", "f", 20) == (["quick", "slow", "other"], 12, 4)
-    assert choose_tests(tests, "a.py", "f", 11)[0] == ["quick", "slow"]  # those that only call others of the file: last
+    assert choose_tests(tests, "a.py", "f", 11)[0] == [
+        "quick",
+        "slow",
+    ]  # those that only call others of the file: last
     assert choose_tests(tests, "a.py", "unseen", 3)[0] == ["other", "quick"]
     assert choose_tests(tests, "a.py", None, 100)[0] == ["other", "quick", "slow", "slowest"]
     assert choose_tests(tests, "a.py", "g", 0.5)[0] == ["other"]  # one is always tried
@@ -175,7 +221,12 @@ def test_tests_of_several_files_take_turns() -> None:
 
 
 def test_tests_of_the_modules_own_file_come_first() -> None:
-    names = ["x/test_other.py::quick", "x/test_code.py::slow", "x/test_code.py::slower", "x/test_other.py::slowest"]
+    names = [
+        "x/test_other.py::quick",
+        "x/test_code.py::slow",
+        "x/test_code.py::slower",
+        "x/test_other.py::slowest",
+    ]
     tests = [
         Reach(test=name, duration_s=duration_s, calls=frozenset({("room/code.py", "f")}))
         for name, duration_s in zip(names, [1, 4, 5, 6], strict=True)
@@ -193,7 +244,10 @@ def test_few_files_are_read_first() -> None:
 
 
 def test_tests_that_fail_by_themselves_are_told_apart() -> None:
-    record = {"good": {"duration_s": 1, "calls": [["a.py", "f"]], "failed": False}, "bad": {"failed": True}}
+    record = {
+        "good": {"duration_s": 1, "calls": [["a.py", "f"]], "failed": False},
+        "bad": {"failed": True},
+    }
     reach, failed = read_reach(record)
 
     assert reach == [Reach(test="good", duration_s=1, calls=frozenset({("a.py", "f")}))]
@@ -202,7 +256,8 @@ def test_tests_that_fail_by_themselves_are_told_apart() -> None:
 
 def test_a_survivor_is_explained_by_its_text_wherever_it_stands() -> None:
     (known,) = read_explanations(
-        '[[survivor]]\nfile = "ortpkg/a.py"\nreason = "the same"\ndiff = """\n- if a and b:\n+ if a or b:\n"""\n'
+        '[[survivor]]\nfile = "ortpkg/a.py"\nreason = "the same"\ndiff = """\n- if a and b:\n+ if a'
+        ' or b:\n"""\n'
     )
 
     assert text_of(result(line=3), [known]).splitlines()[-1] == "    explained: the same"
@@ -218,19 +273,27 @@ def test_the_report_counts_and_shows_what_lives() -> None:
     outcomes = [Outcome.KILLED] * 7 + [Outcome.TIMEOUT, Outcome.SURVIVED, Outcome.UNREACHED]
     results = [result(outcome) for outcome in outcomes]
 
-    assert summary_of("engine", results, 400, []) == (
-        "engine: 10 tried of 400 places on changed lines: 7 killed, 1 timed out, 2 survived (22%; no test reaches "
-        "1), 0 of these explained"
+    assert (
+        summary_of("engine", results, 400, [])
+        == "engine: 10 tried of 400 places on changed lines: 7 killed, 1 timed out, 2 survived"
+        " (22%; no test reaches 1), 0 of these explained"
     )
-    assert text_of(result()) == (
-        "survived: ortpkg/a.py:3 (2 of 5 tests, 1 s)\n    -    if a and b:\n    +    if a or b:"
+    assert (
+        text_of(result())
+        == "survived: ortpkg/a.py:3 (2 of 5 tests, 1 s)\n    -    if a and b:\n    +    if a or b:"
     )
     assert text_of(result(Outcome.KILLED)) == "killed: ortpkg/a.py:3 (2 of 5 tests, 1 s)"
 
 
 @pytest.mark.parametrize(
     ("code", "outcome"),
-    [(0, Outcome.SURVIVED), (5, Outcome.SURVIVED), (1, Outcome.KILLED), (2, Outcome.KILLED), (None, Outcome.TIMEOUT)],
+    [
+        (0, Outcome.SURVIVED),
+        (5, Outcome.SURVIVED),
+        (1, Outcome.KILLED),
+        (2, Outcome.KILLED),
+        (None, Outcome.TIMEOUT),
+    ],
 )
 def test_only_tests_that_ran_can_kill(code: int | None, outcome: Outcome) -> None:
     assert outcome_of(code) is outcome
@@ -259,7 +322,10 @@ def test_a_diff_shows_what_a_mutant_replaces() -> None:
 
 def test_explanations_that_stand_in_the_project_are_of_files_and_lines_that_are_there() -> None:
     for each in read_explanations(EXPLAINED.read_text(encoding="utf-8")):
-        lines = {" ".join(line.split()) for line in Path(CHECKOUT, each.file).read_text(encoding="utf-8").splitlines()}
+        lines = {
+            " ".join(line.split())
+            for line in Path(CHECKOUT, each.file).read_text(encoding="utf-8").splitlines()
+        }
         assert {line[1:].strip() for line in each.diff if line.startswith("-")} <= lines, each
 
 
@@ -273,7 +339,9 @@ def test_named_mutants_change_one_place_and_their_tests_are_there() -> None:
 
 
 def test_a_named_mutant_whose_text_is_not_there_once_is_an_error() -> None:
-    (named,) = read_named('[[mutant]]\nname = "n"\nfile = "f"\nold = "a"\nnew = "b"\ntests = ["t"]\n')
+    (named,) = read_named(
+        '[[mutant]]\nname = "n"\nfile = "f"\nold = "a"\nnew = "b"\ntests = ["t"]\n'
+    )
 
     assert named.applied("xay") == "xby"
     with pytest.raises(ValueError, match="n: f has 2 of the text, not one: a"):
@@ -292,7 +360,8 @@ PROJECT = {
     "ortpkg/__init__.py": "",
     "ortpkg/room/__init__.py": "",
     "ortpkg/room/code.py": "def f(x):\n    return x + 1\n\n\ndef g(x):\n    return x\n",
-    "tests/test_it.py": """
+    "tests/test_it.py": (
+        """
 import subprocess, sys, time
 import pytest
 from ortpkg.room.code import f, g
@@ -304,15 +373,20 @@ def test_child():
 @pytest.mark.timeout(0.2)
 def test_slow():
     time.sleep(9)
-""",
-    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\naddopts = "--import-mode=importlib"\n',
+"""
+    ),
+    "pyproject.toml": (
+        '[tool.pytest.ini_options]\npythonpath = ["."]\naddopts = "--import-mode=importlib"\n'
+    ),
 }
 
 
 def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_path: Path) -> None:
     checkout, folder = tmp_path / "checkout", tmp_path / "copy"
     names = ("reach.py", "chosen.py", "in_children/sitecustomize.py")
-    tool = {f"tests/mutation/{name}": Path(__file__).parent.joinpath(name).read_text() for name in names}
+    tool = {
+        f"tests/mutation/{name}": Path(__file__).parent.joinpath(name).read_text() for name in names
+    }
     for name, text in (PROJECT | tool).items():
         path = checkout / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -323,7 +397,9 @@ def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_pat
     reach, failed = read_reach(recorded_reach(copy, "tests", tmp_path / "reach.json"))
     assert failed == ["tests/test_it.py::test_slow", "tests/test_it.py::test_wrong"]
     assert choose_tests(reach, "ortpkg/room/code.py", "f", 0)[0] == ["tests/test_it.py::test_f"]
-    calling_g = {each.test.partition("::")[2] for each in reach if ("ortpkg/room/code.py", "g") in each.calls}
+    calling_g = {
+        each.test.partition("::")[2] for each in reach if ("ortpkg/room/code.py", "g") in each.calls
+    }
     assert calling_g == {"test_g", "test_child"}
 
     def code_of(test: str) -> int | None:
@@ -332,7 +408,12 @@ def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_pat
         return copy.pytest(arguments, 100, CHOSEN_FILE=str(tmp_path / "chosen.json"))
 
     copy.write("ortpkg/room/code.py", PROJECT["ortpkg/room/code.py"].replace("+", "-"))
-    assert (code_of("test_f"), code_of("test_g"), code_of("test_slow"), code_of("gone")) == (1, 0, TIMED_OUT, 5)
+    assert (code_of("test_f"), code_of("test_g"), code_of("test_slow"), code_of("gone")) == (
+        1,
+        0,
+        TIMED_OUT,
+        5,
+    )
     assert Path(checkout, "ortpkg/room/code.py").read_text() == PROJECT["ortpkg/room/code.py"]
 
 
@@ -355,7 +436,9 @@ def test_what_tests_call_is_recorded_again_only_where_their_file_changed(tmp_pat
         copy = Recording(tmp_path, tmp_path / "build" / "copy")
         copy.asked = []
         recorded = recorded_reach(copy, "tests", tmp_path / "kept.json")
-        assert recorded == {f"tests/{file.name}::test_it": {"file": f"tests/{file.name}"} for file in files}
+        assert recorded == {
+            f"tests/{file.name}::test_it": {"file": f"tests/{file.name}"} for file in files
+        }
         return copy.asked
 
     codes = [0]

@@ -37,14 +37,25 @@ class Reach:
 
 
 class Copy:
-    """The files of a checkout that git knows or would add, in a folder of their own with a home of its own."""
+    """The files of a checkout that git knows or would add, in a folder of their own with a home of
+    its own.
+    """
 
     def __init__(self, checkout: Path, folder: Path) -> None:
         self.root = folder / "checkout"
         self._scratch = folder / "scratch"
         self._written = 0
         listed = subprocess.run(
-            ["git", "-C", str(checkout), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            [
+                "git",
+                "-C",
+                str(checkout),
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ],
             capture_output=True,
             check=True,
         )
@@ -58,7 +69,9 @@ class Copy:
         return Path(self.root, file).read_text(encoding="utf-8")
 
     def write(self, file: str, text: str) -> None:
-        """Replaces a file's text; its time is new to the second, so that no compiled file is taken for it."""
+        """Replaces a file's text; its time is new to the second, so that no compiled file is taken
+        for it.
+        """
         self._written += 1
         path = self.root / file
         path.write_text(text, encoding="utf-8", newline="")
@@ -66,12 +79,18 @@ class Copy:
         os.utime(path, (moment_s, moment_s))
 
     def pytest(self, arguments: Sequence[str], limit_s: float, **variables: str) -> int | None:
-        """The exit code of pytest in the copy; None where it had to be stopped, with all that it started."""
+        """The exit code of pytest in the copy; None where it had to be stopped, with all that it
+        started.
+        """
         shutil.rmtree(self._scratch, ignore_errors=True)
         home = self._scratch / "home"
         home.mkdir(parents=True)
         environment = os.environ | variables
-        environment |= {"PYTHONPATH": str(self.root), "HOME": str(home), "TMPDIR": str(self._scratch)}
+        environment |= {
+            "PYTHONPATH": str(self.root),
+            "HOME": str(home),
+            "TMPDIR": str(self._scratch),
+        }
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", "-q", f"--timeout={TEST_TIMEOUT_S}", *arguments],
             cwd=self.root,
@@ -93,10 +112,15 @@ class Copy:
     def test_files(self, folder: str) -> dict[str, str]:
         """The files of tests in a folder, and digests of their text."""
         files = sorted(Path(self.root, folder).rglob("test_*.py"))
-        return {file.relative_to(self.root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        return {
+            file.relative_to(self.root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in files
+        }
 
     def record_reach(self, tests: Sequence[str]) -> tuple[dict[str, Any], int | None]:
-        """Runs the tests of files once, unchanged; what each calls, as far as the run came, and its exit code."""
+        """Runs the tests of files once, unchanged; what each calls, as far as the run came, and its
+        exit code.
+        """
         below, file = str(self.root / "ortpkg"), self.root.parent / "reach.json"
         file.unlink(missing_ok=True)
         arguments = ["--timeout=600", "-p", "tests.mutation.reach", *tests]
@@ -108,14 +132,19 @@ class Copy:
 def recorded_reach(copy: Copy, folder: str, kept: Path) -> dict[str, Any]:
     """What the tests of a folder call, from the file ``kept``; what it lacks is recorded and added.
 
-    Files of tests are recorded anew where their text changed, not where what they test did: functions are known by
-    name, so that a test seldom reaches others than before.
+    Files of tests are recorded anew where their text changed, not where what they test did:
+    functions are known by name, so that a test seldom reaches others than before.
     """
     text = kept.read_text(encoding="utf-8") if kept.exists() else "{}"
     digests = copy.test_files(folder)
-    known = {file: each for file, each in json.loads(text).items() if digests.get(file) == each["digest"]}
+    known = {
+        file: each for file, each in json.loads(text).items() if digests.get(file) == each["digest"]
+    }
     while missing := sorted(digests.keys() - known.keys()):
-        print(f"running {len(missing)} files of {folder} once, to see what each test calls", flush=True)
+        print(
+            f"running {len(missing)} files of {folder} once, to see what each test calls",
+            flush=True,
+        )
         recorded, code = copy.record_reach(missing)
         by_file: dict[str, dict[str, Any]] = {}
         for name, test in recorded.items():
@@ -123,16 +152,22 @@ def recorded_reach(copy: Copy, folder: str, kept: Path) -> dict[str, Any]:
         if code not in {0, 1}:  # it ended early, in the midst of the last file
             print(f"pytest ended with {code}", flush=True)
             begun = list(by_file)[-1] if by_file else missing[0]
-            by_file = {file: by_file[file] for file in by_file if file != begun} or {begun: by_file.get(begun, {})}
+            by_file = {file: by_file[file] for file in by_file if file != begun} or {
+                begun: by_file.get(begun, {})
+            }
         else:
             by_file = {file: by_file.get(file, {}) for file in missing}
-        known |= {file: {"digest": digests[file], "tests": tests} for file, tests in by_file.items()}
+        known |= {
+            file: {"digest": digests[file], "tests": tests} for file, tests in by_file.items()
+        }
         kept.write_text(json.dumps(known), encoding="utf-8")
     return {name: test for each in known.values() for name, test in each["tests"].items()}
 
 
 def read_reach(tests: Mapping[str, Any]) -> tuple[list[Reach], list[str]]:
-    """What tests reach, and the names of those that fail without any mutant, which can tell nothing."""
+    """What tests reach, and the names of those that fail without any mutant, which can tell
+    nothing.
+    """
     reach = [
         Reach(
             test=name,
@@ -148,15 +183,21 @@ def read_reach(tests: Mapping[str, Any]) -> tuple[list[Reach], list[str]]:
 def choose_tests(
     reach: Sequence[Reach], file: str, function: str | None, budget_s: float
 ) -> tuple[list[str], float, int]:
-    """The tests that call a function, or anything in its file where it is None; what they took; and how many there are.
+    """The tests that call a function, or anything in its file where it is None; what they took; and
+    how many there are.
 
-    Those of the module's own file of tests first. Then the fastest of each file, the second of each, and so on: those
-    of one file ask about the same. Where there is time left, then those that call anything else in the function's
-    file: a fixture or a cache may have called it for them before. No more than take ``budget_s`` together.
+    Those of the module's own file of tests first. Then the fastest of each file, the second of
+    each, and so on: those of one file ask about the same. Where there is time left, then those that
+    call anything else in the function's file: a fixture or a cache may have called it for them
+    before. No more than take ``budget_s`` together.
     """
     calling = [each for each in reach if function is not None and (file, function) in each.calls]
     called = {each.test for each in calling}
-    near = [each for each in reach if each.test not in called and any(name == file for name, _ in each.calls)]
+    near = [
+        each
+        for each in reach
+        if each.test not in called and any(name == file for name, _ in each.calls)
+    ]
     ordered = _in_turns(calling, file) + _in_turns(near, file)
     chosen: list[str] = []
     total_s = 0.0
@@ -168,7 +209,9 @@ def choose_tests(
 
 
 def in_parts(tests: Sequence[str]) -> list[list[str]]:
-    """Tests of the first few files, and then the others: most mutants die of the first, and pytest reads no more."""
+    """Tests of the first few files, and then the others: most mutants die of the first, and pytest
+    reads no more.
+    """
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))[:_FIRST_FILES]
     first = [test for test in tests if test.partition("::")[0] in files]
     others = [test for test in tests if test.partition("::")[0] not in files]

@@ -1,7 +1,9 @@
-"""Archives to try a reader with; the name of each case begins with the verdict: ``accept`` or ``reject``.
+"""Archives to try a reader with; the name of each case begins with the verdict: ``accept`` or
+``reject``.
 
-The categories are those of the corpora that package installers are tested with: paths, links, duplicates, headers that
-disagree, foreign bytes, sizes that lie, bombs, and packages that are not what their digests.json says.
+The categories are those of the corpora that package installers are tested with: paths, links,
+duplicates, headers that disagree, foreign bytes, sizes that lie, bombs, and packages that are not
+what their digests.json says.
 """
 
 from __future__ import annotations
@@ -13,8 +15,13 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ortpkg.package.digests import PackageDigests, PendingChange, RecordedFile, dump_digests
-from ortpkg.package.hashing import hash_bytes
+from ortpkg.package.integrity.digests import (
+    PackageDigests,
+    PendingChange,
+    RecordedFile,
+    dump_digests,
+)
+from ortpkg.storage.hashing import hash_bytes
 from tests.package.raw_zip import RawEntry, changed, raw_zip, zip64_end
 
 FILES = {
@@ -99,7 +106,9 @@ def _names() -> list[ArchiveCase]:
         "staging": (".ortpkg-0123456789abcdef", "has a name of ortpkg's own"),
     }
     cases = [
-        ArchiveCase(f"reject_name_{name}", with_entry(RawEntry(name=text.encode(), data=b"x")), message)
+        ArchiveCase(
+            f"reject_name_{name}", with_entry(RawEntry(name=text.encode(), data=b"x")), message
+        )
         for name, (text, message) in bad.items()
     ]
     undecodable = {
@@ -110,7 +119,11 @@ def _names() -> list[ArchiveCase]:
     }
     for name, (raw, flags) in undecodable.items():
         entry = RawEntry(name=raw, flags=flags)
-        cases.append(ArchiveCase(f"reject_name_{name}", with_entry(entry), "whose name is not marked as UTF-8"))
+        cases.append(
+            ArchiveCase(
+                f"reject_name_{name}", with_entry(entry), "whose name is not marked as UTF-8"
+            )
+        )
     return cases
 
 
@@ -173,11 +186,15 @@ def _kinds() -> list[ArchiveCase]:
             for name, (flag, message) in flags.items()
         ),
         *(
-            ArchiveCase(f"reject_method_{name}", with_manifest(method=m), f"is compressed by method {m}")
+            ArchiveCase(
+                f"reject_method_{name}", with_manifest(method=m), f"is compressed by method {m}"
+            )
             for name, m in methods.items()
         ),
         ArchiveCase(
-            "reject_kind_folder_with_data", with_entry(RawEntry(name=b"x/", data=b"x", attributes=0)), "with data"
+            "reject_kind_folder_with_data",
+            with_entry(RawEntry(name=b"x/", data=b"x", attributes=0)),
+            "with data",
         ),
         ArchiveCase(
             "reject_kind_folder_that_is_a_link",
@@ -200,18 +217,36 @@ def _headers() -> list[ArchiveCase]:
         "method": (with_manifest(local={"method": 8}), differ),
         "flags": (with_manifest(local={"flags": 0}), differ),
         "unicode_path_extra": (with_manifest(extra=unicode_path), "another name (Unicode path)"),
-        "unicode_path_local_extra": (with_manifest(local_extra=unicode_path), "another name (Unicode path)"),
-        "aes_extra": (with_manifest(extra=struct.pack("<HH", 0x9901, 0)), "an extra field with encryption"),
-        "repeated_extra": (with_manifest(extra=struct.pack("<HH", 0x5455, 0) * 2), "damaged or repeated extra"),
+        "unicode_path_local_extra": (
+            with_manifest(local_extra=unicode_path),
+            "another name (Unicode path)",
+        ),
+        "aes_extra": (
+            with_manifest(extra=struct.pack("<HH", 0x9901, 0)),
+            "an extra field with encryption",
+        ),
+        "repeated_extra": (
+            with_manifest(extra=struct.pack("<HH", 0x5455, 0) * 2),
+            "damaged or repeated extra",
+        ),
         "cut_extra": (with_manifest(extra=b"UT\x05"), "damaged extra"),
-        "long_extra": (with_manifest(extra=struct.pack("<HH", 0x5455, 9)), "damaged or repeated extra"),
+        "long_extra": (
+            with_manifest(extra=struct.pack("<HH", 0x5455, 9)),
+            "damaged or repeated extra",
+        ),
         "zip64_beside_sizes": (with_manifest(extra=zip64), "has 64-bit sizes beside others"),
         "zip64_missing": (with_manifest(nbytes=0xFFFFFFFF), "lacks the 64-bit sizes"),
-        "zip64_local_only_half": (with_manifest(local={"nbytes": 0xFFFFFFFF}, local_extra=zip64), "beside others"),
+        "zip64_local_only_half": (
+            with_manifest(local={"nbytes": 0xFFFFFFFF}, local_extra=zip64),
+            "beside others",
+        ),
         "comment": (with_manifest(comment=b"x"), "has a comment"),
         "disk": (with_manifest(disk=1), "on another disk"),
     }
-    return [ArchiveCase(f"reject_header_{name}", content, message) for name, (content, message) in cases.items()]
+    return [
+        ArchiveCase(f"reject_header_{name}", content, message)
+        for name, (content, message) in cases.items()
+    ]
 
 
 def _layout() -> list[ArchiveCase]:
@@ -219,24 +254,44 @@ def _layout() -> list[ArchiveCase]:
     count = len(ENTRIES)
     directory = whole.index(b"PK\x01\x02")
     nbytes = len(whole) - 22 - directory
-    shifted = [changed(entry, before=b"?" if index == 2 else b"") for index, entry in enumerate(ENTRIES)]
+    shifted = [
+        changed(entry, before=b"?" if index == 2 else b"") for index, entry in enumerate(ENTRIES)
+    ]
     nested = raw_zip([RawEntry(name=b"x", data=b"y")])
     end = "does not end with the end of an archive"
     cases = {
         "empty": (b"", "is too short"),
         "text": (b"this is no archive at all, however long", end),
         "prefix": (raw_zip(ENTRIES, prefix=b"#!/bin/sh\n"), "has foreign bytes before it"),
-        "prefix_not_counted": (b"#!/bin/sh\n" + whole, "bytes between its directory and its end, or before"),
+        "prefix_not_counted": (
+            b"#!/bin/sh\n" + whole,
+            "bytes between its directory and its end, or before",
+        ),
         "trailing": (whole + b"x", end),
         "trailing_archive": (whole + nested, "bytes between its directory and its end, or before"),
         "comment": (raw_zip(ENTRIES, comment=b"hello"), end),
-        "comment_with_an_archive": (raw_zip(ENTRIES, comment=nested), "bytes between its directory"),
+        "comment_with_an_archive": (
+            raw_zip(ENTRIES, comment=nested),
+            "bytes between its directory",
+        ),
         "gap": (raw_zip(shifted), "has foreign bytes before it"),
-        "before_directory": (raw_zip(ENTRIES, before_directory=b"?"), "foreign bytes before its directory"),
-        "after_directory": (raw_zip(ENTRIES, after_directory=b"?"), "bytes between its directory and its end"),
-        "same_data_twice": (with_entry(changed(MANIFEST, name=b"x", offset=0)), "overlaps another one"),
+        "before_directory": (
+            raw_zip(ENTRIES, before_directory=b"?"),
+            "foreign bytes before its directory",
+        ),
+        "after_directory": (
+            raw_zip(ENTRIES, after_directory=b"?"),
+            "bytes between its directory and its end",
+        ),
+        "same_data_twice": (
+            with_entry(changed(MANIFEST, name=b"x", offset=0)),
+            "overlaps another one",
+        ),
         "inside_another": (with_entry(RawEntry(name=b"x", offset=40)), "overlaps another one"),
-        "beyond_the_end": (with_entry(RawEntry(name=b"x", offset=10**6)), "has foreign bytes before it"),
+        "beyond_the_end": (
+            with_entry(RawEntry(name=b"x", offset=10**6)),
+            "has foreign bytes before it",
+        ),
         "into_the_directory": (
             raw_zip([changed(e, nbytes=999, compressed_nbytes=999) for e in ENTRIES[:1]]),
             "into the directory",
@@ -245,15 +300,27 @@ def _layout() -> list[ArchiveCase]:
             raw_zip(ENTRIES, before_directory=nested[: nested.index(b"PK\x01\x02")]),
             "before its directory",
         ),
-        "count_too_small": (raw_zip(ENTRIES, count=count - 1, count_here=count - 1), "more in its directory"),
-        "count_too_large": (raw_zip(ENTRIES, count=count + 1, count_here=count + 1), "damaged directory"),
+        "count_too_small": (
+            raw_zip(ENTRIES, count=count - 1, count_here=count - 1),
+            "more in its directory",
+        ),
+        "count_too_large": (
+            raw_zip(ENTRIES, count=count + 1, count_here=count + 1),
+            "damaged directory",
+        ),
         "counts_differ": (raw_zip(ENTRIES, count_here=1), "several files"),
         "disks": (raw_zip(ENTRIES, disk=1), "several files"),
-        "directory_elsewhere": (raw_zip(ENTRIES, offset=directory - 1), "bytes between its directory"),
+        "directory_elsewhere": (
+            raw_zip(ENTRIES, offset=directory - 1),
+            "bytes between its directory",
+        ),
         "no_header": (b"XX" + whole[2:], "has no header where the directory says"),
         "truncated_end": (whole[:-1], end),
         "truncated_directory": (whole[:-100], end),
-        "zip64_missing": (raw_zip(ENTRIES, count=0xFFFF, count_here=0xFFFF), "lacks the 64-bit record"),
+        "zip64_missing": (
+            raw_zip(ENTRIES, count=0xFFFF, count_here=0xFFFF),
+            "lacks the 64-bit record",
+        ),
         "zip64_differs": (
             raw_zip(ENTRIES, after_directory=zip64_end(count - 1, nbytes, directory)),
             "two end records that differ",
@@ -267,7 +334,10 @@ def _layout() -> list[ArchiveCase]:
             "damaged 64-bit end record",
         ),
     }
-    return [ArchiveCase(f"reject_layout_{name}", content, message) for name, (content, message) in cases.items()]
+    return [
+        ArchiveCase(f"reject_layout_{name}", content, message)
+        for name, (content, message) in cases.items()
+    ]
 
 
 def _data() -> list[ArchiveCase]:
@@ -276,26 +346,45 @@ def _data() -> list[ArchiveCase]:
     cases = {
         "crc": (with_manifest(crc32=1), "its CRC-32 is not the one stated"),
         "stored_with_two_sizes": (with_manifest(nbytes=5), "is stored, but has two sizes"),
-        "deflated_longer": (raw_zip([changed(deflated, nbytes=10), *ENTRIES[1:]]), "does not have the 10 bytes"),
-        "deflated_shorter": (raw_zip([changed(deflated, nbytes=99), *ENTRIES[1:]]), "does not have the 99 bytes"),
+        "deflated_longer": (
+            raw_zip([changed(deflated, nbytes=10), *ENTRIES[1:]]),
+            "does not have the 10 bytes",
+        ),
+        "deflated_shorter": (
+            raw_zip([changed(deflated, nbytes=99), *ENTRIES[1:]]),
+            "does not have the 99 bytes",
+        ),
         "deflated_garbage": (
             raw_zip([changed(MANIFEST, local={"method": 8}, method=0), *ENTRIES[1:]]).replace(
                 b"\x14\x00\x00\x08\x00\x00", b"\x14\x00\x00\x08\x08\x00", 1
             ),
             "",
         ),
-        "bomb_of_one_file": (with_entry(RawEntry(name=b"bomb", data=zeros, method=8)), "more than 100 times as many"),
+        "bomb_of_one_file": (
+            with_entry(RawEntry(name=b"bomb", data=zeros, method=8)),
+            "more than 100 times as many",
+        ),
         "bomb_of_many_files": (
-            raw_zip([*ENTRIES, *(RawEntry(name=b"%d" % i, data=zeros[: 1 << 20], method=8) for i in range(9))]),
+            raw_zip(
+                [
+                    *ENTRIES,
+                    *(RawEntry(name=b"%d" % i, data=zeros[: 1 << 20], method=8) for i in range(9)),
+                ]
+            ),
             "more than 100 times as many",
         ),
     }
-    return [ArchiveCase(f"reject_data_{name}", content, message) for name, (content, message) in cases.items()]
+    return [
+        ArchiveCase(f"reject_data_{name}", content, message)
+        for name, (content, message) in cases.items()
+    ]
 
 
 def _packages() -> list[ArchiveCase]:
     without_manifest = {name: data for name, data in FILES.items() if name != "manifest.json"}
-    pending = PendingChange(commit_document="manifest.json", committed_digest="0" * 64, adds=("models",))
+    pending = PendingChange(
+        commit_document="manifest.json", committed_digest="0" * 64, adds=("models",)
+    )
     flipped = FILES | {"models/m/a/model.onnx": b"\1" + FILES["models/m/a/model.onnx"][1:]}
     digests = digests_of(FILES)
     wrong_sum = json.loads(digests) | {"package": "0" * 64}
@@ -304,8 +393,14 @@ def _packages() -> list[ArchiveCase]:
         return raw_zip(entries_of(files | {"digests.json": record}))
 
     cases = {
-        "no_manifest": (package(without_manifest, digests_of(without_manifest)), "holds no model package"),
-        "in_a_folder": (raw_zip([changed(e, name=b"p/" + e.name) for e in ENTRIES]), "holds no model package"),
+        "no_manifest": (
+            package(without_manifest, digests_of(without_manifest)),
+            "holds no model package",
+        ),
+        "in_a_folder": (
+            raw_zip([changed(e, name=b"p/" + e.name) for e in ENTRIES]),
+            "holds no model package",
+        ),
         "nothing": (raw_zip([]), "holds no model package"),
         "flipped_byte": (package(flipped, digests), "'models/m/a/model.onnx' of"),
         "missing_file": (
@@ -324,7 +419,10 @@ def _packages() -> list[ArchiveCase]:
             "is not a plain relative path",
         ),
     }
-    return [ArchiveCase(f"reject_package_{name}", content, message) for name, (content, message) in cases.items()]
+    return [
+        ArchiveCase(f"reject_package_{name}", content, message)
+        for name, (content, message) in cases.items()
+    ]
 
 
 def _accepted() -> list[ArchiveCase]:

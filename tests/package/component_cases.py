@@ -1,7 +1,8 @@
-"""Packages of the component generation, each with two verdicts: the strict one, and that of onnxruntime 1.31.
+"""Packages of the component generation, each with two verdicts: the strict one, and that of
+onnxruntime 1.31.
 
-Data only. A verdict is ``OPENS``, or the rule or status of a finding that refuses the package. The verdicts of
-onnxruntime were observed by opening the same packages with its C API.
+Data only. A verdict is ``OPENS``, or the rule or status of a finding that refuses the package. The
+verdicts of onnxruntime were observed by opening the same packages with its C API.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ OTHER_HEX = 64 * "b"
 ASSET = f"sha256:{HEX}"
 ASSET_FOLDER = f"shared_assets/sha256-{HEX}"
 OUTSIDE = "OUTSIDE"
-"""Stands, in link targets and in documents, for an absolute folder beside the package, with files of its own."""
+"""Stands, in link targets and in documents, for an absolute folder beside the package, with files
+of its own.
+"""
 OUTSIDE_FILES = {
     "manifest.json": '{"schema_version": "1.0", "components": {}}',
     "component.json": '{"variants": {}}',
@@ -67,7 +70,9 @@ def write_case(case: Case, folder: Path) -> Path:
     return root
 
 
-def package(body: Any = None, *, name: str = "v", version: Any = "1.0", **manifest: Any) -> dict[str, Any]:
+def package(
+    body: Any = None, *, name: str = "v", version: Any = "1.0", **manifest: Any
+) -> dict[str, Any]:
     """One inline component ``c`` with one variant, whose folder ``v`` holds a model."""
     variant = {"executor_info": {"ort": {"model_file": "model.onnx"}}} if body is None else body
     return component({"variants": {name: variant}}, version=version, **manifest)
@@ -93,7 +98,9 @@ def metadata_text(value: str) -> dict[str, Any]:
     return text(f'{PLAIN[:-1]}, "additional_metadata": {value}}}')
 
 
-def case(name: str, strict: str, compat: str, files: dict[str, Any], links: dict[str, str] | None = None) -> Case:
+def case(
+    name: str, strict: str, compat: str, files: dict[str, Any], links: dict[str, str] | None = None
+) -> Case:
     return Case(name=name, strict=strict, compat=compat, files=files, links=links or {})
 
 

@@ -1,4 +1,6 @@
-"""Factories of small packages, whose models are never opened here and therefore need not be ONNX."""
+"""Factories of small packages, whose models are never opened here and therefore need not be
+ONNX.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ WritePackage = Callable[[dict[str, Any]], Path]
 
 @pytest.fixture
 def write_package(tmp_path: Path) -> WritePackage:
-    """Writes files from {path: content}: text and bytes as they are, anything else as JSON; returns the root."""
+    """Writes files from {path: content}: text and bytes as they are, anything else as JSON; returns
+    the root.
+    """
 
     def write(files: dict[str, Any]) -> Path:
         root = tmp_path / "p.ortpackage"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.storage.file_operations import FileOperations
 
 
 class Killed(BaseException):
@@ -21,7 +21,9 @@ class FailingOperations(FileOperations):
         kill: every later operation fails too, as if there were no process any more.
     """
 
-    def __init__(self, index: int | None = None, *, at: tuple[str, str] | None = None, kill: bool = False) -> None:
+    def __init__(
+        self, index: int | None = None, *, at: tuple[str, str] | None = None, kill: bool = False
+    ) -> None:
         self.log: list[tuple[str, Path]] = []
         self._index = index
         self._at = at
@@ -41,4 +43,8 @@ class FailingOperations(FileOperations):
 
 def content_of(root: Path) -> dict[str, bytes]:
     """Every file below ``root``, by its relative path."""
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }

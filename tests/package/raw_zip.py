@@ -1,4 +1,6 @@
-"""Zip files built field by field, wrong ones too; shares no code with ortpkg's own writer and reader."""
+"""Zip files built field by field, wrong ones too; shares no code with ortpkg's own writer and
+reader.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class RawEntry:
-    """One entry. What is None follows from the data; ``local_*`` is what the local header says instead."""
+    """One entry.
+
+    What is None follows from the data; ``local_*`` is what the local header says instead.
+    """
 
     name: bytes
     data: bytes = b""
@@ -39,7 +44,9 @@ class RawEntry:
             "flags": self.flags,
             "method": self.method,
             "crc32": zlib.crc32(self.data) if self.crc32 is None else self.crc32,
-            "compressed_nbytes": len(self.stored) if self.compressed_nbytes is None else self.compressed_nbytes,
+            "compressed_nbytes": len(self.stored)
+            if self.compressed_nbytes is None
+            else self.compressed_nbytes,
             "nbytes": len(self.data) if self.nbytes is None else self.nbytes,
         }
 
@@ -59,7 +66,9 @@ def raw_zip(
     trailer: bytes = b"",
     **end: int,
 ) -> bytes:
-    """The bytes of an archive; ``end`` overrides fields of its last record (count, count_here, disk, ...)."""
+    """The bytes of an archive; ``end`` overrides fields of its last record (count, count_here,
+    disk, ...).
+    """
     archive = bytearray(prefix)
     directory = bytearray()
     for entry in entries:
@@ -68,22 +77,36 @@ def raw_zip(
         archive += _local(entry) + entry.stored
         directory += _central(entry, offset)
     archive += before_directory
-    values: dict[str, Any] = {"disk": 0, "first_disk": 0, "count_here": len(entries), "count": len(entries)}
+    values: dict[str, Any] = {
+        "disk": 0,
+        "first_disk": 0,
+        "count_here": len(entries),
+        "count": len(entries),
+    }
     values |= {"nbytes": len(directory), "offset": len(archive)} | end
     archive += directory + after_directory
     archive += struct.pack(
         "<IHHHHIIH",
         0x06054B50,
-        *(values[name] for name in ("disk", "first_disk", "count_here", "count", "nbytes", "offset")),
+        *(
+            values[name]
+            for name in ("disk", "first_disk", "count_here", "count", "nbytes", "offset")
+        ),
         len(comment),
     )
     return bytes(archive + comment + trailer)
 
 
-def zip64_end(count: int, nbytes: int, offset: int, *, place: int | None = None, size: int = 44) -> bytes:
+def zip64_end(
+    count: int, nbytes: int, offset: int, *, place: int | None = None, size: int = 44
+) -> bytes:
     """The 64-bit end record and its locator, which says that the record is at ``place``."""
-    record = struct.pack("<IQHHIIQQQQ", 0x06064B50, size, 45, 45, 0, 0, count, count, nbytes, offset)
-    return record + struct.pack("<IIQI", 0x07064B50, 0, offset + nbytes if place is None else place, 1)
+    record = struct.pack(
+        "<IQHHIIQQQQ", 0x06064B50, size, 45, 45, 0, 0, count, count, nbytes, offset
+    )
+    return record + struct.pack(
+        "<IIQI", 0x07064B50, 0, offset + nbytes if place is None else place, 1
+    )
 
 
 def changed(entry: RawEntry, **values: Any) -> RawEntry:
@@ -95,14 +118,30 @@ def _local(entry: RawEntry) -> bytes:
     values = entry.fields() | entry.local
     head = struct.pack("<IHHHHH", 0x04034B50, 20, values["flags"], values["method"], 0, 33)
     sizes = struct.pack("<III", values["crc32"], values["compressed_nbytes"], values["nbytes"])
-    return head + sizes + struct.pack("<HH", len(name), len(entry.local_extra)) + name + entry.local_extra
+    return (
+        head
+        + sizes
+        + struct.pack("<HH", len(name), len(entry.local_extra))
+        + name
+        + entry.local_extra
+    )
 
 
 def _central(entry: RawEntry, offset: int) -> bytes:
     values = entry.fields()
-    head = struct.pack("<IHHHHHH", 0x02014B50, 3 << 8 | 20, 20, values["flags"], values["method"], 0, 33)
+    head = struct.pack(
+        "<IHHHHHH", 0x02014B50, 3 << 8 | 20, 20, values["flags"], values["method"], 0, 33
+    )
     sizes = struct.pack("<III", values["crc32"], values["compressed_nbytes"], values["nbytes"])
-    lengths = struct.pack("<HHHHH", len(entry.name), len(entry.extra), len(entry.comment), entry.disk, 0)
+    lengths = struct.pack(
+        "<HHHHH", len(entry.name), len(entry.extra), len(entry.comment), entry.disk, 0
+    )
     return (
-        head + sizes + lengths + struct.pack("<II", entry.attributes, offset) + entry.name + entry.extra + entry.comment
+        head
+        + sizes
+        + lengths
+        + struct.pack("<II", entry.attributes, offset)
+        + entry.name
+        + entry.extra
+        + entry.comment
     )

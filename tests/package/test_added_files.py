@@ -1,4 +1,6 @@
-"""New files among others in a folder: all of them come to lie there or none, whatever happens in between."""
+"""New files among others in a folder: all of them come to lie there or none, whatever happens in
+between.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import AuthoringError
-from ortpkg.package.added_files import FileChange, leftovers, publish, staging_folder
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.changes.added_files import FileChange, leftovers, publish, staging_folder
+from ortpkg.storage.file_operations import FileOperations
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 BEFORE = {"kept": b"kept", "m.onnx": b"old", "stale.bin": b"stale"}
@@ -30,7 +32,13 @@ def target(tmp_path: Path) -> Path:
     return folder_in(tmp_path, "target")
 
 
-def change(target: Path, operations: FileOperations | None = None, *, wanted: FileChange = CHANGE, **more: Any) -> None:
+def change(
+    target: Path,
+    operations: FileOperations | None = None,
+    *,
+    wanted: FileChange = CHANGE,
+    **more: Any,
+) -> None:
     operations = operations or FileOperations()
     with staging_folder(target, operations) as staged:
         operations.write_file(staged / "0", b"new b")
@@ -62,20 +70,31 @@ def operations_of(folder: Path) -> list[tuple[str, Path]]:
 def test_files_come_to_their_places_and_those_that_are_to_go_are_gone(target: Path) -> None:
     committed: list[dict[str, bytes]] = []
 
-    change(target, on_commit=lambda: committed.append({path.name: path.read_bytes() for path in target.glob("[a-z]*")}))
+    change(
+        target,
+        on_commit=lambda: committed.append(
+            {path.name: path.read_bytes() for path in target.glob("[a-z]*")}
+        ),
+    )
 
     assert content_of(target) == AFTER
     assert [path.name for path in sorted(target.iterdir())] == ["kept", "m.bin", "m.onnx"]
     assert committed == [AFTER]
 
 
-def test_a_failure_at_any_operation_leaves_everything_as_it_was(target: Path, tmp_path: Path) -> None:
+def test_a_failure_at_any_operation_leaves_everything_as_it_was(
+    target: Path, tmp_path: Path
+) -> None:
     for index in range(len(operations_of(folder_in(tmp_path, "other")))):
         operations = FailingOperations(index)
         with contextlib.suppress(AuthoringError):
             change(target, operations)
         if content_of(target) == AFTER:  # only what comes behind the commit may fail
-            assert {each for each, _ in operations.log[index:]} <= {"fsync_directory", "unlink", "remove_directory"}
+            assert {each for each, _ in operations.log[index:]} <= {
+                "fsync_directory",
+                "unlink",
+                "remove_directory",
+            }
             break
         enter(target)
         assert content_of(target) == BEFORE, (index, operations.log[index])
@@ -85,16 +104,23 @@ def test_a_failure_at_any_operation_leaves_everything_as_it_was(target: Path, tm
 
 
 def test_the_error_says_what_it_could_not_change(target: Path) -> None:
-    with pytest.raises(AuthoringError, match=r"cannot change '.*target'; nothing was changed: No space left on device"):
+    with pytest.raises(
+        AuthoringError,
+        match=r"cannot change '.*target'; nothing was changed: No space left on device",
+    ):
         change(target, FailingOperations(at=("replace", "m.onnx")))
-    with pytest.raises(AuthoringError, match=r"cannot write in '.*target': No space left on device"):
+    with pytest.raises(
+        AuthoringError, match=r"cannot write in '.*target': No space left on device"
+    ):
         change(target, FailingOperations(at=("create", "0")))
     (target / "file").touch()
     with pytest.raises(AuthoringError, match=r"cannot make the folder '.*new': \w"):
         change(target / "file" / "new")
 
 
-def test_what_is_killed_at_any_operation_is_undone_or_done_by_whoever_comes_next(target: Path, tmp_path: Path) -> None:
+def test_what_is_killed_at_any_operation_is_undone_or_done_by_whoever_comes_next(
+    target: Path, tmp_path: Path
+) -> None:
     for index in range(len(operations_of(folder_in(tmp_path, "other")))):
         folder = folder_in(tmp_path, f"killed{index}")
         operations = FailingOperations(index, kill=True)
@@ -107,7 +133,9 @@ def test_what_is_killed_at_any_operation_is_undone_or_done_by_whoever_comes_next
 
 
 def killed_before_the_last_move(target: Path) -> Path:
-    """What is left of a command that had taken the old files away, and had moved one of two new ones."""
+    """What is left of a command that had taken the old files away, and had moved one of two new
+    ones.
+    """
     operations = operations_of(folder_in(target.parent, "other"))
     last = max(index for index, (kind, _) in enumerate(operations) if kind == "replace")
     with pytest.raises(Killed):
@@ -128,8 +156,12 @@ def test_what_somebody_put_there_after_a_kill_stays(target: Path) -> None:
     assert content_of(target) == BEFORE | {"m.bin": b"somebody's", "m.onnx": b"somebody's too"}
 
 
-@pytest.mark.parametrize("names", [{"adds": {"../kept2": [0, 0, 0]}}, {"takes_away": ["../out"]}, {"staged": ["a/b"]}])
-def test_a_journal_that_names_other_folders_is_not_believed(target: Path, names: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "names", [{"adds": {"../kept2": [0, 0, 0]}}, {"takes_away": ["../out"]}, {"staged": ["a/b"]}]
+)
+def test_a_journal_that_names_other_folders_is_not_believed(
+    target: Path, names: dict[str, Any]
+) -> None:
     journal = killed_before_the_last_move(target) / "journal.json"
     journal.write_text(json.dumps(json.loads(journal.read_text()) | names))
 
@@ -178,13 +210,17 @@ def test_folders_that_were_made_for_nothing_are_gone_again(target: Path) -> None
 
 def test_a_place_that_is_taken_meanwhile_is_not_overwritten(target: Path) -> None:
     wanted = FileChange(adds={"0": "other", "1": "kept"}, takes_away=("m.onnx",))
-    with pytest.raises(AuthoringError, match=r"kept' has come to lie there meanwhile; nothing was changed"):
+    with pytest.raises(
+        AuthoringError, match=r"kept' has come to lie there meanwhile; nothing was changed"
+    ):
         change(target, wanted=wanted)
     assert content_of(target) == BEFORE
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_whoever_refuses_the_change_changes_nothing(target: Path, error: type[BaseException]) -> None:
+def test_whoever_refuses_the_change_changes_nothing(
+    target: Path, error: type[BaseException]
+) -> None:
     def refuse() -> FileChange:
         raise error
 

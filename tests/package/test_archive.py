@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import AuthoringError, DigestMismatchError, PackageNotFoundError
-from ortpkg.package.archive import ArchiveSource, pack_package, unpack_package
-from ortpkg.package.archive_reader import open_archive
-from ortpkg.package.digests import compute_digests, dump_digests
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.hashing import hash_file
-from ortpkg.package.repair import repair_package
-from ortpkg.package.verification import verify_package
+from ortpkg.package.archive.archive_reader import open_archive
+from ortpkg.package.archive.package_archive import ArchiveSource, pack_package, unpack_package
+from ortpkg.package.changes.repair import repair_package
+from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.verification import verify_package
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import hash_file
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 FILES = {
@@ -30,9 +30,11 @@ FILES = {
 
 
 @pytest.fixture(autouse=True)
-def locks_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def locks_of_this_test(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.package.package_lock.locks_directory", lambda: directory)
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
 
 
 def make_package(root: Path, files: dict[str, bytes] = FILES, *, with_digests: bool = True) -> Path:
@@ -65,7 +67,9 @@ def test_there_and_back_is_the_same_package(root: Path, output: Path, tmp_path: 
     assert unpacked.is_verified
 
 
-def test_the_same_package_gives_the_same_bytes_wherever_and_whenever(root: Path, output: Path, tmp_path: Path) -> None:
+def test_the_same_package_gives_the_same_bytes_wherever_and_whenever(
+    root: Path, output: Path, tmp_path: Path
+) -> None:
     other = make_package(tmp_path / "other", dict(reversed(FILES.items())))
     for path in other.rglob("*"):
         os.utime(path, (1, 1))
@@ -80,23 +84,32 @@ def test_the_same_package_gives_the_same_bytes_wherever_and_whenever(root: Path,
 def test_the_bytes_of_an_archive_never_change_between_releases(root: Path, output: Path) -> None:
     pack_package(root, output)
 
-    assert hash_file(output).sha256 == "1f501b1604e407d3c2b892811465860ab41fad1bc1acb8e82f3753e21b93c5f4"
+    assert (
+        hash_file(output).sha256
+        == "1f501b1604e407d3c2b892811465860ab41fad1bc1acb8e82f3753e21b93c5f4"
+    )
 
 
-def test_files_are_sorted_digests_come_last_and_large_files_are_aligned(root: Path, output: Path) -> None:
+def test_files_are_sorted_digests_come_last_and_large_files_are_aligned(
+    root: Path, output: Path
+) -> None:
     pack_package(root, output)
 
     with zipfile.ZipFile(output) as archive:
         infos = archive.infolist()
         large = archive.getinfo("models/m/a/large.bin")
     assert [info.filename for info in infos] == [*sorted(FILES, key=os.fsencode), "digests.json"]
-    assert {(info.date_time, info.external_attr >> 16) for info in infos} == {((1980, 1, 1, 0, 0, 0), 0o100644)}
+    assert {(info.date_time, info.external_attr >> 16) for info in infos} == {
+        ((1980, 1, 1, 0, 0, 0), 0o100644)
+    }
     assert output.read_bytes()[: large.header_offset + 16384].rfind(b"models/m/a/large.bin") < 16384
     content = output.read_bytes()
     assert content.index(bytes(70_000), 16384) == 16384
 
 
-def test_a_package_without_digests_gets_them_and_is_called_unverified(tmp_path: Path, output: Path) -> None:
+def test_a_package_without_digests_gets_them_and_is_called_unverified(
+    tmp_path: Path, output: Path
+) -> None:
     root = make_package(tmp_path / "p", with_digests=False)
 
     report = pack_package(root, output)
@@ -107,7 +120,9 @@ def test_a_package_without_digests_gets_them_and_is_called_unverified(tmp_path: 
     assert (tmp_path / "back/digests.json").read_bytes() == dump_digests(compute_digests(root))
 
 
-def test_an_archive_without_digests_is_unpacked_and_called_unverified(tmp_path: Path, output: Path) -> None:
+def test_an_archive_without_digests_is_unpacked_and_called_unverified(
+    tmp_path: Path, output: Path
+) -> None:
     with zipfile.ZipFile(output, "w") as archive:
         for name, content in FILES.items():
             archive.writestr(name, content)
@@ -115,10 +130,14 @@ def test_an_archive_without_digests_is_unpacked_and_called_unverified(tmp_path: 
     report = unpack_package(output, tmp_path / "back")
 
     assert not report.is_verified
-    assert (tmp_path / "back/digests.json").read_bytes() == dump_digests(compute_digests(tmp_path / "back"))
+    assert (tmp_path / "back/digests.json").read_bytes() == dump_digests(
+        compute_digests(tmp_path / "back")
+    )
 
 
-def test_only_an_archive_is_overwritten_and_only_where_that_is_asked_for(root: Path, output: Path) -> None:
+def test_only_an_archive_is_overwritten_and_only_where_that_is_asked_for(
+    root: Path, output: Path
+) -> None:
     output.write_bytes(b"PK but no archive")
     with pytest.raises(AuthoringError, match="is no packed package: it is not overwritten"):
         pack_package(root, output, overwrite=True)
@@ -140,7 +159,9 @@ def test_a_package_is_replaced_by_an_unpacked_one_only_where_that_is_asked_for(
     root: Path, output: Path, tmp_path: Path
 ) -> None:
     pack_package(root, output)
-    other = make_package(tmp_path / "other", {"manifest.json": FILES["manifest.json"], "old": b"old"})
+    other = make_package(
+        tmp_path / "other", {"manifest.json": FILES["manifest.json"], "old": b"old"}
+    )
     with pytest.raises(AuthoringError, match="exists already"):
         unpack_package(output, other)
     assert (other / "old").exists()
@@ -153,7 +174,9 @@ def test_a_package_is_replaced_by_an_unpacked_one_only_where_that_is_asked_for(
 @pytest.mark.parametrize("name", [*(name for name in FILES if FILES[name]), "digests.json"])
 def test_a_damaged_package_is_not_packed(root: Path, output: Path, name: str) -> None:
     content = bytearray((root / name).read_bytes())
-    content[content.rindex(b'"') - 1 if name == "digests.json" else 0] ^= 1  # a digit of the package's digest
+    content[content.rindex(b'"') - 1 if name == "digests.json" else 0] ^= (
+        1  # a digit of the package's digest
+    )
     (root / name).write_bytes(content)
 
     with pytest.raises(DigestMismatchError, match=name):
@@ -163,7 +186,9 @@ def test_a_damaged_package_is_not_packed(root: Path, output: Path, name: str) ->
 
 def test_missing_and_extra_files_are_named(root: Path, output: Path) -> None:
     (root / "manifest.json").rename(root / "manifest2.json")
-    with pytest.raises(DigestMismatchError, match=r"records files that are not there: 'manifest.json'"):
+    with pytest.raises(
+        DigestMismatchError, match=r"records files that are not there: 'manifest.json'"
+    ):
         pack_package(root, output)
 
     make_package(root, {"manifest.json": FILES["manifest.json"]}, with_digests=False)
@@ -175,7 +200,10 @@ def test_missing_and_extra_files_are_named(root: Path, output: Path) -> None:
     ("files", "message"),
     [
         ({"a:b": b""}, r"'a:b' holds ':', which Windows does not allow in names: rename it"),
-        ({"x/Model": b"", "x/model": b""}, r"'x/Model' and 'x/model' are the same file on some systems"),
+        (
+            {"x/Model": b"", "x/model": b""},
+            r"'x/Model' and 'x/model' are the same file on some systems",
+        ),
         ({"/".join(["x"] * 40): b""}, "is nested deeper than 32 folders"),
     ],
 )
@@ -239,7 +267,9 @@ def test_what_is_no_package_is_not_packed(tmp_path: Path, output: Path) -> None:
         pack_package(tmp_path / "nothing", output)
 
 
-def test_too_little_space_is_said_before_anything_is_written(root: Path, output: Path, tmp_path: Path) -> None:
+def test_too_little_space_is_said_before_anything_is_written(
+    root: Path, output: Path, tmp_path: Path
+) -> None:
     class Full(FailingOperations):
         def free_nbytes(self, directory: Path) -> int:
             return 1000
@@ -247,12 +277,14 @@ def test_too_little_space_is_said_before_anything_is_written(root: Path, output:
     pack_package(root, output)
     for command, source in ((pack_package, root), (unpack_package, output)):
         operations = Full()
-        with pytest.raises(AuthoringError, match=r"not enough space .* bytes needed, and 65536 to spare, 1000 free"):
+        with pytest.raises(
+            AuthoringError, match=r"not enough space .* bytes needed, and 65536 to spare, 1000 free"
+        ):
             command(source, tmp_path / "q", operations=operations)
         assert operations.log == []
 
 
-# --- interruptions ---------------------------------------------------------------------------------------------------
+# --- interruptions --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "out of disk space"])
@@ -275,7 +307,9 @@ def test_packing_gives_the_whole_archive_or_none(root: Path, output: Path, kill:
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "out of disk space"])
-def test_unpacking_gives_the_whole_package_or_none(root: Path, output: Path, tmp_path: Path, kill: bool) -> None:
+def test_unpacking_gives_the_whole_package_or_none(
+    root: Path, output: Path, tmp_path: Path, kill: bool
+) -> None:
     pack_package(root, output)
     back = tmp_path / "back.ortpackage"
     counting = FailingOperations()
@@ -292,7 +326,9 @@ def test_unpacking_gives_the_whole_package_or_none(root: Path, output: Path, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.ortpackage", "p.ortpkg"]
 
 
-def test_an_interrupted_change_is_undone_before_packing(root: Path, output: Path, tmp_path: Path) -> None:
+def test_an_interrupted_change_is_undone_before_packing(
+    root: Path, output: Path, tmp_path: Path
+) -> None:
     (root / ".ortpkg-0123456789abcdef").mkdir()
     (root / ".ortpkg-0123456789abcdef/0").write_bytes(b"leftover")
 
@@ -301,7 +337,7 @@ def test_an_interrupted_change_is_undone_before_packing(root: Path, output: Path
     assert content_of(root).keys() == FILES.keys() | {"digests.json"}
 
 
-# --- memory ----------------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def test_memory_does_not_grow_with_the_size_of_files(tmp_path: Path, output: Path) -> None:
@@ -317,7 +353,7 @@ def test_memory_does_not_grow_with_the_size_of_files(tmp_path: Path, output: Pat
     assert peak_nbytes < 16 << 20
 
 
-# --- repairing from an archive ---------------------------------------------------------------------------------------
+# --- repairing from an archive --------------------------------------------------------------------
 
 
 def test_a_package_is_repaired_from_its_archive(root: Path, output: Path) -> None:
@@ -346,7 +382,9 @@ def test_a_damaged_entry_of_an_archive_repairs_nothing(root: Path, output: Path)
     assert "is damaged: its CRC-32 is not the one stated" in reason
 
 
-def test_a_swapped_archive_is_judged_by_what_was_opened(root: Path, output: Path, tmp_path: Path) -> None:
+def test_a_swapped_archive_is_judged_by_what_was_opened(
+    root: Path, output: Path, tmp_path: Path
+) -> None:
     pack_package(root, output)
     with open_archive(output) as archive:
         output.unlink()

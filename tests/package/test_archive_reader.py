@@ -1,4 +1,6 @@
-"""The corpus of archives: each is accepted or rejected as its name says, and a rejected one leaves nothing behind."""
+"""The corpus of archives: each is accepted or rejected as its name says, and a rejected one leaves
+nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import ArchiveError, OrtpkgError
-from ortpkg.package.archive import unpack_package
-from ortpkg.package.archive_reader import ArchiveLimits, open_archive
-from ortpkg.package.zip_format import (
+from ortpkg.package.archive.archive_reader import ArchiveLimits, open_archive
+from ortpkg.package.archive.package_archive import unpack_package
+from ortpkg.package.archive.zip_format import (
     DirectoryPlace,
     EntryHeader,
     dump_central,
@@ -32,9 +34,11 @@ LARGE = 5 << 32
 
 
 @pytest.fixture(autouse=True)
-def locks_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def locks_of_this_test(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.package.package_lock.locks_directory", lambda: directory)
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
 
 
 def write(tmp_path: Path, content: bytes) -> Path:
@@ -43,7 +47,9 @@ def write(tmp_path: Path, content: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name.startswith("reject")], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name.startswith("reject")], ids=lambda case: case.name
+)
 def test_rejects_with_a_reason_and_leaves_nothing(tmp_path: Path, case: ArchiveCase) -> None:
     path = write(tmp_path, case.content)
 
@@ -54,8 +60,12 @@ def test_rejects_with_a_reason_and_leaves_nothing(tmp_path: Path, case: ArchiveC
     assert [each.name for each in tmp_path.iterdir()] == ["p.ortpkg"]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name.startswith("accept")], ids=lambda case: case.name)
-def test_accepts_and_extracts_what_is_listed_as_other_readers_do(tmp_path: Path, case: ArchiveCase) -> None:
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name.startswith("accept")], ids=lambda case: case.name
+)
+def test_accepts_and_extracts_what_is_listed_as_other_readers_do(
+    tmp_path: Path, case: ArchiveCase
+) -> None:
     path = write(tmp_path, case.content)
     with open_archive(path) as archive:
         listed = {entry.name: entry.nbytes for entry in archive.entries}
@@ -67,7 +77,9 @@ def test_accepts_and_extracts_what_is_listed_as_other_readers_do(tmp_path: Path,
     assert listed == {name: len(content) for name, content in extracted.items()}
     assert report.is_verified
     with zipfile.ZipFile(io.BytesIO(case.content)) as other:
-        assert {name: other.read(name) for name in other.namelist() if not name.endswith("/")} == extracted
+        assert {
+            name: other.read(name) for name in other.namelist() if not name.endswith("/")
+        } == extracted
 
 
 def test_every_verdict_is_in_a_name_once() -> None:
@@ -75,9 +87,13 @@ def test_every_verdict_is_in_a_name_once() -> None:
     assert len(set(names)) == len(names) > 100
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
-def test_damage_is_an_error_of_ours_or_does_not_reach_the_files(tmp_path: Path, data: st.DataObject) -> None:
+def test_damage_is_an_error_of_ours_or_does_not_reach_the_files(
+    tmp_path: Path, data: st.DataObject
+) -> None:
     content = bytearray(raw_zip(ENTRIES))
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
@@ -121,14 +137,21 @@ def test_a_document_that_is_too_large_to_be_read_at_once_is_refused(tmp_path: Pa
 @pytest.mark.parametrize("method", [0, 8], ids=["stored", "deflated"])
 def test_data_are_read_in_pieces_of_any_size(tmp_path: Path, method: int) -> None:
     data = bytes(range(256)) * 3000
-    with open_archive(write(tmp_path, raw_zip([RawEntry(name=b"x", data=data, method=method)]))) as archive:
+    with open_archive(
+        write(tmp_path, raw_zip([RawEntry(name=b"x", data=data, method=method)]))
+    ) as archive:
         stream = archive.open("x")
         assert b"".join(iter(lambda: stream.read(1001), b"")) == data
 
 
 def test_deflated_data_with_something_after_their_end_are_refused(tmp_path: Path) -> None:
     padded = RawEntry(name=b"x", data=b"abc" * 9, method=8).stored + b"hidden"
-    entry = RawEntry(name=b"x", data=padded, crc32=RawEntry(name=b"", data=b"abc" * 9).fields()["crc32"], nbytes=27)
+    entry = RawEntry(
+        name=b"x",
+        data=padded,
+        crc32=RawEntry(name=b"", data=b"abc" * 9).fields()["crc32"],
+        nbytes=27,
+    )
     content = raw_zip([entry])
     for signature, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
         at = content.index(signature) + place
@@ -142,12 +165,15 @@ def test_deflated_data_with_something_after_their_end_are_refused(tmp_path: Path
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    for path, message in ((tmp_path, "not a regular file"), (tmp_path / "x", "cannot be read: No such file")):
+    for path, message in (
+        (tmp_path, "not a regular file"),
+        (tmp_path / "x", "cannot be read: No such file"),
+    ):
         with pytest.raises(ArchiveError, match=message), open_archive(path):
             pytest.fail("it was opened")
 
 
-# --- more than 4 GiB -------------------------------------------------------------------------------------------------
+# --- more than 4 GiB ------------------------------------------------------------------------------
 
 
 def test_large_entries_are_read_back_as_they_were_written() -> None:
@@ -179,16 +205,26 @@ def test_an_archive_of_more_than_4_gib_is_one_for_other_readers_too(tmp_path: Pa
         stream.write(dump_local(second))
         offset = stream.tell()
         directory = dump_central(first) + dump_central(second)
-        stream.write(directory + dump_end(DirectoryPlace(offset=offset, nbytes=len(directory), count=2)))
+        stream.write(
+            directory + dump_end(DirectoryPlace(offset=offset, nbytes=len(directory), count=2))
+        )
 
     with open_archive(path) as archive, zipfile.ZipFile(path) as other:
-        assert [(entry.name, entry.nbytes) for entry in archive.entries] == [("large", LARGE), ("small", 0)]
-        assert [(info.filename, info.file_size) for info in other.infolist()] == [("large", LARGE), ("small", 0)]
+        assert [(entry.name, entry.nbytes) for entry in archive.entries] == [
+            ("large", LARGE),
+            ("small", 0),
+        ]
+        assert [(info.filename, info.file_size) for info in other.infolist()] == [
+            ("large", LARGE),
+            ("small", 0),
+        ]
         assert other.read("small") == b""
 
 
 @pytest.mark.parametrize(("nbytes", "version"), [(LARGE, 45), (0xFFFF_FFFF, 45), (0xFFFF_FFFE, 20)])
-def test_headers_ask_for_a_reader_of_64_bit_sizes_only_where_there_are_some(nbytes: int, version: int) -> None:
+def test_headers_ask_for_a_reader_of_64_bit_sizes_only_where_there_are_some(
+    nbytes: int, version: int
+) -> None:
     entry = EntryHeader(name="w.bin", nbytes=nbytes, compressed_nbytes=nbytes)
     assert int.from_bytes(dump_local(entry)[4:6], "little") == version
     assert int.from_bytes(dump_central(entry)[6:8], "little") == version

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import PackageError
-from ortpkg.package.asset_digest import directory_digest
+from ortpkg.package.integrity.asset_digest import directory_digest
 
 KNOWN = [
     ({}, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
@@ -20,7 +20,10 @@ KNOWN = [
     ),
     ({"dir/sub/c.txt": "x"}, "8995386212f1bb9af7a1d21c630323930f51dc51b0bb71f48f7569d518d6b046"),
     ({"f": ""}, "031ada0a99f51a1eb989ed55a6124e584ccd9c583f5f25578d9275d319bad523"),
-    ({"é.txt": "e", "z.txt": "z"}, "43645faebb76e0539d9346c6c0cd018a8a48d239e845baf2e94affec076bc038"),
+    (
+        {"é.txt": "e", "z.txt": "z"},
+        "43645faebb76e0539d9346c6c0cd018a8a48d239e845baf2e94affec076bc038",
+    ),
 ]
 
 
@@ -60,8 +63,12 @@ def test_counts_hidden_files_but_no_empty_folders(tmp_path: Path) -> None:
         ({"a": "1", "b": "2"}, {"a": "2", "b": "1"}),
     ],
 )
-def test_names_and_contents_count(tmp_path: Path, first: dict[str, str], second: dict[str, str]) -> None:
-    assert directory_digest(write(tmp_path / "1", first)) != directory_digest(write(tmp_path / "2", second))
+def test_names_and_contents_count(
+    tmp_path: Path, first: dict[str, str], second: dict[str, str]
+) -> None:
+    assert directory_digest(write(tmp_path / "1", first)) != directory_digest(
+        write(tmp_path / "2", second)
+    )
 
 
 @pytest.mark.parametrize("target", ["file", "folder", "nowhere"])
@@ -71,7 +78,9 @@ def test_refuses_links_inside(tmp_path: Path, target: str) -> None:
         (root / "link").symlink_to(target)
     except OSError:
         pytest.skip("this machine does not let us make symbolic links")
-    with pytest.raises(PackageError, match="'link' is a link: a shared asset holds files and folders only"):
+    with pytest.raises(
+        PackageError, match="'link' is a link: a shared asset holds files and folders only"
+    ):
         directory_digest(root)
 
 

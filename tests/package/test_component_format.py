@@ -1,4 +1,7 @@
-"""The component generation: what is read from it. What opens at all is in test_component_verdicts.py."""
+"""The component generation: what is read from it.
+
+What opens at all is in test_component_verdicts.py.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,18 @@ from ortpkg.errors import (
     UnsupportedSchemaVersionError,
     UsageError,
 )
-from ortpkg.package.component_format import COMPONENT_KEYS, MANIFEST_KEYS, VARIANT_KEYS
-from ortpkg.package.package_info import ComponentInfo, Constraints, Layout, PackageFormat, ValueInfo, VariantInfo
+from ortpkg.package.documents.document_schemas import load_schema
+from ortpkg.package.formats.component_format import COMPONENT_KEYS, MANIFEST_KEYS, VARIANT_KEYS
+from ortpkg.package.package_info import (
+    ComponentInfo,
+    Constraints,
+    Layout,
+    PackageFormat,
+    ValueInfo,
+    VariantInfo,
+)
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
-from ortpkg.package.schemas import load_schema
 from tests.package.component_cases import (
     ASSET,
     ASSET_FOLDER,
@@ -51,13 +61,28 @@ def one_finding(root: Path) -> Finding:
 
 @pytest.mark.requirement("K13")
 def test_reads_the_smallest_package(write_package: WritePackage) -> None:
-    root = write_package({"manifest.json": {"schema_version": 1, "components": {"c": {"variants": {"v": {}}}}}})
+    root = write_package(
+        {"manifest.json": {"schema_version": 1, "components": {"c": {"variants": {"v": {}}}}}}
+    )
     info = open_package(root, compat=ONNXRUNTIME_1_31)
-    assert (info.format, info.schema_version, info.layout) == (PackageFormat.COMPONENT, (1, 0), Layout.PORTABLE)
-    assert (info.name, info.version, info.description, info.additional_metadata) == ("p", None, None, None)
+    assert (info.format, info.schema_version, info.layout) == (
+        PackageFormat.COMPONENT,
+        (1, 0),
+        Layout.PORTABLE,
+    )
+    assert (info.name, info.version, info.description, info.additional_metadata) == (
+        "p",
+        None,
+        None,
+        None,
+    )
     (variant,) = info.components[0].variants
     assert variant.constraints == variant.component_constraints == Constraints()
-    assert (variant.has_directory, variant.model_path, dict(variant.executor_info)) == (False, None, {})
+    assert (variant.has_directory, variant.model_path, dict(variant.executor_info)) == (
+        False,
+        None,
+        {},
+    )
 
 
 @pytest.mark.requirement("K02")
@@ -69,10 +94,17 @@ def test_reads_everything_inline(write_package: WritePackage) -> None:
         "device": "GPU",
         "compatibility_string": "sm_90",
         "variant_directory": "decoder/cuda_fp16",
-        "executor_info": {"ort": {"model_file": "m.onnx", "provider_options": {"device_id": "0"}}, "other": {"x": [1]}},
+        "executor_info": {
+            "ort": {"model_file": "m.onnx", "provider_options": {"device_id": "0"}},
+            "other": {"x": [1]},
+        },
         "additional_metadata": {"at": "variant"},
     }
-    body = {"component_name": "decoder", "variants": {"cuda": variant}, "additional_metadata": {"at": "component"}}
+    body = {
+        "component_name": "decoder",
+        "variants": {"cuda": variant},
+        "additional_metadata": {"at": "component"},
+    }
     manifest = {
         "schema_version": "1.0",
         "package_name": "llm",
@@ -85,7 +117,11 @@ def test_reads_everything_inline(write_package: WritePackage) -> None:
     info = open_package(root)
     assert (info.name, info.version, info.description) == ("llm", "2", "what it is")
     read = variant_of(root)
-    assert [info.additional_metadata, info.components[0].additional_metadata, read.additional_metadata] == [
+    assert [
+        info.additional_metadata,
+        info.components[0].additional_metadata,
+        read.additional_metadata,
+    ] == [
         {"at": "package"},
         {"at": "component"},
         {"at": "variant"},
@@ -93,7 +129,9 @@ def test_reads_everything_inline(write_package: WritePackage) -> None:
     assert info.components[0].directory == info.root
     assert read.directory == info.root / "decoder" / "cuda_fp16"
     assert read.model_path == info.root / "decoder" / "cuda_fp16" / "m.onnx"
-    assert read.constraints == Constraints(ep="CUDAExecutionProvider", device="gpu", ep_compatibility_info="sm_90")
+    assert read.constraints == Constraints(
+        ep="CUDAExecutionProvider", device="gpu", ep_compatibility_info="sm_90"
+    )
     assert read.component_constraints == Constraints(
         ep="CUDAExecutionProvider", device="GPU", ep_compatibility_info="sm_90"
     )
@@ -103,7 +141,9 @@ def test_reads_everything_inline(write_package: WritePackage) -> None:
     assert pickle.loads(pickle.dumps(info)) == info
 
 
-@pytest.mark.parametrize(("place", "document"), [("parts/c.json", "parts/c.json"), ("parts", "parts/component.json")])
+@pytest.mark.parametrize(
+    ("place", "document"), [("parts/c.json", "parts/c.json"), ("parts", "parts/component.json")]
+)
 def test_folders_of_an_external_component_are_relative_to_its_document(
     write_package: WritePackage, place: str, document: str
 ) -> None:
@@ -115,15 +155,22 @@ def test_folders_of_an_external_component_are_relative_to_its_document(
     assert (variant.source.document, variant.source.pointer) == (document, "/variants/v")
 
 
-def test_components_and_variants_stand_in_the_order_in_which_they_are_written(write_package: WritePackage) -> None:
+def test_components_and_variants_stand_in_the_order_in_which_they_are_written(
+    write_package: WritePackage,
+) -> None:
     variants: dict[str, Any] = {name: {"variant_directory": "v"} for name in ("z", "a", "m")}
-    manifest = {"schema_version": "1.0", "components": {name: {"variants": variants} for name in ("q", "b")}}
+    manifest = {
+        "schema_version": "1.0",
+        "components": {name: {"variants": variants} for name in ("q", "b")},
+    }
     info = open_package(write_package({"manifest.json": manifest, "v/genai_config.json": {}}))
     assert [each.name for each in info.components] == ["q", "b"]
     assert [each.name for each in info.components[0].variants] == ["z", "a", "m"]
 
 
-def test_of_a_repeated_key_the_last_counts_in_the_place_of_the_first(write_package: WritePackage) -> None:
+def test_of_a_repeated_key_the_last_counts_in_the_place_of_the_first(
+    write_package: WritePackage,
+) -> None:
     first, last = '{"variants": {"x": {"variant_directory": "none"}}}', '{"variants": {}}'
     text = f'{{"schema_version": "1.0", "components": {{"a": {first}, "b": {last}, "a": {last}}}}}'
     info = open_package(write_package({"manifest.json": text}), compat=ONNXRUNTIME_1_31)
@@ -132,17 +179,26 @@ def test_of_a_repeated_key_the_last_counts_in_the_place_of_the_first(write_packa
 
 def test_payloads_of_every_executor_are_kept(write_package: WritePackage) -> None:
     declared = {"ort": "ort.json", "other": {"a": None}, "third": "third.json"}
-    files = package({"executor_info": declared}) | {"v/ort.json": {"model_file": "model.onnx"}, "v/third.json": "[1.5]"}
+    files = package({"executor_info": declared}) | {
+        "v/ort.json": {"model_file": "model.onnx"},
+        "v/third.json": "[1.5]",
+    }
     variant = variant_of(write_package(files))
-    assert variant.executor_info == {"ort": {"model_file": "model.onnx"}, "other": {"a": None}, "third": (1.5,)}
+    assert variant.executor_info == {
+        "ort": {"model_file": "model.onnx"},
+        "other": {"a": None},
+        "third": (1.5,),
+    }
     assert variant.model_path is not None
 
 
 @pytest.mark.requirement("K02")
 def test_a_variant_without_a_model_is_for_genai_or_doubtful(write_package: WritePackage) -> None:
     root = write_package(package({"ep": "CPUExecutionProvider"}))
-    assert str(one_finding(root)) == (
-        "manifest.json#/components/c/variants/v: variant 'v' names no model (add executor_info.ort.model_file) [ORT068]"
+    assert (
+        str(one_finding(root))
+        == "manifest.json#/components/c/variants/v: variant 'v' names no model (add"
+        " executor_info.ort.model_file) [ORT068]"
     )
     write_package({"v/genai_config.json": {}})
     assert check_package(root)[1] == ()
@@ -156,16 +212,22 @@ def test_without_a_folder_a_model_is_looked_for_in_the_package(write_package: Wr
 
 
 @pytest.mark.requirement("K23")
-def test_by_the_rules_of_the_release_a_folder_is_where_its_name_comes_to(write_package: WritePackage) -> None:
+def test_by_the_rules_of_the_release_a_folder_is_where_its_name_comes_to(
+    write_package: WritePackage,
+) -> None:
     body = {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "model.onnx"}}}
-    root = write_package({**package(body, name="nowhere/../v", layout="installed"), "model.onnx": ""})
+    root = write_package(
+        {**package(body, name="nowhere/../v", layout="installed"), "model.onnx": ""}
+    )
     variant = variant_of(root, compat=ONNXRUNTIME_1_31)
     assert (variant.has_directory, variant.model_path) == (True, root.resolve() / "v/model.onnx")
 
 
 @pytest.mark.parametrize("layout", ["portable", "installed"])
 @pytest.mark.parametrize("segment", [".", "nothing"])
-def test_the_cost_of_a_path_grows_with_its_length(write_package: WritePackage, segment: str, layout: str) -> None:
+def test_the_cost_of_a_path_grows_with_its_length(
+    write_package: WritePackage, segment: str, layout: str
+) -> None:
     """A million names: squared, that is minutes."""
     reference = f"{segment}/" * 1_000_000 + "model.onnx"
     root = write_package(ort({"model_file": reference}, layout=layout))
@@ -176,10 +238,17 @@ def test_the_cost_of_a_path_grows_with_its_length(write_package: WritePackage, s
     assert (path == root.resolve() / "v/model.onnx") == (segment == ".")
 
 
-def test_of_components_that_are_equal_up_to_a_nul_the_release_takes_the_first(write_package: WritePackage) -> None:
-    components: dict[str, Any] = {"c\0x": {"variants": {"first": {}}}, "c": {"variants": {"second": {}}}}
+def test_of_components_that_are_equal_up_to_a_nul_the_release_takes_the_first(
+    write_package: WritePackage,
+) -> None:
+    components: dict[str, Any] = {
+        "c\0x": {"variants": {"first": {}}},
+        "c": {"variants": {"second": {}}},
+    }
     document = {"schema_version": "1.0", "components": components}
-    found = open_package(write_package({"manifest.json": document}), compat=ONNXRUNTIME_1_31).component("c")
+    found = open_package(
+        write_package({"manifest.json": document}), compat=ONNXRUNTIME_1_31
+    ).component("c")
     assert found is not None
     assert [variant.name for variant in found.variants] == ["first"]
 
@@ -195,12 +264,19 @@ def test_several_variants_share_a_folder_or_an_asset(write_package: WritePackage
     first, second = component_of(root).variants
     asset = root.resolve() / ASSET_FOLDER
     assert (first.directory, second.directory) == (root.resolve() / "common",) * 2
-    assert (first.model_path, second.model_path) == (root.resolve() / "common" / "a.onnx", asset / "b.onnx")
+    assert (first.model_path, second.model_path) == (
+        root.resolve() / "common" / "a.onnx",
+        asset / "b.onnx",
+    )
     assert first.session_options[FOLDER_OPTION] == str(asset)
 
 
 def test_path_options_are_resolved_and_others_left_alone(write_package: WritePackage) -> None:
-    options = {"ep.context_file_path": "ctx/m_ctx.onnx", "session.intra_op_num_threads": "4", FOLDER_OPTION: ""}
+    options = {
+        "ep.context_file_path": "ctx/m_ctx.onnx",
+        "session.intra_op_num_threads": "4",
+        FOLDER_OPTION: "",
+    }
     root = write_package(ort({"model_file": "model.onnx", "session_options": options}))
     assert dict(variant_of(root).session_options) == {
         "ep.context_file_path": str(root.resolve() / "v" / "ctx" / "m_ctx.onnx"),
@@ -210,7 +286,9 @@ def test_path_options_are_resolved_and_others_left_alone(write_package: WritePac
 
 
 @pytest.mark.requirement("K23")
-def test_declared_assets_come_first_and_folders_follow_in_order(write_package: WritePackage) -> None:
+def test_declared_assets_come_first_and_folders_follow_in_order(
+    write_package: WritePackage,
+) -> None:
     middle = "0" * 64
     files = package(shared_assets={f"sha256:{OTHER_HEX}": "v"})
     folders = {f"shared_assets/{name}/x": "" for name in (
@@ -230,10 +308,14 @@ def test_declared_assets_come_first_and_folders_follow_in_order(write_package: W
 
 @pytest.mark.requirement("K20")
 @pytest.mark.requirement("K24")
-def test_keeps_what_the_format_has_no_keys_for_under_a_key_of_its_own(write_package: WritePackage) -> None:
+def test_keeps_what_the_format_has_no_keys_for_under_a_key_of_its_own(
+    write_package: WritePackage,
+) -> None:
     inputs = [{"name": "x", "type": "tensor(float)", "shape": [1, "n"]}]
     variant = {"additional_metadata": {"ortpkg": {"metadata": {"quantization": "int8"}}}}
-    files = package(variant, additional_metadata={"ortpkg": {"inputs": inputs}}) | {"v/genai_config.json": {}}
+    files = package(variant, additional_metadata={"ortpkg": {"inputs": inputs}}) | {
+        "v/genai_config.json": {}
+    }
     root = write_package(files)
     assert open_package(root).inputs == (ValueInfo(name="x", type="tensor(float)", shape=(1, "n")),)
     assert variant_of(root).metadata == {"quantization": "int8"}
@@ -243,7 +325,7 @@ def test_keeps_what_the_format_has_no_keys_for_under_a_key_of_its_own(write_pack
     assert open_package(root, compat=ONNXRUNTIME_1_31).inputs == ()
 
 
-# --- what is allowed, and by whom ------------------------------------------------------------------------
+# --- what is allowed, and by whom -----------------------------------------------------------------
 
 
 def test_an_installed_package_leaves_its_root_only_where_the_caller_allows_it(
@@ -251,10 +333,14 @@ def test_an_installed_package_leaves_its_root_only_where_the_caller_allows_it(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "v").mkdir(parents=True)
-    (elsewhere / "component.json").write_text('{"variants": {"v": {"executor_info": {"o": "../o.json"}}}}')
+    (elsewhere / "component.json").write_text(
+        '{"variants": {"v": {"executor_info": {"o": "../o.json"}}}}'
+    )
     (elsewhere / "o.json").write_text("{}")
     root = write_package(component(elsewhere.as_posix(), layout="installed"))
-    with pytest.raises(PackageFormatError, match=r"/components/c: path '.*' (is absolute|names a drive)"):
+    with pytest.raises(
+        PackageFormatError, match=r"/components/c: path '.*' (is absolute|names a drive)"
+    ):
         open_package(root)
     assert variant_of(root, allow_external_paths=True).directory == elsewhere.resolve() / "v"
     assert variant_of(root, compat=ONNXRUNTIME_1_31).directory == elsewhere.resolve() / "v"
@@ -278,7 +364,10 @@ def test_reports_everything_that_is_wrong_at_once(write_package: WritePackage) -
         ("ORT062", "/extra"),
         ("ORT065", "/shared_assets/sha256:1"),
         ("ORT010", "/components/c/variants/v/executor_info/ort/model_file"),
-        ("ORT067", "/components/c/variants/v/executor_info/ort/session_options/session.enable_profiling"),
+        (
+            "ORT067",
+            "/components/c/variants/v/executor_info/ort/session_options/session.enable_profiling",
+        ),
         ("ORT032", "/components/c/variants/v/ep"),
         ("ORT063", "/components/c/variants/w"),
         ("ORT010", "/components/d"),
@@ -288,13 +377,19 @@ def test_reports_everything_that_is_wrong_at_once(write_package: WritePackage) -
 def test_an_unsupported_version_is_an_error_of_its_own(write_package: WritePackage) -> None:
     root = write_package(package(version="2.0"))
     for compat in (None, ONNXRUNTIME_1_31):
-        with pytest.raises(UnsupportedSchemaVersionError, match=r"has schema_version 2\.0, this ortpkg knows 1\.x"):
+        with pytest.raises(
+            UnsupportedSchemaVersionError, match=r"has schema_version 2\.0, this ortpkg knows 1\.x"
+        ):
             open_package(root, compat=compat)
 
 
-def test_findings_carry_the_status_of_the_release_and_no_warnings(write_package: WritePackage) -> None:
+def test_findings_carry_the_status_of_the_release_and_no_warnings(
+    write_package: WritePackage,
+) -> None:
     root = write_package(package({"ep": "Odd", "variant_directory": "none"}))
-    with pytest.raises(PackageFormatError, match=r"path 'none' does not exist in '\.'.*\[ORTC-NOT_FOUND\]") as caught:
+    with pytest.raises(
+        PackageFormatError, match=r"path 'none' does not exist in '\.'.*\[ORTC-NOT_FOUND\]"
+    ) as caught:
         open_package(root, compat=ONNXRUNTIME_1_31)
     assert [each.rule for each in caught.value.findings] == ["ORTC-NOT_FOUND"]
 
@@ -313,7 +408,8 @@ def test_no_release_knows_our_own_documents(write_package: WritePackage) -> None
 
 def test_refuses_a_release_that_it_does_not_know(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"compat 'onnxruntime-9' is not known: use onnxruntime-1\.30, onnxruntime-1\.31"
+        UsageError,
+        match=r"compat 'onnxruntime-9' is not known: use onnxruntime-1\.30, onnxruntime-1\.31",
     ):
         open_package(tmp_path, compat="onnxruntime-9")
 
@@ -325,9 +421,13 @@ def test_the_known_keys_are_those_of_the_schemas() -> None:
     assert frozenset(body["$defs"]["variant"]["properties"]) == VARIANT_KEYS
 
 
-@pytest.mark.parametrize(("body", "hint"), [({}, "may name another folder"), ({"variant_directory": "v"}, "may stay")])
+@pytest.mark.parametrize(
+    ("body", "hint"), [({}, "may name another folder"), ({"variant_directory": "v"}, "may stay")]
+)
 def test_a_name_that_no_folder_can_have_is_refused_with_what_to_do_about_it(
     write_package: WritePackage, body: dict[str, str], hint: str
 ) -> None:
-    (found,) = check_package(write_package(package({"executor_info": {"ort": {}}} | body, name="con") | {"v/x": ""}))[1]
+    (found,) = check_package(
+        write_package(package({"executor_info": {"ort": {}}} | body, name="con") | {"v/x": ""})
+    )[1]
     assert (found.rule, hint in found.remedy) == ("ORT008", True)

@@ -1,4 +1,6 @@
-"""What the component generation may say: the strict verdict and that of onnxruntime 1.31, package by package."""
+"""What the component generation may say: the strict verdict and that of onnxruntime 1.31, package
+by package.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import Finding, Severity
-from ortpkg.package.component_format import _ComponentReader
+from ortpkg.package.formats.component_format import _ComponentReader
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.plain_names import PlainNames
+from ortpkg.package.paths.plain_names import PlainNames
 from ortpkg.package.reader import check_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
 from tests.package.component_cases import (
@@ -29,7 +31,8 @@ from tests.package.component_cases import (
 )
 
 pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="the verdicts on names that Windows cannot hold are those of other systems"
+    sys.platform == "win32",
+    reason="the verdicts on names that Windows cannot hold are those of other systems",
 )
 
 
@@ -59,12 +62,33 @@ def test_verdict_of_onnxruntime_1_31(case: Case, tmp_path: Path) -> None:
     assert verdict(written(case, tmp_path), ONNXRUNTIME_1_31, case.compat) == case.compat
 
 
-NAMES = ["v", "w", ".", "v/", "./v", "m", "v/m", "..", "/v", "none", "", "in", "out", "a\\b", "v\0", f"{ASSET}/m"]
+NAMES = [
+    "v",
+    "w",
+    ".",
+    "v/",
+    "./v",
+    "m",
+    "v/m",
+    "..",
+    "/v",
+    "none",
+    "",
+    "in",
+    "out",
+    "a\\b",
+    "v\0",
+    f"{ASSET}/m",
+]
 TEXTS = st.sampled_from(NAMES)
 ODD: st.SearchStrategy[Any] = st.sampled_from([None, 1, True, [], {}, ""])
 ORT_PAYLOADS = st.fixed_dictionaries(
     {"model_file": TEXTS},
-    optional={"session_options": st.dictionaries(st.sampled_from([FOLDER_OPTION, "session.enable_profiling"]), TEXTS)},
+    optional={
+        "session_options": st.dictionaries(
+            st.sampled_from([FOLDER_OPTION, "session.enable_profiling"]), TEXTS
+        )
+    },
 )
 VARIANTS = st.fixed_dictionaries(
     {},
@@ -72,11 +96,18 @@ VARIANTS = st.fixed_dictionaries(
         "variant_directory": TEXTS | ODD,
         "ep": TEXTS,
         "device": st.sampled_from(["CPU", "x"]) | ODD,
-        "executor_info": st.dictionaries(st.sampled_from(["ort", "other"]), ORT_PAYLOADS | TEXTS | ODD) | ODD,
+        "executor_info": st.dictionaries(
+            st.sampled_from(["ort", "other"]), ORT_PAYLOADS | TEXTS | ODD
+        )
+        | ODD,
         "unknown": ODD,
     },
 )
-COMPONENTS = st.fixed_dictionaries({"variants": st.dictionaries(TEXTS, VARIANTS, max_size=2) | ODD}) | TEXTS | ODD
+COMPONENTS = (
+    st.fixed_dictionaries({"variants": st.dictionaries(TEXTS, VARIANTS, max_size=2) | ODD})
+    | TEXTS
+    | ODD
+)
 MANIFESTS = st.fixed_dictionaries(
     {
         "schema_version": st.sampled_from(["1.0", "1.1", 1]),
@@ -91,8 +122,12 @@ MANIFESTS = st.fixed_dictionaries(
 
 
 @given(manifest=MANIFESTS)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_the_strict_rules_accept_onnxruntime_accepts_too(package_of: Path, manifest: dict[str, Any]) -> None:
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_what_the_strict_rules_accept_onnxruntime_accepts_too(
+    package_of: Path, manifest: dict[str, Any]
+) -> None:
     (package_of / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     strict, _ = check_package(package_of)
     compatible, findings = check_package(package_of, compat=ONNXRUNTIME_1_31)
@@ -101,7 +136,9 @@ def test_what_the_strict_rules_accept_onnxruntime_accepts_too(package_of: Path, 
 
 
 @given(manifest=MANIFESTS, compat=st.sampled_from([None, ONNXRUNTIME_1_31]))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_glance_at_a_plain_variant_says_what_a_closer_look_says(
     package_of: Path, manifest: dict[str, Any], compat: str | None
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import PackageFormatError
-from ortpkg.package.digests import (
+from ortpkg.package.integrity.digests import (
     DifferenceKind,
     PackageDigests,
     PendingChange,
@@ -18,7 +18,7 @@ from ortpkg.package.digests import (
     dump_digests,
     read_digests,
 )
-from ortpkg.package.hashing import hash_bytes
+from ortpkg.storage.hashing import hash_bytes
 
 
 def make_root(root: Path, files: dict[str, bytes]) -> Path:
@@ -43,7 +43,10 @@ def kinds(root: Path) -> dict[str, DifferenceKind]:
             {"a-b": b"1", "a.b": b"2", "a/b": b"3", "aB": b"4", "B": b"5"},
             "77ede6b14ff3d603078f25e35cc37f0e1b58ae584702cbfef0d46e3dc1bc72ad",
         ),
-        ({"é.txt": b"e", "z.txt": b"z"}, "43645faebb76e0539d9346c6c0cd018a8a48d239e845baf2e94affec076bc038"),
+        (
+            {"é.txt": b"e", "z.txt": b"z"},
+            "43645faebb76e0539d9346c6c0cd018a8a48d239e845baf2e94affec076bc038",
+        ),
     ],
     ids=["empty", "one-file", "empty-file", "order-of-bytes", "utf-8"],
 )
@@ -56,7 +59,9 @@ def test_the_package_digest_is_the_directory_hash_of_onnxruntime(
 def test_reads_what_it_writes(tmp_path: Path) -> None:
     digests = PackageDigests(
         files={"a/b.json": RecordedFile(digests=("0" * 64, "f" * 64), nbytes=3)},
-        pending=PendingChange(commit_document="a/b.json", committed_digest="f" * 64, adds=("a/v",), removes=("a/w",)),
+        pending=PendingChange(
+            commit_document="a/b.json", committed_digest="f" * 64, adds=("a/v",), removes=("a/w",)
+        ),
     )
     (tmp_path / "digests.json").write_bytes(dump_digests(digests))
 
@@ -68,7 +73,9 @@ def test_an_untouched_package_has_no_differences(tmp_path: Path) -> None:
 
 
 def test_notices_changed_missing_extra_and_unreadable_files(tmp_path: Path) -> None:
-    root = make_root(tmp_path, {"changed": b"abc", "missing": b"1", "unreadable": b"2", "fine": b"3"})
+    root = make_root(
+        tmp_path, {"changed": b"abc", "missing": b"1", "unreadable": b"2", "fine": b"3"}
+    )
     (root / "changed").write_bytes(b"abd")
     (root / "missing").unlink()
     (root / "extra").write_bytes(b"")
@@ -99,14 +106,21 @@ def test_a_difference_says_what_was_expected_and_the_sizes(tmp_path: Path) -> No
     (difference,) = check_digests(root)
 
     assert difference.message == "its bytes are not those recorded (4 bytes instead of 3)"
-    assert (difference.expected, difference.actual) == (hash_bytes(b"abc").sha256, hash_bytes(b"abcd").sha256)
+    assert (difference.expected, difference.actual) == (
+        hash_bytes(b"abc").sha256,
+        hash_bytes(b"abcd").sha256,
+    )
 
 
 def test_what_a_pending_change_adds_and_removes_may_be_there_or_not(tmp_path: Path) -> None:
     root = make_root(tmp_path, {"m.json": b"1", "old/x": b"2"})
     digests = compute_digests(root)
-    pending = PendingChange(commit_document="m.json", committed_digest="0", adds=("new",), removes=("old",))
-    (root / "digests.json").write_bytes(dump_digests(PackageDigests(files=digests.files, pending=pending)))
+    pending = PendingChange(
+        commit_document="m.json", committed_digest="0", adds=("new",), removes=("old",)
+    )
+    (root / "digests.json").write_bytes(
+        dump_digests(PackageDigests(files=digests.files, pending=pending))
+    )
     (root / "old/x").unlink()
     (root / "new").mkdir()
     (root / "new/y").write_bytes(b"")
@@ -114,13 +128,17 @@ def test_what_a_pending_change_adds_and_removes_may_be_there_or_not(tmp_path: Pa
     assert check_digests(root) == ()
 
 
-@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "C:/x", "a\\b", "a//b", "", "\ud800"])
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/passwd", "a/../../x", "C:/x", "a\\b", "a//b", "", "\ud800"]
+)
 def test_refuses_a_recorded_path_that_is_not_plain(tmp_path: Path, path: str) -> None:
     document = json.loads(dump_digests(PackageDigests()))
     document["files"][path] = {"digests": ["0" * 64], "nbytes": 1}
     (tmp_path / "digests.json").write_text(json.dumps(document))
 
-    with pytest.raises(PackageFormatError, match=r"is not a plain relative path with '/'|surrogate"):
+    with pytest.raises(
+        PackageFormatError, match=r"is not a plain relative path with '/'|surrogate"
+    ):
         read_digests(tmp_path)
 
 
@@ -148,8 +166,10 @@ def test_a_package_without_digests_is_unverified_not_wrong(tmp_path: Path) -> No
     assert read_digests(tmp_path) is None
 
 
-def test_large_files_are_hashed_in_chunks_with_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortpkg.package.hashing._BUFFER_NBYTES", 2)
+def test_large_files_are_hashed_in_chunks_with_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ortpkg.storage.hashing._BUFFER_NBYTES", 2)
     root = make_root(tmp_path, {"a": b"abc"})
     calls: list[tuple[str, int, int]] = []
 

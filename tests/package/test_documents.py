@@ -12,8 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import Finding, PackageFormatError
-from ortpkg.package import documents
-from ortpkg.package.documents import DocumentLimits, dump_document, parse_document, read_document, read_json
+from ortpkg.package.documents.json_documents import (
+    DocumentLimits,
+    dump_document,
+    parse_document,
+    read_document,
+    read_json,
+)
+from ortpkg.package.documents.json_documents import json_documents as documents
 from ortpkg.package.frozen import freeze
 
 SMALL = DocumentLimits(nbytes=1000, depth=5, values=20, string_length=30, number_length=10)
@@ -42,7 +48,10 @@ def refusal(text: str | bytes, limits: DocumentLimits = SMALL) -> str:
         ('{"a": NaN}', "d.json: number 'NaN' is not JSON (use a finite number) [ORT003]"),
         ('{"a": -Infinity}', "number '-Infinity' is not JSON"),
         ('{"a": 1e999}', "number '1e999' is too large for a double"),
-        ('{"a": 12345678901}', "number '12345678901' has more than 10 characters (use fewer digits) [ORT002]"),
+        (
+            '{"a": 12345678901}',
+            "number '12345678901' has more than 10 characters (use fewer digits) [ORT002]",
+        ),
         (r'{"a": ["\ud800"]}', r"d.json#/a/0: '\ud800' holds half of a surrogate pair"),
         (r'{"\udfff": 1}', "holds half of a surrogate pair"),
         (b'{"a": "\xff"}', "d.json: is not UTF-8 text: byte 7 is not valid"),
@@ -77,7 +86,9 @@ def test_brackets_inside_strings_do_not_count_as_depth() -> None:
 
 
 def test_accepts_a_byte_order_mark_and_keeps_key_order() -> None:
-    value = parse_document(b'\xef\xbb\xbf{"b": 1, "a": [1.5, "\xc3\xa9", "\\ud83d\\ude00"]}', document="d")
+    value = parse_document(
+        b'\xef\xbb\xbf{"b": 1, "a": [1.5, "\xc3\xa9", "\\ud83d\\ude00"]}', document="d"
+    )
     assert list(value.items()) == [("b", 1), ("a", [1.5, "é", "😀"])]
 
 
@@ -121,7 +132,8 @@ JSON_VALUES = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8")),
     lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4)
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4)
     ),
     max_leaves=15,
 )
@@ -163,7 +175,8 @@ def value_or_findings(data: bytes) -> dict[str, Any] | tuple[Finding, ...]:
     st.recursive(
         st.none() | st.text(st.sampled_from('[]{}"\\a,')),
         lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.text(st.sampled_from('[{"a')), inner, max_size=3)
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text(st.sampled_from('[{"a')), inner, max_size=3)
         ),
         max_leaves=12,
     )
@@ -184,7 +197,9 @@ def depth_of(value: Any) -> int:
 
 
 TRICKY_TEXT = st.text(alphabet='a:" \\\n', max_size=6)
-MEMBERS = st.lists(st.tuples(TRICKY_TEXT, st.sampled_from(["", " ", "\n\t"]), TRICKY_TEXT), max_size=4)
+MEMBERS = st.lists(
+    st.tuples(TRICKY_TEXT, st.sampled_from(["", " ", "\n\t"]), TRICKY_TEXT), max_size=4
+)
 
 
 @given(outer=MEMBERS, inner=MEMBERS)
@@ -192,7 +207,9 @@ MEMBERS = st.lists(st.tuples(TRICKY_TEXT, st.sampled_from(["", " ", "\n\t"]), TR
 def test_notices_a_repeated_key_whatever_colons_stand_around(
     outer: list[tuple[str, str, str]], inner: list[tuple[str, str, str]]
 ) -> None:
-    """Colons in strings, and keys that stand apart from their colon, do not make up for one another."""
+    """Colons in strings, and keys that stand apart from their colon, do not make up for one
+    another.
+    """
     nested = f'"nested": [{object_text(inner)}]'
     text = object_text(outer).replace("{", "{" + nested + ("," if outer else ""), 1)
     repeats = any(len({key for key, _, _ in members}) < len(members) for members in (outer, inner))
@@ -203,7 +220,11 @@ def test_notices_a_repeated_key_whatever_colons_stand_around(
 
 
 def object_text(members: list[tuple[str, str, str]]) -> str:
-    return "{" + ",".join(f"{json.dumps(key)}{space}:{json.dumps(value)}" for key, space, value in members) + "}"
+    return (
+        "{"
+        + ",".join(f"{json.dumps(key)}{space}:{json.dumps(value)}" for key, space, value in members)
+        + "}"
+    )
 
 
 @given(texts=st.lists(st.text(alphabet='ab"\\', max_size=40), max_size=8))
@@ -219,10 +240,14 @@ def test_notices_a_long_string_wherever_it_begins_and_whatever_it_holds(texts: l
 
 @pytest.mark.parametrize("padding", [0, 10_000])
 def test_finds_a_repeated_key_in_documents_of_every_size(padding: int) -> None:
-    text = json.dumps({"padding": " " * padding, "deep": [{"b": '": 1'}]}).replace('"b"', '"a": 1, "a"')
+    text = json.dumps({"padding": " " * padding, "deep": [{"b": '": 1'}]}).replace(
+        '"b"', '"a": 1, "a"'
+    )
     with pytest.raises(PackageFormatError, match=r"key 'a' occurs more than once"):
         parse_document(text.encode(), document="d.json")
-    assert parse_document(text.replace('"a": 1, ', "").encode(), document="d.json")["deep"] == [{"a": '": 1'}]
+    assert parse_document(text.replace('"a": 1, ', "").encode(), document="d.json")["deep"] == [
+        {"a": '": 1'}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +259,9 @@ def test_finds_a_repeated_key_in_documents_of_every_size(padding: int) -> None:
         ('{"a": "[[[", "b": [["]]]"]]}', {"a": "[[[", "b": [0]}),
     ],
 )
-def test_what_is_nested_deeper_is_0_where_that_is_asked_for(text: str, value: Any, tmp_path: Path) -> None:
+def test_what_is_nested_deeper_is_0_where_that_is_asked_for(
+    text: str, value: Any, tmp_path: Path
+) -> None:
     path = tmp_path / "d.json"
     path.write_text(text)
     depth = 2 if text.strip()[0] == "{" else 1

@@ -1,4 +1,6 @@
-"""enclosing_package: the nearest folder that is a package, and nothing that merely looks like one."""
+"""enclosing_package: the nearest folder that is a package, and nothing that merely looks like
+one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.package.enclosing_package import enclosing_package
+from ortpkg.package.formats.enclosing_package import enclosing_package
 
 COMPONENT_MANIFEST = '{"schema_version": "1.0", "package_name": "p", "components": {}}'
 
@@ -18,7 +20,9 @@ def file(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("manifest", ['{"model_name": "p"}', '{"component_models": {}}', COMPONENT_MANIFEST])
+@pytest.mark.parametrize(
+    "manifest", ['{"model_name": "p"}', '{"component_models": {}}', COMPONENT_MANIFEST]
+)
 @pytest.mark.parametrize("below", [".", "models", "models/classifier/cpu"])
 def test_finds_the_package_from_any_folder_in_it(tmp_path: Path, manifest: str, below: str) -> None:
     file(tmp_path / "p/manifest.json", manifest)
@@ -42,7 +46,8 @@ def test_a_component_of_a_package_is_not_taken_for_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"name": "a web application", "icons": []}', "[]", "{", '"components"', "", "[" * 100_000]
+    "text",
+    ['{"name": "a web application", "icons": []}', "[]", "{", '"components"', "", "[" * 100_000],
 )
 def test_another_manifest_is_none_unless_the_folder_says_so(tmp_path: Path, text: str) -> None:
     file(tmp_path / "site/manifest.json", text)
@@ -51,7 +56,9 @@ def test_another_manifest_is_none_unless_the_folder_says_so(tmp_path: Path, text
     assert enclosing_package(tmp_path / "p.ortpackage") == tmp_path / "p.ortpackage"
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs folders that may not be read")
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() == 0, reason="needs folders that may not be read"
+)
 def test_a_folder_that_may_not_be_read_is_passed_over(tmp_path: Path) -> None:
     inner = tmp_path / "closed"
     file(inner / "manifest.json", COMPONENT_MANIFEST)

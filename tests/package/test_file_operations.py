@@ -1,4 +1,6 @@
-"""What is written reaches the disk: the system is asked to, for each file and each folder, before it is relied on."""
+"""What is written reaches the disk: the system is asked to, for each file and each folder, before
+it is relied on.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 from ortpkg.errors import AuthoringError
-from ortpkg.package.exchange import exchange_names
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.storage.exchange import exchange_names
+from ortpkg.storage.file_operations import FileOperations
 
 
 @pytest.fixture
@@ -39,7 +41,9 @@ def _copied(operations: FileOperations, path: Path) -> None:
 WAYS: dict[str, Callable[[FileOperations, Path], object]] = {
     "write_file": lambda operations, path: operations.write_file(path, b"content"),
     "copy_file": _copied,
-    "copy_stream": lambda operations, path: operations.copy_stream(io.BytesIO(b"content"), path, nbytes=7, name="n"),
+    "copy_stream": lambda operations, path: operations.copy_stream(
+        io.BytesIO(b"content"), path, nbytes=7, name="n"
+    ),
 }
 
 
@@ -77,7 +81,10 @@ def test_names_that_cannot_be_exchanged_are_left_as_they_are(tmp_path: Path) -> 
     (tmp_path / "a").write_text("a")
 
     assert not exchange_names(tmp_path / "a", tmp_path / "none")
-    with pytest.raises(AuthoringError, match="none' cannot be exchanged in one step on this system: remove it first"):
+    with pytest.raises(
+        AuthoringError,
+        match="none' cannot be exchanged in one step on this system: remove it first",
+    ):
         FileOperations().exchange(tmp_path / "a", tmp_path / "none")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -86,11 +93,20 @@ def test_names_that_cannot_be_exchanged_are_left_as_they_are(tmp_path: Path) -> 
     ("library", "is_done"),
     [
         (
-            SimpleNamespace(renamex_np=lambda first, second, how: 0 if (first, second, how) == (b"a", b"b", 2) else -1),
+            SimpleNamespace(
+                renamex_np=lambda first, second, how: (
+                    0 if (first, second, how) == (b"a", b"b", 2) else -1
+                )
+            ),
             True,
         ),
         (SimpleNamespace(renamex_np=lambda *_arguments: -1), False),
-        (SimpleNamespace(renameat2=lambda *arguments: 0 if arguments == (-100, b"a", -100, b"b", 2) else -1), True),
+        (
+            SimpleNamespace(
+                renameat2=lambda *arguments: 0 if arguments == (-100, b"a", -100, b"b", 2) else -1
+            ),
+            True,
+        ),
         (SimpleNamespace(), False),
     ],
     ids=["macOS", "macOS, another disk", "Linux", "another system"],

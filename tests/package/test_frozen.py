@@ -9,7 +9,9 @@ import pytest
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze, thaw
 
 
-@pytest.mark.parametrize("value", [[], {}, [[], {}], {"a": [], "b": {}}, {"a": [1, {"b": None}]}, "", 0, None])
+@pytest.mark.parametrize(
+    "value", [[], {}, [[], {}], {"a": [], "b": {}}, {"a": [1, {"b": None}]}, "", 0, None]
+)
 def test_what_was_frozen_thaws_as_it_was_however_empty(value: Any) -> None:
     assert thaw(freeze(value)) == value
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import PackageFormatError
-from ortpkg.package import garbage
-from ortpkg.package.digests import compute_digests, dump_digests, read_digests
-from ortpkg.package.garbage import files_to_delete
+from ortpkg.package.changes import garbage
+from ortpkg.package.changes.garbage import files_to_delete
+from ortpkg.package.integrity.digests import compute_digests, dump_digests, read_digests
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.package.conftest import WritePackage
@@ -43,7 +43,10 @@ COMPONENT: dict[str, Any] = {
 }
 METADATA: dict[str, Any] = {
     "manifest.json": {"model_name": "p", "component_models": ["m"]},
-    "models/m/metadata.json": {"component_model_name": "m", "model_variants": {"v": {"model_file": "m.onnx"}, "g": {}}},
+    "models/m/metadata.json": {
+        "component_model_name": "m",
+        "model_variants": {"v": {"model_file": "m.onnx"}, "g": {}},
+    },
     "models/m/v/m.onnx": b"model",
     "models/m/v/genai_config.json": {
         "model": {
@@ -86,7 +89,11 @@ def judged(root: Path, *places: str) -> tuple[str, ...]:
         (COMPONENT, "parts/declared", f"is in use by shared asset 'sha256:{DECLARED_HEX}'"),
         (COMPONENT, "parts/declared/it", f"is in use by shared asset 'sha256:{DECLARED_HEX}'"),
         (COMPONENT, "shared_assets", "is in use by variant 'v' of 'c'"),
-        (COMPONENT, f"shared_assets/sha256-{HEX}/in/it", f"is in use by shared asset 'sha256:{HEX}'"),
+        (
+            COMPONENT,
+            f"shared_assets/sha256-{HEX}/in/it",
+            f"is in use by shared asset 'sha256:{HEX}'",
+        ),
         (METADATA, "models/m/v/decoder.onnx", "is in use by 'models/m/v/genai_config.json'"),
         (METADATA, "models/m/part.onnx", "is in use by 'models/m/v/genai_config.json'"),
         (METADATA, "models/m/v/words", "is in use by 'models/m/v/genai_config.json'"),
@@ -94,7 +101,11 @@ def judged(root: Path, *places: str) -> tuple[str, ...]:
         (METADATA, "models/m/g/any.bin", "is in use by variant 'g', a set of files"),
         (METADATA, f"shared_assets/sha256-{HEX}/x", "is in use by 'models/m/v/genai_config.json'"),
         (METADATA, f"shared_assets/sha256-{HEX}", f"is in use by shared asset 'sha256:{HEX}'"),
-        (METADATA, f"shared_assets/sha256-{OTHER_HEX}", f"is in use by shared asset 'sha256:{OTHER_HEX}'"),
+        (
+            METADATA,
+            f"shared_assets/sha256-{OTHER_HEX}",
+            f"is in use by shared asset 'sha256:{OTHER_HEX}'",
+        ),
     ],
 )
 def test_what_a_document_names_is_no_garbage(
@@ -102,7 +113,10 @@ def test_what_a_document_names_is_no_garbage(
 ) -> None:
     with pytest.raises(PackageFormatError) as raised:
         judged(write_package(files), place)
-    assert f"calls '{place}' garbage of an interrupted change, which it cannot be: it {reason}" in str(raised.value)
+    assert (
+        f"calls '{place}' garbage of an interrupted change, which it cannot be: it {reason}"
+        in str(raised.value)
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +125,11 @@ def test_what_a_document_names_is_no_garbage(
         (COMPONENT, f"shared_assets/sha256-{OTHER_HEX}", f"shared_assets/sha256-{OTHER_HEX}/it"),
         (COMPONENT, "parts/left", "parts/left/it"),
         (METADATA, "models/m/v/left.bin", "models/m/v/left.bin"),
-        (METADATA, f"shared_assets/sha256-{DECLARED_HEX}", f"shared_assets/sha256-{DECLARED_HEX}/x"),
+        (
+            METADATA,
+            f"shared_assets/sha256-{DECLARED_HEX}",
+            f"shared_assets/sha256-{DECLARED_HEX}/x",
+        ),
     ],
 )
 def test_what_nothing_names_is_garbage(
@@ -122,7 +140,12 @@ def test_what_nothing_names_is_garbage(
 
 def test_the_pipeline_and_what_samples_name_are_no_garbage(write_package: WritePackage) -> None:
     step = {"component": "c", "inputs": {"x": "x"}, "outputs": {"y": "y"}}
-    pipeline = {"schema_version": "1.0", "inputs": [VALUE], "outputs": [VALUE | {"name": "y"}], "steps": [step]}
+    pipeline = {
+        "schema_version": "1.0",
+        "inputs": [VALUE],
+        "outputs": [VALUE | {"name": "y"}],
+        "steps": [step],
+    }
     root = write_package(COMPONENT | {"pipeline.json": pipeline})
     assert open_package(root).has_pipeline
     with pytest.raises(PackageFormatError, match="it is in use by the pipeline"):
@@ -131,7 +154,9 @@ def test_the_pipeline_and_what_samples_name_are_no_garbage(write_package: WriteP
 
 def test_digests_that_are_written_with_escapes_are_found(write_package: WritePackage) -> None:
     root = write_package(METADATA)
-    config = json.dumps({"model": {"filename": f"sha256:{DECLARED_HEX}"}}).replace("sha", "\\u0073\\u0068a")
+    config = json.dumps({"model": {"filename": f"sha256:{DECLARED_HEX}"}}).replace(
+        "sha", "\\u0073\\u0068a"
+    )
     (root / "models/m/v/genai_config.json").write_text(config)
     with pytest.raises(PackageFormatError, match="is in use by shared asset"):
         judged(root, f"shared_assets/sha256-{DECLARED_HEX}")
@@ -139,7 +164,9 @@ def test_digests_that_are_written_with_escapes_are_found(write_package: WritePac
 
 def test_nothing_goes_while_a_configuration_cannot_be_read(write_package: WritePackage) -> None:
     root = write_package(METADATA | {"models/m/v/genai_config.json": b"{"})
-    with pytest.raises(PackageFormatError, match=r"nobody knows .* models/m/v/genai_config.json: is not valid JSON"):
+    with pytest.raises(
+        PackageFormatError, match=r"nobody knows .* models/m/v/genai_config.json: is not valid JSON"
+    ):
         judged(root, "models/m/v/left.bin")
 
 
@@ -151,13 +178,19 @@ def test_what_a_model_refers_to_is_found_however_many_files_are_looked_for(
 ) -> None:
     monkeypatch.setattr(garbage, "_FEW_PATTERNS", few)
     monkeypatch.setattr(garbage, "_CHUNK_NBYTES", 64)
-    length = bytes([len(name)]) if len(name) < 128 else bytes([len(name) & 127 | 128, len(name) >> 7])
+    length = (
+        bytes([len(name)]) if len(name) < 128 else bytes([len(name) & 127 | 128, len(name) >> 7])
+    )
     reference = written.encode().replace(b"{length}", length).replace(b"{name}", name.encode())
-    root = write_package(METADATA | {"models/m/v/m.onnx": b"." * 40 + reference, f"models/m/v/{name}": b"w"})
+    root = write_package(
+        METADATA | {"models/m/v/m.onnx": b"." * 40 + reference, f"models/m/v/{name}": b"w"}
+    )
     others = [f"models/m/v/other{number}.bin" for number in range(3)]
     for other in others:
         (root / other).write_bytes(b"w")
-    with pytest.raises(PackageFormatError, match=f"calls 'models/m/v/{name[:50]}.* is in use by the model 'm.onnx'"):
+    with pytest.raises(
+        PackageFormatError, match=f"calls 'models/m/v/{name[:50]}.* is in use by the model 'm.onnx'"
+    ):
         judged(root, *others, f"models/m/v/{name}")
     assert judged(root, *others) == tuple(others)
 
@@ -166,7 +199,9 @@ def test_what_a_model_refers_to_is_found_however_many_files_are_looked_for(
 def test_shared_assets_that_cannot_be_listed_are_told_where_the_package_is_to_be_complete(
     write_package: WritePackage, monkeypatch: pytest.MonkeyPatch, compat: str | None
 ) -> None:
-    root = write_package({"manifest.json": {"schema_version": "1.0", "components": {}}, "shared_assets/x": b""})
+    root = write_package(
+        {"manifest.json": {"schema_version": "1.0", "components": {}}, "shared_assets/x": b""}
+    )
     scandir = os.scandir
 
     def refuse(path: Any) -> Any:
@@ -178,5 +213,7 @@ def test_shared_assets_that_cannot_be_listed_are_told_where_the_package_is_to_be
     if compat is not None:
         assert open_package(root, compat=compat).format is PackageFormat.COMPONENT
         return
-    with pytest.raises(PackageFormatError, match="shared_assets: cannot be read: Input/output error"):
+    with pytest.raises(
+        PackageFormatError, match="shared_assets: cannot be read: Input/output error"
+    ):
         open_package(root)

@@ -1,4 +1,6 @@
-"""Hashing many files: right, in order, on several threads, and ended by the first error of the caller."""
+"""Hashing many files: right, in order, on several threads, and ended by the first error of the
+caller.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.package import hashing
-from ortpkg.package.hashing import FileDigest, HashedFile, hash_file, hash_file_with_stamp, hash_files, total_nbytes
+from ortpkg.storage import hashing
+from ortpkg.storage.hashing import (
+    FileDigest,
+    HashedFile,
+    hash_file,
+    hash_file_with_stamp,
+    hash_files,
+    total_nbytes,
+)
 
 
 def make_files(folder: Path, count: int, nbytes: int = 1000) -> dict[str, Path]:
@@ -40,7 +49,9 @@ def test_every_file_is_hashed_whatever_thread_does_it(tmp_path: Path) -> None:
 
     hashed = hash_files(paths, progress=lambda *_: seen.add(threading.get_ident()))
 
-    digests = {name: found.digest.sha256 for name, found in hashed.items() if isinstance(found, HashedFile)}
+    digests = {
+        name: found.digest.sha256 for name, found in hashed.items() if isinstance(found, HashedFile)
+    }
     assert digests == {name: sha256_of(path) for name, path in paths.items()}
     assert list(hashed) == list(paths)
     assert total_nbytes(hashed.values()) == sum(path.stat().st_size for path in paths.values())
@@ -105,7 +116,9 @@ def test_a_pipe_that_nobody_writes_is_refused_at_once(tmp_path: Path) -> None:
         hash_file(tmp_path / "pipe")
 
 
-def test_a_link_swapped_in_before_the_open_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_swapped_in_before_the_open_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "secret").write_bytes(b"abc")
     (tmp_path / "f").write_bytes(b"x")
     real_open = os.open

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ortpkg.package.documents.json_positions import Position, find_positions
 from ortpkg.package.findings import json_pointer
-from ortpkg.package.json_positions import Position, find_positions
 
 TEXT = """{
   "a": {"b/c": [1, {"d": "}{"}]},
@@ -30,7 +30,10 @@ def test_points_at_keys_and_elements() -> None:
 
 
 def test_what_is_not_there_gets_the_place_around_it() -> None:
-    assert find_positions(TEXT, ["/a/x/y", "/nothing"]) == {"/a/x/y": Position(2, 3), "/nothing": Position(1, 1)}
+    assert find_positions(TEXT, ["/a/x/y", "/nothing"]) == {
+        "/a/x/y": Position(2, 3),
+        "/nothing": Position(1, 1),
+    }
 
 
 def test_of_a_key_that_comes_twice_the_last_one_counts() -> None:
@@ -38,20 +41,33 @@ def test_of_a_key_that_comes_twice_the_last_one_counts() -> None:
 
 
 def test_reads_text_that_is_no_json_as_far_as_it_goes() -> None:
-    assert find_positions('{"a": 1, "b"', ["/a", "/b"]) == {"/a": Position(1, 2), "/b": Position(1, 10)}
+    assert find_positions('{"a": 1, "b"', ["/a", "/b"]) == {
+        "/a": Position(1, 2),
+        "/b": Position(1, 10),
+    }
     assert find_positions("", ["/a"]) == {}
 
 
 _VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
 
 def _pointers(value: object, pointer: str = "") -> list[tuple[str, object]]:
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    below = [each for key, inner in members for each in _pointers(inner, pointer + json_pointer(key))]
+    members = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    below = [
+        each for key, inner in members for each in _pointers(inner, pointer + json_pointer(key))
+    ]
     return [(pointer, value), *below]
 
 

@@ -1,5 +1,5 @@
-"""What onnxruntime's own tests assert of reading the metadata generation (``test_model_package.cc`` of 1.26), and where
-we are stricter than that release.
+"""What onnxruntime's own tests assert of reading the metadata generation (``test_model_package.cc``
+of 1.26), and where we are stricter than that release.
 
 A1 to A4 of that file go on to select and run a variant; here is what they say about reading.
 """
@@ -20,7 +20,9 @@ EP = "example_ep"
 
 
 def variant(model_file: str | None = "m.onnx", **constraints: str) -> dict[str, Any]:
-    return ({"model_file": model_file} if model_file is not None else {}) | {"constraints": {"ep": EP} | constraints}
+    return ({"model_file": model_file} if model_file is not None else {}) | {
+        "constraints": {"ep": EP} | constraints
+    }
 
 
 def package(**variants: Any) -> dict[str, Any]:
@@ -65,17 +67,24 @@ def test_a2_the_components_folder_needs_no_name(write_package: WritePackage) -> 
 def test_a4_compatibility_info(write_package: WritePackage) -> None:
     both = {name: variant(device="cpu", ep_compatibility_info=name) for name in ("first", "second")}
     info = open_package(write_package(package(**both)))
-    assert [each.ep_compatibility_info for each in constraints(info).values()] == ["first", "second"]
+    assert [each.ep_compatibility_info for each in constraints(info).values()] == [
+        "first",
+        "second",
+    ]
 
 
 @pytest.mark.requirement("K03")
 def test_a5_components_are_discovered_by_their_metadata(write_package: WritePackage) -> None:
-    root = write_package(package(**TWO) | {"manifest.json": {"model_name": "m"}, "models/other/m.onnx": ""})
+    root = write_package(
+        package(**TWO) | {"manifest.json": {"model_name": "m"}, "models/other/m.onnx": ""}
+    )
     assert [each.name for each in open_package(root).components] == ["c"]
 
 
 @pytest.mark.parametrize(("model_file", "place"), [("sub", "sub/only.onnx"), (None, "m.onnx")])
-def test_a6_a7_the_only_model_of_a_folder(write_package: WritePackage, model_file: str | None, place: str) -> None:
+def test_a6_a7_the_only_model_of_a_folder(
+    write_package: WritePackage, model_file: str | None, place: str
+) -> None:
     root = write_package(package(v=variant(model_file)) | {"models/c/v/sub/only.onnx": ""})
     (read,) = open_package(root).components[0].variants
     assert read.model_path == root.resolve() / "models" / "c" / "v" / place
@@ -88,7 +97,10 @@ def test_a8_several_models_in_a_folder(write_package: WritePackage) -> None:
 
 
 def test_a9_ep_device_and_architecture(write_package: WritePackage) -> None:
-    both = {"a": variant(device="cpu", architecture="arch1"), "b": variant(device="npu", architecture="arch2")}
+    both = {
+        "a": variant(device="cpu", architecture="arch1"),
+        "b": variant(device="npu", architecture="arch2"),
+    }
     assert constraints(open_package(write_package(package(**both)))) == {
         "a": Constraints(ep=EP, device="cpu", architecture="arch1"),
         "b": Constraints(ep=EP, device="npu", architecture="arch2"),
@@ -99,10 +111,13 @@ def test_a11_model_id_names_the_folder(write_package: WritePackage) -> None:
     body = variant(None) | {"model_id": "phi4-cpu:1"}
     root = write_package(package(catalog_variant=body) | {"models/c/phi4-cpu_1/m.onnx": ""})
     (read,) = open_package(root).components[0].variants
-    assert (read.name, read.directory) == ("catalog_variant", root.resolve() / "models" / "c" / "phi4-cpu_1")
+    assert (read.name, read.directory) == (
+        "catalog_variant",
+        root.resolve() / "models" / "c" / "phi4-cpu_1",
+    )
 
 
-# --- where that release is laxer, or means something else -------------------------------------------------
+# --- where that release is laxer, or means something else -----------------------------------------
 
 
 def test_refuses_a_root_that_is_a_component_too(write_package: WritePackage) -> None:
@@ -112,9 +127,15 @@ def test_refuses_a_root_that_is_a_component_too(write_package: WritePackage) -> 
 
 
 def test_a_component_that_is_wrong_is_so_in_its_own_folder_too(write_package: WritePackage) -> None:
-    root = write_package({"metadata.json": {"model_variants": {"v": {"model_file": "../x"}}}, "v/m.onnx": ""})
+    root = write_package(
+        {"metadata.json": {"model_variants": {"v": {"model_file": "../x"}}}, "v/m.onnx": ""}
+    )
     (found,) = check_package(root)[1]
-    assert (found.rule, found.document, found.pointer) == ("ORT008", "metadata.json", "/model_variants/v/model_file")
+    assert (found.rule, found.document, found.pointer) == (
+        "ORT008",
+        "metadata.json",
+        "/model_variants/v/model_file",
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,10 +146,15 @@ def test_a_component_that_is_wrong_is_so_in_its_own_folder_too(write_package: Wr
         (package(v={"constraints": {"device": 1}}), "ORT005"),
         (package(v=1), "ORT005"),
         (package() | {"manifest.json": {"model_name": "m", "model_version": 1}}, "ORT005"),
-        (package() | {"manifest.json": {"model_name": "m", "component_models": ["../models/c"]}}, "ORT008"),
+        (
+            package() | {"manifest.json": {"model_name": "m", "component_models": ["../models/c"]}},
+            "ORT008",
+        ),
     ],
 )
-def test_refuses_what_that_release_overlooks(write_package: WritePackage, files: dict[str, Any], rule: str) -> None:
+def test_refuses_what_that_release_overlooks(
+    write_package: WritePackage, files: dict[str, Any], rule: str
+) -> None:
     found = [each.rule for each in check_package(write_package(files))[1]]
     assert rule in found
 

@@ -10,9 +10,17 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import Finding, PackageFormatError, Severity
-from ortpkg.package import counted_documents, reader
-from ortpkg.package.counted_documents import CountedDocuments, PackageLimits, PackageTooLargeError
-from ortpkg.package.documents import DEFAULT_LIMITS, read_counted_json
+from ortpkg.package import reader
+from ortpkg.package.documents.counted_documents import (
+    CountedDocuments,
+    PackageLimits,
+    PackageTooLargeError,
+)
+from ortpkg.package.documents.json_documents import (
+    DEFAULT_LIMITS,
+    counted_documents,
+    read_counted_json,
+)
 from ortpkg.package.findings import MOST_FINDINGS, FindingCollector
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31, STRICT
@@ -27,7 +35,10 @@ def referring(write_package: WritePackage, count: int, variants: int = 1, **more
     names = [f"v{number}" for number in range(variants)]
     files: dict[str, Any] = {f"c/{name}/m.onnx": b"" for name in names}
     body = {"variants": dict.fromkeys(names, VARIANT | more)}
-    manifest = {"schema_version": "1.0", "components": {f"a{number}": "c" for number in range(count)}}
+    manifest = {
+        "schema_version": "1.0",
+        "components": {f"a{number}": "c" for number in range(count)},
+    }
     return write_package(files | {"c/component.json": body, "manifest.json": manifest})
 
 
@@ -66,7 +77,10 @@ def test_what_cannot_be_read_is_told_of_each_reference_and_read_once(tmp_path: P
 @pytest.mark.parametrize("compat", [None, ONNXRUNTIME_1_31])
 def test_components_are_counted(write_package: WritePackage, compat: str | None) -> None:
     said = error_of(referring(write_package, 10_001), compat=compat)
-    assert "manifest.json: with this, the documents of the package hold more than 10,000 component models" in said
+    assert (
+        "manifest.json: with this, the documents of the package hold more than 10,000 component"
+        " models" in said
+    )
     assert "[ORT002]" in said
 
 
@@ -84,8 +98,12 @@ def test_variants_are_counted_over_all_components(write_package: WritePackage, f
         root = referring(write_package, 3, variants=100)
     else:
         variants: dict[str, Any] = {f"v{number}": {} for number in range(100)}
-        files = {f"models/c{number}/metadata.json": {"model_variants": variants} for number in range(3)}
-        root = write_package(files | {"manifest.json": {"model_name": "m", "component_models": ["c0", "c1", "c2"]}})
+        files = {
+            f"models/c{number}/metadata.json": {"model_variants": variants} for number in range(3)
+        }
+        root = write_package(
+            files | {"manifest.json": {"model_name": "m", "component_models": ["c0", "c1", "c2"]}}
+        )
     assert "with this, the documents of the package hold more than 250 variants" in error_of(root)
 
 
@@ -138,13 +156,21 @@ def test_warnings_do_not_hide_an_error() -> None:
 @pytest.mark.parametrize(
     ("manifest", "compat", "said"),
     [
-        ({"schema_version": "1.0", "components": {"a": "l0"}}, None, "/components/a: path 'l0' does not exist in '.'"),
+        (
+            {"schema_version": "1.0", "components": {"a": "l0"}},
+            None,
+            "/components/a: path 'l0' does not exist in '.'",
+        ),
         (
             {"schema_version": "1.0", "components": {"a": "l0"}},
             ONNXRUNTIME_1_31,
             "/components/a: path 'l0' does not exist in '.'",
         ),
-        ({"model_name": "p", "component_models": ["models"]}, None, "'models' has no models/models/metadata.json"),
+        (
+            {"model_name": "p", "component_models": ["models"]},
+            None,
+            "'models' has no models/models/metadata.json",
+        ),
     ],
     ids=["component", "component-1.31", "metadata"],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import AuthoringError, PackageBusyError
-from ortpkg.package.package_lock import _lock_name, lock_package, locks_directory
+from ortpkg.storage.package_lock import _lock_name, lock_package, locks_directory
 
 
 @pytest.fixture
@@ -41,7 +41,10 @@ def test_without_a_directory_for_caches_packages_are_locked_among_temporary_file
 
     with lock_package(tmp_path / "p"):
         assert list(temporary.glob("ortpkg-locks-*/*.lock"))
-        with pytest.raises(PackageBusyError), lock_package(tmp_path / "p", timeout_s=0.1, on_wait=lambda _: None):
+        with (
+            pytest.raises(PackageBusyError),
+            lock_package(tmp_path / "p", timeout_s=0.1, on_wait=lambda _: None),
+        ):
             pass
     with lock_package(tmp_path / "p"):
         pass
@@ -57,7 +60,8 @@ def test_where_nothing_can_be_written_both_places_are_named(
 
     with (
         pytest.raises(
-            AuthoringError, match=r"cannot lock .*home.*, nor .*temporary.*; name another one in ORTPKG_CACHE_DIR"
+            AuthoringError,
+            match=r"cannot lock .*home.*, nor .*temporary.*; name another one in ORTPKG_CACHE_DIR",
         ),
         lock_package(tmp_path / "p"),
     ):
@@ -72,17 +76,25 @@ def test_a_directory_of_somebody_else_is_not_used(
     monkeypatch.setattr("os.getuid", lambda: 4321, raising=False)
     (temporary / "ortpkg-locks-4321").mkdir()
 
-    with pytest.raises(AuthoringError, match="it belongs to somebody else"), lock_package(tmp_path / "p"):
+    with (
+        pytest.raises(AuthoringError, match="it belongs to somebody else"),
+        lock_package(tmp_path / "p"),
+    ):
         pass
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps files that are open")
-def test_locks_that_nobody_wants_any_more_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_that_nobody_wants_any_more_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path))
     for name in ("gone", "held", "wanted", "young"):
         with lock_package(tmp_path / name):
             pass
-    locks = {name: tmp_path / "locks" / _lock_name(tmp_path / name) for name in ("gone", "held", "wanted", "young")}
+    locks = {
+        name: tmp_path / "locks" / _lock_name(tmp_path / name)
+        for name in ("gone", "held", "wanted", "young")
+    }
     locks["gone"].with_suffix(".json").write_text("{}", "utf-8")  # of a process that was killed
     with lock_package(tmp_path / "held"):
         for name in ("gone", "held", "wanted"):
@@ -91,9 +103,16 @@ def test_locks_that_nobody_wants_any_more_go(tmp_path: Path, monkeypatch: pytest
         with lock_package(tmp_path / "wanted"):
             pass
 
-        assert {name for name, path in locks.items() if path.exists()} == {"held", "wanted", "young"}
+        assert {name for name, path in locks.items() if path.exists()} == {
+            "held",
+            "wanted",
+            "young",
+        }
         assert not locks["gone"].with_suffix(".json").exists()
-        with pytest.raises(PackageBusyError), lock_package(tmp_path / "held", timeout_s=0.1, on_wait=lambda _: None):
+        with (
+            pytest.raises(PackageBusyError),
+            lock_package(tmp_path / "held", timeout_s=0.1, on_wait=lambda _: None),
+        ):
             pass
 
 
@@ -101,7 +120,9 @@ def test_many_who_lock_while_locks_are_removed_exclude_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("ortpkg.package.package_lock._UNUSED_AFTER_S", 0.0)  # each release removes what is not held
+    monkeypatch.setattr(
+        "ortpkg.storage.package_lock._UNUSED_AFTER_S", 0.0
+    )  # each release removes what is not held
     inside: list[int] = []
     most: list[int] = []
 

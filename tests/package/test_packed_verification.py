@@ -1,4 +1,6 @@
-"""verify of a packed package: every file is hashed in the archive, and what cannot be read is a finding."""
+"""verify of a packed package: every file is hashed in the archive, and what cannot be read is a
+finding.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.package.digests import compute_digests, dump_digests
-from ortpkg.package.packed_verification import verify_packed
+from ortpkg.package.archive.packed_verification import verify_packed
+from ortpkg.package.integrity.digests import compute_digests, dump_digests
 
 FILES = {
     "manifest.json": b'{"model_name": "p"}\n',
@@ -44,7 +46,9 @@ def test_a_sound_archive_is_verified_whole(contents: dict[str, bytes], tmp_path:
     assert (report.file_count, report.nbytes) == (len(FILES), sum(map(len, FILES.values())))
 
 
-def test_what_was_changed_left_out_and_added_is_named(contents: dict[str, bytes], tmp_path: Path) -> None:
+def test_what_was_changed_left_out_and_added_is_named(
+    contents: dict[str, bytes], tmp_path: Path
+) -> None:
     del contents["models/m/metadata.json"]
     changed = contents | {"models/m/a/model.onnx": b"another", "models/m/new": b""}
 
@@ -71,7 +75,9 @@ def test_an_archive_without_digests_is_unverified(tmp_path: Path) -> None:
     assert report.notes == ("unverified: there is no digests.json, so nothing can be compared",)
 
 
-def test_progress_is_told_in_bytes_of_each_recorded_file(contents: dict[str, bytes], tmp_path: Path) -> None:
+def test_progress_is_told_in_bytes_of_each_recorded_file(
+    contents: dict[str, bytes], tmp_path: Path
+) -> None:
     told: dict[str, list[tuple[int, int]]] = {}
     verify_packed(
         packed(tmp_path / "p.ortpkg", contents),

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import PathEscapesPackageError
-from ortpkg.package.path_resolver import PathKind, PathResolver, why_not_a_name, why_not_portable
+from ortpkg.package.paths.path_resolver import (
+    PathKind,
+    PathResolver,
+    why_not_a_name,
+    why_not_portable,
+)
 
 
 @pytest.fixture
@@ -63,20 +68,26 @@ def link(path: Path, target: Path | str) -> None:
         ("\ud800", "is not well-formed Unicode"),
     ],
 )
-def test_refuses_what_is_not_a_portable_relative_path(root: Path, reference: str, reason: str) -> None:
+def test_refuses_what_is_not_a_portable_relative_path(
+    root: Path, reference: str, reason: str
+) -> None:
     with pytest.raises(PathEscapesPackageError) as caught:
         PathResolver(root).resolve(reference)
     assert reason in str(caught.value)
     assert caught.value.reference == reference
 
 
-@pytest.mark.parametrize("reference", ["a/f.onnx", "./a/f.onnx", "a//f.onnx", "a/./f.onnx", "a/f.onnx/"])
+@pytest.mark.parametrize(
+    "reference", ["a/f.onnx", "./a/f.onnx", "a//f.onnx", "a/./f.onnx", "a/f.onnx/"]
+)
 def test_resolves_plain_references(root: Path, reference: str) -> None:
     place = PathResolver(root).resolve(reference)
     assert (place.path, place.kind) == (root.resolve() / "a" / "f.onnx", PathKind.FILE)
 
 
-@pytest.mark.parametrize("name", ["console", "com10", "nul_", ".hidden", "a.b", "é", "模型", "a b", "x" * 255, "..x"])
+@pytest.mark.parametrize(
+    "name", ["console", "com10", "nul_", ".hidden", "a.b", "é", "模型", "a b", "x" * 255, "..x"]
+)
 def test_accepts_names_that_only_look_like_reserved_ones(name: str) -> None:
     assert why_not_portable(name) is None
 
@@ -88,8 +99,17 @@ def test_a_name_is_one_segment(name: str) -> None:
 
 def test_says_what_is_at_a_path(root: Path) -> None:
     resolver = PathResolver(root)
-    kinds = [resolver.resolve(reference).kind for reference in ("a", "a/f.onnx", "a/none", "a/f.onnx/x", "none/x")]
-    assert kinds == [PathKind.DIRECTORY, PathKind.FILE, PathKind.MISSING, PathKind.MISSING, PathKind.MISSING]
+    kinds = [
+        resolver.resolve(reference).kind
+        for reference in ("a", "a/f.onnx", "a/none", "a/f.onnx/x", "none/x")
+    ]
+    assert kinds == [
+        PathKind.DIRECTORY,
+        PathKind.FILE,
+        PathKind.MISSING,
+        PathKind.MISSING,
+        PathKind.MISSING,
+    ]
 
 
 def test_resolves_against_a_base(root: Path) -> None:
@@ -103,13 +123,20 @@ def test_reports_the_target_of_a_link_inside_the_package(root: Path) -> None:
 
 def test_the_root_itself_may_be_a_link(root: Path) -> None:
     link(root.parent / "link", root)
-    assert PathResolver(root.parent / "link").resolve("a/f.onnx").path == root.resolve() / "a" / "f.onnx"
+    assert (
+        PathResolver(root.parent / "link").resolve("a/f.onnx").path
+        == root.resolve() / "a" / "f.onnx"
+    )
 
 
 @pytest.mark.parametrize("target", ["../p2/secret", "../p2", "/", "../../real/p2"])
-def test_refuses_links_that_leave_even_to_a_sibling_with_the_same_prefix(root: Path, target: str) -> None:
+def test_refuses_links_that_leave_even_to_a_sibling_with_the_same_prefix(
+    root: Path, target: str
+) -> None:
     link(root / "out", target)
-    with pytest.raises(PathEscapesPackageError, match="leads out of the package through a symbolic link"):
+    with pytest.raises(
+        PathEscapesPackageError, match="leads out of the package through a symbolic link"
+    ):
         PathResolver(root).resolve("out")
 
 
@@ -134,7 +161,8 @@ def test_a_loop_of_links_leads_nowhere(root: Path) -> None:
 
 
 @given(
-    st.text(max_size=20) | st.lists(st.sampled_from(["..", ".", "a", "/", "\\", "C:", "\x00", "con", " "])).map("".join)
+    st.text(max_size=20)
+    | st.lists(st.sampled_from(["..", ".", "a", "/", "\\", "C:", "\x00", "con", " "])).map("".join)
 )
 @settings(max_examples=300, deadline=None)
 def test_no_text_resolves_to_a_place_outside(reference: str) -> None:

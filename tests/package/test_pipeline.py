@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import PackageFormatError
-from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
-from ortpkg.package.pipeline import (
+from ortpkg.package.formats.pipeline import (
     ComponentStep,
     RepeatStep,
     StopCondition,
@@ -18,12 +17,18 @@ from ortpkg.package.pipeline import (
     pipeline_components,
     read_pipeline,
 )
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from tests.package.conftest import WritePackage
 
 
 def package_of(root: Path, *components: str) -> PackageInfo:
-    infos = tuple(ComponentInfo(name=name, directory=root / "models" / name, variants=()) for name in components)
-    return PackageInfo(root=root, name="m", version=None, format=PackageFormat.METADATA, components=infos)
+    infos = tuple(
+        ComponentInfo(name=name, directory=root / "models" / name, variants=())
+        for name in components
+    )
+    return PackageInfo(
+        root=root, name="m", version=None, format=PackageFormat.METADATA, components=infos
+    )
 
 
 def value(name: str) -> dict[str, Any]:
@@ -54,7 +59,11 @@ def test_a_package_without_pipeline_has_none(tmp_path: Path) -> None:
 
 
 def test_reads_steps_and_a_loop(write_package: WritePackage) -> None:
-    body = step("dec", {"tokens": "prompt", "state": "h"}, {"logits": "logits", "next": "token", "state": "h2"})
+    body = step(
+        "dec",
+        {"tokens": "prompt", "state": "h"},
+        {"logits": "logits", "next": "token", "state": "h2"},
+    )
     loop = {
         "times": 32.0,
         "steps": [body],
@@ -63,12 +72,17 @@ def test_reads_steps_and_a_loop(write_package: WritePackage) -> None:
         "stop": {"value": "token", "equals": 2},
     }
     document = pipeline(
-        step("enc", {"ids": "prompt"}, {"hidden": "h"}), {"repeat": loop}, inputs="prompt", outputs="token h"
+        step("enc", {"ids": "prompt"}, {"hidden": "h"}),
+        {"repeat": loop},
+        inputs="prompt",
+        outputs="token h",
     )
     read = read_pipeline(package_of(write_package({"pipeline.json": document}), "dec", "enc"))
     assert read is not None
     first, second = read.steps
-    assert first == ComponentStep(component="enc", inputs={"ids": "prompt"}, outputs={"hidden": "h"})
+    assert first == ComponentStep(
+        component="enc", inputs={"ids": "prompt"}, outputs={"hidden": "h"}
+    )
     assert isinstance(second, RepeatStep)
     assert (second.times, type(second.times)) == (32, int)
     assert second.collect == ("token",)
@@ -83,7 +97,9 @@ def test_reads_steps_and_a_loop(write_package: WritePackage) -> None:
 def test_components_come_in_the_order_of_their_first_run(write_package: WritePackage) -> None:
     inner = {"repeat": {"times": 1, "steps": [step("dec", {}, {"y": "a"})]}}
     document = pipeline(
-        {"repeat": {"times": 1, "steps": [inner]}}, step("enc", {}, {"y": "b"}), step("dec", {}, {"y": "c"})
+        {"repeat": {"times": 1, "steps": [inner]}},
+        step("enc", {}, {"y": "b"}),
+        step("dec", {}, {"y": "c"}),
     )
     read = read_pipeline(package_of(write_package({"pipeline.json": document}), "enc", "dec"))
     assert read is not None
@@ -92,7 +108,10 @@ def test_components_come_in_the_order_of_their_first_run(write_package: WritePac
 
 def test_reports_all_that_is_wrong_at_once(write_package: WritePackage) -> None:
     document = pipeline(
-        step("encoder", {"a": "later"}, {"y": "x"}), step("dec", {}, {"y": "later"}), outputs="nothing", inputs="x"
+        step("encoder", {"a": "later"}, {"y": "x"}),
+        step("dec", {}, {"y": "later"}),
+        outputs="nothing",
+        inputs="x",
     )
     assert problems(write_package, document) == [
         "/steps/0/component: component model 'encoder' does not exist",
@@ -105,15 +124,22 @@ def test_reports_all_that_is_wrong_at_once(write_package: WritePackage) -> None:
 def test_error_says_which_components_there_are(write_package: WritePackage) -> None:
     root = write_package({"pipeline.json": pipeline(step("encoder", {}, {"y": "z"}))})
     with pytest.raises(
-        PackageFormatError, match=r"'encoder' does not exist \(the package has 'dec', 'enc'\) \[ORT040\]"
+        PackageFormatError,
+        match=r"'encoder' does not exist \(the package has 'dec', 'enc'\) \[ORT040\]",
     ):
         read_pipeline(package_of(root, "enc", "dec"))
 
 
-def test_a_value_of_a_loop_is_not_seen_after_it_unless_collected(write_package: WritePackage) -> None:
+def test_a_value_of_a_loop_is_not_seen_after_it_unless_collected(
+    write_package: WritePackage,
+) -> None:
     body = step("dec", {"x": "x"}, {"a": "kept", "b": "lost"})
-    document = pipeline({"repeat": {"times": 2, "steps": [body], "collect": ["kept"]}}, outputs="kept lost")
-    assert problems(write_package, document) == ["/outputs/1/name: nothing before makes value 'lost'"]
+    document = pipeline(
+        {"repeat": {"times": 2, "steps": [body], "collect": ["kept"]}}, outputs="kept lost"
+    )
+    assert problems(write_package, document) == [
+        "/outputs/1/name: nothing before makes value 'lost'"
+    ]
 
 
 def test_carry_joins_a_value_from_before_to_one_of_the_body(write_package: WritePackage) -> None:
@@ -141,7 +167,10 @@ def test_collect_and_stop_need_values_of_the_body(write_package: WritePackage) -
 
 @pytest.mark.parametrize("times", [0, -1, 1_000_001, 1.5, True, "2"])
 def test_bounds_the_rounds_of_a_loop(write_package: WritePackage, times: Any) -> None:
-    (found,) = problems(write_package, pipeline({"repeat": {"times": times, "steps": [step("dec", {}, {"y": "y"})]}}))
+    (found,) = problems(
+        write_package,
+        pipeline({"repeat": {"times": times, "steps": [step("dec", {}, {"y": "y"})]}}),
+    )
     assert found.startswith("/steps/0/repeat/times: is ")
 
 
@@ -159,11 +188,17 @@ def test_bounds_the_depth_of_loops(write_package: WritePackage) -> None:
 
 
 def test_a_step_is_a_component_or_a_loop_but_not_both(write_package: WritePackage) -> None:
-    both = step("dec", {}, {"y": "y"}) | {"repeat": {"times": 1, "steps": [step("dec", {}, {"y": "z"})]}}
-    assert problems(write_package, pipeline(both)) == ["/steps/0: is not exactly one of a component and a repeat"]
+    both = step("dec", {}, {"y": "y"}) | {
+        "repeat": {"times": 1, "steps": [step("dec", {}, {"y": "z"})]}
+    }
+    assert problems(write_package, pipeline(both)) == [
+        "/steps/0: is not exactly one of a component and a repeat"
+    ]
     assert problems(write_package, pipeline({})) == ["/steps/0: is an empty object"]
 
 
 def test_refuses_a_newer_major_version(write_package: WritePackage) -> None:
     document = pipeline(step("dec", {}, {"y": "y"})) | {"schema_version": "2.0"}
-    assert problems(write_package, document) == ["/schema_version: has schema_version 2.0, this ortpkg knows 1.x"]
+    assert problems(write_package, document) == [
+        "/schema_version: has schema_version 2.0, this ortpkg knows 1.x"
+    ]

@@ -1,4 +1,6 @@
-"""Opening a package: which generation it is, all findings at once, and what is not a package at all."""
+"""Opening a package: which generation it is, all findings at once, and what is not a package at
+all.
+"""
 
 from __future__ import annotations
 
@@ -64,28 +66,34 @@ def test_what_is_opened_is_read_only_and_picklable(write_package: WritePackage) 
 @pytest.mark.requirement("K17")
 def test_reading_a_package_loads_neither_onnx_nor_numpy_nor_an_engine() -> None:
     code = (
-        "import sys, ortpkg.package.reader; "
-        "print([name for name in sys.modules if name.split('.')[0] in ('numpy', 'onnx', 'onnxruntime', 'jsonschema')"
-        " or name.startswith(('ortpkg.engine', 'ortpkg.providers', 'ortpkg.session'))])"
+        "import sys, ortpkg.package.reader; print([name for name in sys.modules if"
+        " name.split('.')[0] in ('numpy', 'onnx', 'onnxruntime', 'jsonschema') or"
+        " name.startswith(('ortpkg.engine', 'ortpkg.providers', 'ortpkg.session'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_reports_everything_that_is_wrong_in_all_documents_at_once(write_package: WritePackage) -> None:
+def test_reports_everything_that_is_wrong_in_all_documents_at_once(
+    write_package: WritePackage,
+) -> None:
     root = write_package(
         {
             "manifest.json": {"model_name": 1, "component_models": ["a", "b", "gone", "c"]},
             "pipeline.json": {},
             "models/a/metadata.json": '{"model_variants": {"v": {"file": 1}}}',
             "models/b/metadata.json": "{",
-            "models/c/metadata.json": {"model_variants": {"v": {"file": "none.onnx", "constraints": {"ep": "Odd"}}}},
+            "models/c/metadata.json": {
+                "model_variants": {"v": {"file": "none.onnx", "constraints": {"ep": "Odd"}}}
+            },
             "models/c/v/m.onnx": b"",
         }
     )
     with pytest.raises(PackageFormatError) as caught:
         open_package(root)
-    places = [(finding.rule, finding.document, finding.pointer) for finding in caught.value.findings]
+    places = [
+        (finding.rule, finding.document, finding.pointer) for finding in caught.value.findings
+    ]
     assert places == [
         ("ORT005", "manifest.json", "/model_name"),
         ("ORT005", "models/a/metadata.json", "/model_variants/v/file"),
@@ -110,7 +118,10 @@ def test_a_package_that_is_wrong_has_no_info(write_package: WritePackage) -> Non
 
 def test_says_what_a_package_looks_like_where_there_is_no_manifest(tmp_path: Path) -> None:
     for read in (open_package, check_package):
-        with pytest.raises(PackageNotFoundError, match=r"there is no manifest\.json\. A package is a directory with"):
+        with pytest.raises(
+            PackageNotFoundError,
+            match=r"there is no manifest\.json\. A package is a directory with",
+        ):
             read(tmp_path)
 
 
@@ -129,7 +140,9 @@ def test_says_when_there_is_no_directory(tmp_path: Path) -> None:
         open_package(tmp_path / "file")
 
 
-def test_refuses_a_manifest_that_is_a_link_out_of_the_package(write_package: WritePackage, tmp_path: Path) -> None:
+def test_refuses_a_manifest_that_is_a_link_out_of_the_package(
+    write_package: WritePackage, tmp_path: Path
+) -> None:
     root = write_package(DIGITS)
     (root / "manifest.json").rename(tmp_path / "manifest.json")
     try:
@@ -138,7 +151,10 @@ def test_refuses_a_manifest_that_is_a_link_out_of_the_package(write_package: Wri
         pytest.skip("this machine does not let us make symbolic links")
     with pytest.raises(
         PackageFormatError,
-        match=r"manifest\.json: path 'manifest\.json' leads out of the package through a symbolic link",
+        match=(
+            r"manifest\.json: path 'manifest\.json' leads out of the package through a symbolic"
+            r" link"
+        ),
     ):
         open_package(root)
 
@@ -152,28 +168,49 @@ def test_a_package_without_components_opens_with_a_warning(write_package: WriteP
 
 def test_refuses_a_newer_major_version(write_package: WritePackage) -> None:
     root = write_package({**DIGITS, "manifest.json": {"model_name": "m", "schema_version": "2.0"}})
-    with pytest.raises(UnsupportedSchemaVersionError, match=r"has schema_version 2\.0, this ortpkg knows 1\.x"):
+    with pytest.raises(
+        UnsupportedSchemaVersionError, match=r"has schema_version 2\.0, this ortpkg knows 1\.x"
+    ):
         open_package(root)
 
 
 @pytest.mark.parametrize(
     ("declared", "version"),
-    [("1.0", (1, 0)), ("1.1000", (1, 1000)), ("1", (1, 0)), (1, (1, 0)), ("one", None), (True, None), (None, None)],
+    [
+        ("1.0", (1, 0)),
+        ("1.1000", (1, 1000)),
+        ("1", (1, 0)),
+        (1, (1, 0)),
+        ("one", None),
+        (True, None),
+        (None, None),
+    ],
 )
-def test_reads_the_schema_version_where_there_is_one(write_package: WritePackage, declared: Any, version: Any) -> None:
+def test_reads_the_schema_version_where_there_is_one(
+    write_package: WritePackage, declared: Any, version: Any
+) -> None:
     manifest = {**DIGITS["manifest.json"], "schema_version": declared}
-    assert open_package(write_package({**DIGITS, "manifest.json": manifest})).schema_version == version
+    assert (
+        open_package(write_package({**DIGITS, "manifest.json": manifest})).schema_version == version
+    )
 
 
 def test_the_pipeline_gives_the_order_of_components(write_package: WritePackage) -> None:
     step = {"inputs": {}, "outputs": {"y": "y"}}
-    steps = [{"component": "z", **step}, {"component": "a", "inputs": {"y": "y"}, "outputs": {"y": "w"}}]
+    steps = [
+        {"component": "z", **step},
+        {"component": "a", "inputs": {"y": "y"}, "outputs": {"y": "w"}},
+    ]
     models = {f"models/{name}/v/m.onnx": b"" for name in "azu"}
-    documents: dict[str, Any] = {f"models/{name}/metadata.json": {"model_variants": {"v": {}}} for name in "azu"}
+    documents: dict[str, Any] = {
+        f"models/{name}/metadata.json": {"model_variants": {"v": {}}} for name in "azu"
+    }
     outputs = [{"name": "w", "type": "tensor(float)"}]
     pipeline = {"schema_version": "1.0", "inputs": [], "outputs": outputs, "steps": steps}
     manifest = {"model_name": "m", "outputs": [{"name": "q", "type": "tensor(float)"}]}
-    root = write_package({"manifest.json": manifest, "pipeline.json": pipeline, **models, **documents})
+    root = write_package(
+        {"manifest.json": manifest, "pipeline.json": pipeline, **models, **documents}
+    )
     info, findings = check_package(root)
     assert info is not None
     assert [component.name for component in info.components] == ["z", "a", "u"]
@@ -199,7 +236,8 @@ def test_wrong_samples_and_digests_open_but_are_found(write_package: WritePackag
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[" * 100_000, '{"model_name": NaN}', '{"model_name": "a", "model_name": "b"}']
+    "text",
+    ["", "{", "[" * 100_000, '{"model_name": NaN}', '{"model_name": "a", "model_name": "b"}'],
 )
 def test_a_bad_manifest_is_one_typed_error(write_package: WritePackage, text: str) -> None:
     with pytest.raises(PackageFormatError, match=r"manifest\.json"):
@@ -234,19 +272,40 @@ WHOLE: dict[str, Any] = {
         "files": {"a": {"digests": [64 * "0"], "nbytes": 1}},
     },
 }  # fmt: skip
-ODD_TEXTS = ["", "..", "/", "C:", "\x00", "c", "v", "x.npz", "1", "1.0", "9.9", "\u202e", "a" * 300, "~/x"]
+ODD_TEXTS = [
+    "",
+    "..",
+    "/",
+    "C:",
+    "\x00",
+    "c",
+    "v",
+    "x.npz",
+    "1",
+    "1.0",
+    "9.9",
+    "\u202e",
+    "a" * 300,
+    "~/x",
+]
 ODD_VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, -1, 1.5, 10**40, [], [[]], {}, {"": {}}, *ODD_TEXTS]
 )
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_damage_to_the_documents_is_more_than_findings(write_package: WritePackage, data: st.DataObject) -> None:
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_damage_to_the_documents_is_more_than_findings(
+    write_package: WritePackage, data: st.DataObject
+) -> None:
     files = json.loads(json.dumps(WHOLE))
     for _ in range(data.draw(st.integers(1, 3))):
         damage(data, files[data.draw(st.sampled_from(sorted(files)))])
-    root = write_package({**files, "models/c/v/m.onnx": b"", "models/c/w/m.onnx": b"", "samples/x.npz": b""})
+    root = write_package(
+        {**files, "models/c/v/m.onnx": b"", "models/c/w/m.onnx": b"", "samples/x.npz": b""}
+    )
     info, findings = check_package(root)
     assert info is not None or any(finding.severity is Severity.ERROR for finding in findings)
     assert all(str(finding).isprintable() for finding in findings)

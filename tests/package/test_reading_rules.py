@@ -1,4 +1,6 @@
-"""Releases whose verdict can be asked for: which there are, and that each is written down where users look."""
+"""Releases whose verdict can be asked for: which there are, and that each is written down where
+users look.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,34 @@ import pytest
 from ortpkg.cli.parameters import CompatOption
 from ortpkg.errors import PackageFormatError, UsageError
 from ortpkg.package.reader import open_package
-from ortpkg.package.reading_rules import COMPAT_NAMES, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31, reading_rules
+from ortpkg.package.reading_rules import (
+    COMPAT_NAMES,
+    ONNXRUNTIME_1_30,
+    ONNXRUNTIME_1_31,
+    reading_rules,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", ["onnxruntime-1.29", "onnxruntime-1.32", "onnxruntime-1.31.0", "1.31", ""])
+@pytest.mark.parametrize(
+    "name", ["onnxruntime-1.29", "onnxruntime-1.32", "onnxruntime-1.31.0", "1.31", ""]
+)
 def test_another_release_is_refused_with_the_list(name: str) -> None:
-    with pytest.raises(UsageError, match=r"is not known: use onnxruntime-1\.30, onnxruntime-1\.31, or leave it out"):
+    with pytest.raises(
+        UsageError, match=r"is not known: use onnxruntime-1\.30, onnxruntime-1\.31, or leave it out"
+    ):
         reading_rules(name)
 
 
 @pytest.mark.parametrize("name", COMPAT_NAMES)
 def test_each_release_is_in_the_help_the_guide_and_the_reference(name: str) -> None:
     (option,) = get_args(CompatOption)[1:]
-    for text in (option.help, (DOCS / "guide.md").read_text("utf-8"), (DOCS / "formats.md").read_text("utf-8")):
+    for text in (
+        option.help,
+        (DOCS / "guide.md").read_text("utf-8"),
+        (DOCS / "formats.md").read_text("utf-8"),
+    ):
         assert name in text
 
 

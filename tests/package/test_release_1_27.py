@@ -8,15 +8,21 @@ from pathlib import Path
 import pytest
 
 from ortpkg.package.package_info import Constraints
-from ortpkg.package.release_1_27 import read_as_1_27, why_1_27_refuses
+from ortpkg.releases.release_1_27 import read_as_1_27, why_1_27_refuses
 from tests.interop.case import Case
 from tests.interop.metadata_cases import METADATA_CASES, SELECT_CASES
 from tests.interop.packages import Tree, write_tree
 
 
 def _refuses_the_package(case: Case) -> bool:
-    """Whether the release ends with an error for every caller: not for lack of a variant for the EPs asked for."""
-    return case.refused is not None and case not in SELECT_CASES and not case.refused.text.startswith("No suitable")
+    """Whether the release ends with an error for every caller: not for lack of a variant for the
+    EPs asked for.
+    """
+    return (
+        case.refused is not None
+        and case not in SELECT_CASES
+        and not case.refused.text.startswith("No suitable")
+    )
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in METADATA_CASES])
@@ -53,9 +59,16 @@ def test_what_is_no_folder_of_models_is_passed_over_wherever_it_stands(tmp_path:
     assert list(why_1_27_refuses(write_tree(tmp_path / "p", tree))) == []
 
 
-def test_what_the_release_reads_of_a_variant_is_its_model_and_its_constraints(tmp_path: Path) -> None:
+def test_what_the_release_reads_of_a_variant_is_its_model_and_its_constraints(
+    tmp_path: Path,
+) -> None:
     whole = {"ep": "e", "device": "d", "architecture": "a", "ep_compatibility_info": "i"}
-    stated = {"whole": whole, "none": None, "empty": dict.fromkeys(whole, ""), "numbers": dict.fromkeys(whole, 7)}
+    stated = {
+        "whole": whole,
+        "none": None,
+        "empty": dict.fromkeys(whole, ""),
+        "numbers": dict.fromkeys(whole, 7),
+    }
     variants = {name: {"model_id": name, "constraints": each} for name, each in stated.items()}
     tree: Tree = {
         "manifest.json": {"model_name": "m"},
@@ -68,7 +81,10 @@ def test_what_the_release_reads_of_a_variant_is_its_model_and_its_constraints(tm
     assert package is not None
     (component,) = package.components
     found = {each.name: each.constraints for each in component.variants}
-    assert found == {"whole": Constraints(**whole), **dict.fromkeys(("none", "empty", "numbers"), Constraints())}
+    assert found == {
+        "whole": Constraints(**whole),
+        **dict.fromkeys(("none", "empty", "numbers"), Constraints()),
+    }
     assert [each.model_path for each in component.variants] == [
         tmp_path / "p/models/c" / each.name / "m.onnx" for each in component.variants
     ]
@@ -87,4 +103,6 @@ def test_a_model_file_may_be_the_folder_of_the_only_one(tmp_path: Path, named: s
 
     assert package is not None
     model = package.components[0].variants[0].model_path
-    assert model == tmp_path / "p/models/c/v" / ("m.onnx" if named == "m.onnx" else "deep/only.onnx")
+    assert model == tmp_path / "p/models/c/v" / (
+        "m.onnx" if named == "m.onnx" else "deep/only.onnx"
+    )

@@ -1,4 +1,6 @@
-"""Repairing from another copy and recording anew: what is put right, what is left and why, and interruptions."""
+"""Repairing from another copy and recording anew: what is put right, what is left and why, and
+interruptions.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,18 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import AuthoringError
-from ortpkg.package.digests import PackageDigests, PendingChange, compute_digests, dump_digests
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.hashing import hash_bytes
-from ortpkg.package.planned_files import PlannedFiles
-from ortpkg.package.rehearsal import rehearse
-from ortpkg.package.repair import DirectorySource, record_digests, repair_package
-from ortpkg.package.verification import VerificationReport, verify_package
+from ortpkg.package.changes.repair import DirectorySource, record_digests, repair_package
+from ortpkg.package.integrity.digests import (
+    PackageDigests,
+    PendingChange,
+    compute_digests,
+    dump_digests,
+)
+from ortpkg.package.integrity.verification import VerificationReport, verify_package
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import hash_bytes
+from ortpkg.storage.planned_files import PlannedFiles
+from ortpkg.storage.rehearsal import rehearse
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 FILES = {
@@ -26,9 +33,11 @@ FILES = {
 
 
 @pytest.fixture(autouse=True)
-def locks_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def locks_of_this_test(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.package.package_lock.locks_directory", lambda: directory)
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
 
 
 @pytest.fixture
@@ -62,7 +71,9 @@ def test_a_rehearsal_names_what_would_be_written_and_nothing_else(bad: Path, goo
     assert planned.changes == ("models/m/metadata.json",)
     missing = ("models/m/a/model.onnx", "models/m/a/weights.bin")
     assert dict(planned.adds) == {name: len(FILES[name]) for name in missing}
-    (bad / "digests.json").write_text((bad / "digests.json").read_text().replace("weights.bin", "weights.bim"))
+    (bad / "digests.json").write_text(
+        (bad / "digests.json").read_text().replace("weights.bin", "weights.bim")
+    )
     assert foretold(bad, good).changes == ("digests.json", "models/m/metadata.json")
     assert set(foretold(bad, good).adds) == set(planned.adds)
 
@@ -72,7 +83,10 @@ def test_a_rehearsal_leaves_out_what_the_copy_does_not_have(bad: Path, good: Pat
     (good / "models/m/a/weights.bin").unlink()
     (good / "digests.json").unlink()
     planned = foretold(bad, good)
-    assert (planned.changes, set(planned.adds)) == (("models/m/metadata.json",), {"models/m/a/model.onnx"})
+    assert (planned.changes, set(planned.adds)) == (
+        ("models/m/metadata.json",),
+        {"models/m/a/model.onnx"},
+    )
 
 
 def repair(root: Path, other: Path, operations: FileOperations | None = None) -> VerificationReport:
@@ -83,11 +97,17 @@ def test_changed_and_missing_files_are_put_right(bad: Path, good: Path) -> None:
     report = repair(bad, good)
 
     assert report.is_intact
-    assert report.repaired == ("models/m/a/model.onnx", "models/m/a/weights.bin", "models/m/metadata.json")
+    assert report.repaired == (
+        "models/m/a/model.onnx",
+        "models/m/a/weights.bin",
+        "models/m/metadata.json",
+    )
     assert content_of(bad) == content_of(good)
 
 
-def test_a_repaired_file_is_a_new_one_and_who_has_the_old_open_keeps_it(bad: Path, good: Path) -> None:
+def test_a_repaired_file_is_a_new_one_and_who_has_the_old_open_keeps_it(
+    bad: Path, good: Path
+) -> None:
     with (bad / "models/m/metadata.json").open("rb") as stream:
         repair(bad, good)
         assert stream.read() == b"[]\n"
@@ -130,19 +150,24 @@ def test_extra_files_stay_and_are_still_reported(bad: Path, good: Path) -> None:
     assert (bad / "notes.txt").read_bytes() == b"mine"
 
 
-def test_nothing_is_written_through_a_link_in_the_place_of_a_folder(bad: Path, good: Path, tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_link_in_the_place_of_a_folder(
+    bad: Path, good: Path, tmp_path: Path
+) -> None:
     (tmp_path / "outside").mkdir()
     (bad / "models/m/a").symlink_to(tmp_path / "outside")
 
     report = repair(bad, good)
 
     assert (
-        dict(report.not_repaired)["models/m/a/model.onnx"] == "'models/m/a' is no folder; remove it, then repair again"
+        dict(report.not_repaired)["models/m/a/model.onnx"]
+        == "'models/m/a' is no folder; remove it, then repair again"
     )
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_a_link_in_the_place_of_a_file_is_replaced_not_followed(bad: Path, good: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_a_file_is_replaced_not_followed(
+    bad: Path, good: Path, tmp_path: Path
+) -> None:
     (tmp_path / "outside").write_bytes(b"precious")
     (bad / "manifest.json").unlink()
     (bad / "manifest.json").symlink_to(tmp_path / "outside")
@@ -158,7 +183,9 @@ def test_a_folder_in_the_place_of_a_file_is_left_alone(bad: Path, good: Path) ->
 
     report = repair(bad, good)
 
-    assert dict(report.not_repaired) == {"manifest.json": "a folder is in its place; remove it, then repair again"}
+    assert dict(report.not_repaired) == {
+        "manifest.json": "a folder is in its place; remove it, then repair again"
+    }
 
 
 @pytest.mark.parametrize("place", ["an entry", "the sum", "white space"])
@@ -166,7 +193,10 @@ def test_a_damaged_digests_json_is_put_right_where_the_copys_adds_up_to_the_same
     bad: Path, good: Path, place: str
 ) -> None:
     text = (good / "digests.json").read_text()
-    digest = {"an entry": hash_bytes(FILES["manifest.json"]).sha256, "the sum": compute_digests(good).package_digest}
+    digest = {
+        "an entry": hash_bytes(FILES["manifest.json"]).sha256,
+        "the sum": compute_digests(good).package_digest,
+    }
     old = digest.get(place, '"algorithm": ')
     new = ("0" if old[0] != "0" else "1") + old[1:] if place in digest else '"algorithm":\t'
     assert old in text
@@ -179,7 +209,9 @@ def test_a_damaged_digests_json_is_put_right_where_the_copys_adds_up_to_the_same
     assert content_of(bad) == content_of(good)
 
 
-def test_a_damaged_digests_json_is_not_exchanged_for_that_of_another_package(bad: Path, good: Path) -> None:
+def test_a_damaged_digests_json_is_not_exchanged_for_that_of_another_package(
+    bad: Path, good: Path
+) -> None:
     sums = compute_digests(good).package_digest
     (bad / "digests.json").write_text((bad / "digests.json").read_text().replace(sums, "0" * 64))
     (good / "manifest.json").write_bytes(b"{}")
@@ -187,7 +219,9 @@ def test_a_damaged_digests_json_is_not_exchanged_for_that_of_another_package(bad
 
     report = repair(bad, good)
 
-    assert dict(report.not_repaired) == {"digests.json": f"{str(good)!r} has no digests.json of the same package"}
+    assert dict(report.not_repaired) == {
+        "digests.json": f"{str(good)!r} has no digests.json of the same package"
+    }
 
 
 def test_an_interrupted_change_can_be_finished_after_a_repair(bad: Path, good: Path) -> None:
@@ -220,7 +254,11 @@ def test_interrupted_at_any_file_operation_each_file_is_as_it_was_or_right_and_r
         with pytest.raises((Killed, AuthoringError)):
             repair(root, good, FailingOperations(index, kill=kill))
 
-        now = {name: content for name, content in content_of(root).items() if not name.startswith(".ortpkg-")}
+        now = {
+            name: content
+            for name, content in content_of(root).items()
+            if not name.startswith(".ortpkg-")
+        }
         assert all(content in (before.get(name), after[name]) for name, content in now.items())
         assert set(before) <= set(now)
         assert repair(root, good).is_intact
@@ -229,7 +267,9 @@ def test_interrupted_at_any_file_operation_each_file_is_as_it_was_or_right_and_r
 
 
 def test_a_full_disk_says_how_far_it_came(bad: Path, good: Path) -> None:
-    with pytest.raises(AuthoringError, match=r"No space left on device.*; 2 files were put right, run it again"):
+    with pytest.raises(
+        AuthoringError, match=r"No space left on device.*; 2 files were put right, run it again"
+    ):
         repair(bad, good, FullAtThirdFile())
 
 
@@ -240,7 +280,7 @@ class FullAtThirdFile(FailingOperations):
         super().before(operation, path)
 
 
-# --- recording -------------------------------------------------------------------------------------------------------
+# --- recording ------------------------------------------------------------------------------------
 
 
 def test_recording_accepts_the_files_as_they_are_and_says_what_differed(bad: Path) -> None:
@@ -255,7 +295,9 @@ def test_recording_accepts_the_files_as_they_are_and_says_what_differed(bad: Pat
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"\xff"], ids=["missing", "broken", "no text"])
-def test_recording_makes_digests_where_there_are_none_that_can_be_read(good: Path, content: bytes | None) -> None:
+def test_recording_makes_digests_where_there_are_none_that_can_be_read(
+    good: Path, content: bytes | None
+) -> None:
     recorded = (good / "digests.json").read_bytes()
     (good / "digests.json").unlink()
     if content is not None:
@@ -266,7 +308,9 @@ def test_recording_makes_digests_where_there_are_none_that_can_be_read(good: Pat
     assert (good / "digests.json").read_bytes() == recorded
     assert not report.is_compared
     reason = "there was no digests.json" if content is None else "digests.json could not be read: "
-    assert report.notes[0].startswith(f"nothing could be compared with what was recorded before: {reason}")
+    assert report.notes[0].startswith(
+        f"nothing could be compared with what was recorded before: {reason}"
+    )
 
 
 def test_recording_over_a_link_says_that_nothing_was_compared(good: Path, tmp_path: Path) -> None:
@@ -290,6 +334,8 @@ def test_recording_refuses_a_link(good: Path) -> None:
     before = (good / "digests.json").read_bytes()
     (good / "link").symlink_to("manifest.json")
 
-    with pytest.raises(AuthoringError, match=r"nothing was changed: a symbolic link, not a regular file: '.*link'"):
+    with pytest.raises(
+        AuthoringError, match=r"nothing was changed: a symbolic link, not a regular file: '.*link'"
+    ):
         record_digests(good)
     assert (good / "digests.json").read_bytes() == before

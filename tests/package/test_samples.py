@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import PackageFormatError, Severity
+from ortpkg.package.formats.samples import (
+    Display,
+    DisplayKind,
+    Labels,
+    Tolerance,
+    check_samples,
+    read_samples,
+)
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
-from ortpkg.package.samples import Display, DisplayKind, Labels, Tolerance, check_samples, read_samples
 from tests.package.conftest import WritePackage
 
 
@@ -35,9 +42,14 @@ def package_of(root: Path, *components: str, has_pipeline: bool = False) -> Pack
 
 
 def files(*samples: dict[str, Any]) -> dict[str, Any]:
-    """samples.json with sample sets that have a name and inputs unless they say otherwise, and x.npz beside it."""
+    """samples.json with sample sets that have a name and inputs unless they say otherwise, and
+    x.npz beside it.
+    """
     bodies = [{"name": f"s{index}", "inputs": "x.npz"} | body for index, body in enumerate(samples)]
-    return {"samples/samples.json": {"schema_version": "1.0", "samples": bodies}, "samples/x.npz": b""}
+    return {
+        "samples/samples.json": {"schema_version": "1.0", "samples": bodies},
+        "samples/x.npz": b"",
+    }
 
 
 def problems(package: PackageInfo) -> list[str]:
@@ -60,17 +72,37 @@ def test_reads_a_whole_sample_set(write_package: WritePackage) -> None:
         "tolerances": {"logits": {"absolute": 1e-3}},
         "variants": {"v": {"tolerances": {"logits": {"absolute": 1, "relative": 0.5}}}},
         "labels": {"file": "z.npz", "name": "labels"},
-        "display": {"output": "logits", "as": "text", "vocabulary": "words.json", "classes": ["a", "b"]},
+        "display": {
+            "output": "logits",
+            "as": "text",
+            "vocabulary": "words.json",
+            "classes": ["a", "b"],
+        },
     }
-    others: dict[str, Any] = {"samples/sub/y.npz": b"", "samples/z.npz": b"", "samples/words.json": "[]"}
+    others: dict[str, Any] = {
+        "samples/sub/y.npz": b"",
+        "samples/z.npz": b"",
+        "samples/words.json": "[]",
+    }
     package = package_of(write_package({**files(body), **others}), "c")
     (sample,) = read_samples(package)
     directory = package.root / "samples"
-    assert (sample.name, sample.description, sample.component, sample.batch_axis) == ("held-out", "digits", "c", 0)
-    assert (sample.inputs, sample.expected_outputs) == (directory / "x.npz", directory / "sub" / "y.npz")
+    assert (sample.name, sample.description, sample.component, sample.batch_axis) == (
+        "held-out",
+        "digits",
+        "c",
+        0,
+    )
+    assert (sample.inputs, sample.expected_outputs) == (
+        directory / "x.npz",
+        directory / "sub" / "y.npz",
+    )
     assert sample.labels == Labels(file=directory / "z.npz", name="labels")
     assert sample.display == Display(
-        output="logits", kind=DisplayKind.TEXT, classes=("a", "b"), vocabulary=directory / "words.json"
+        output="logits",
+        kind=DisplayKind.TEXT,
+        classes=("a", "b"),
+        vocabulary=directory / "words.json",
     )
     assert pickle.loads(pickle.dumps(sample)) == sample
 
@@ -88,7 +120,9 @@ def test_a_variants_own_tolerance_comes_first(write_package: WritePackage) -> No
     assert sample.tolerance("none", variant="v") is None
 
 
-def test_samples_without_component_belong_to_the_only_one_or_to_the_pipeline(write_package: WritePackage) -> None:
+def test_samples_without_component_belong_to_the_only_one_or_to_the_pipeline(
+    write_package: WritePackage,
+) -> None:
     root = write_package(files({}))
     assert read_samples(package_of(root, "c"))[0].component == "c"
     assert read_samples(package_of(root, "c", "d", has_pipeline=True))[0].component is None
@@ -110,7 +144,9 @@ def test_samples_without_component_belong_to_the_only_one_or_to_the_pipeline(wri
         ({"tolerances": {"y": {"absolute": -1}}}, ("c",), "/samples/0/tolerances/y/absolute: is the number -1"),
     ],
 )  # fmt: skip
-def test_says_what_is_wrong(write_package: WritePackage, body: Any, components: Any, message: str) -> None:
+def test_says_what_is_wrong(
+    write_package: WritePackage, body: Any, components: Any, message: str
+) -> None:
     package = package_of(write_package(files(body)), *components)
     (problem,) = problems(package)
     assert problem.startswith(message)

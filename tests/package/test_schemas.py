@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ortpkg.package.schemas import SCHEMA_NAMES, check_schema, is_valid, load_schema, schemas_directory
+from ortpkg.package.documents.document_schemas import (
+    SCHEMA_NAMES,
+    check_schema,
+    is_valid,
+    load_schema,
+    schemas_directory,
+)
 
 KEYWORDS_OF_BOTH = {
     "$defs", "$id", "$ref", "$schema", "additionalProperties", "const", "dependentRequired", "description", "enum",
@@ -18,7 +24,11 @@ KEYWORDS_OF_BOTH = {
     "title", "type",
 }  # fmt: skip
 HEX = 64 * "0"
-VARIANT = {"file": "m.onnx", "constraints": {"ep": "X", "device": None}, "session_options": {"a": "1"}}
+VARIANT = {
+    "file": "m.onnx",
+    "constraints": {"ep": "X", "device": None},
+    "session_options": {"a": "1"},
+}
 STEP = {"component": "c", "inputs": {}, "outputs": {"y": "z"}}
 SAMPLE = {
     "name": "s", "inputs": "x.npz", "expected_outputs": "y.npz", "batch_axis": 0,
@@ -117,7 +127,9 @@ VALID: dict[str, list[dict[str, Any]]] = {
 
 
 def test_the_schemas_lie_in_the_checkout_or_the_installed_package() -> None:
-    assert {path.name for path in schemas_directory().iterdir()} == {f"{name}.schema.json" for name in SCHEMA_NAMES}
+    assert {path.name for path in schemas_directory().iterdir()} == {
+        f"{name}.schema.json" for name in SCHEMA_NAMES
+    }
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
@@ -128,7 +140,9 @@ def test_schemas_are_valid_and_keep_to_keywords_that_both_validators_implement(n
 
 
 def keywords(schema: Any) -> set[str]:
-    """The keywords of a schema and of those in it; what stands under a name of the user's choice is not a keyword."""
+    """The keywords of a schema and of those in it; what stands under a name of the user's choice is
+    not a keyword.
+    """
     if not isinstance(schema, dict):
         return set()
     found = set(schema)
@@ -138,7 +152,9 @@ def keywords(schema: Any) -> set[str]:
     return found | keywords(schema.get("items")) | keywords(schema.get("additionalProperties"))
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in VALID.items() for value in values])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in VALID.items() for value in values]
+)
 def test_accepts_what_the_format_allows(name: str, value: dict[str, Any]) -> None:
     assert check_schema(value, name, document="d") == ()
     assert Draft202012Validator(load_schema(name)).is_valid(value)
@@ -154,7 +170,13 @@ ODD_VALUES = st.sampled_from(
 
 def places(value: Any) -> list[tuple[Any, Any]]:
     """Every (container, key) below ``value``."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [place for key, inner in items for place in ((value, key), *places(inner))]
 
 
@@ -177,7 +199,8 @@ def test_both_validators_agree_on_damaged_documents(name: str, data: st.DataObje
             else:
                 container[key] = copied(data.draw(ODD_VALUES))
     expected = Draft202012Validator(load_schema(name)).is_valid(value)
-    # Python's "$" matches before a final newline, the fast validator's does not: it is the stricter one there.
+    # Python's "$" matches before a final newline, the fast validator's does not: it is the stricter
+    # one there.
     assert is_valid(value, name) == expected or value.get("schema_version") == "1.0\n"
     assert bool(check_schema(value, name, document="d")) == (not is_valid(value, name))
 
@@ -196,8 +219,14 @@ def test_lists_everything_with_place_and_remedy_in_document_order() -> None:
         },
     )
     assert found == [
-        "d#/component_model_name: is the number 1 (must be the component's name, the same as its folder) [ORT005]",
-        "d#/model_variants/b/file: is null (must be a path relative to the variant's folder) [ORT005]",
+        (
+            "d#/component_model_name: is the number 1 (must be the component's name, the same as"
+            " its folder) [ORT005]"
+        ),
+        (
+            "d#/model_variants/b/file: is null (must be a path relative to the variant's folder)"
+            " [ORT005]"
+        ),
         (
             "d#/model_variants/b/session_options/x: is the number 2 "
             '(must be a string; write numbers and booleans as text, e.g. "1") [ORT005]'
@@ -213,7 +242,8 @@ def test_lists_everything_with_place_and_remedy_in_document_order() -> None:
 def test_names_all_missing_keys_once() -> None:
     found = findings("samples", {"schema_version": "1.0", "samples": [{}]})
     assert found == [
-        "d#/samples/0: lacks 'name' and 'inputs' (must be an object with at least name and inputs) [ORT005]"
+        "d#/samples/0: lacks 'name' and 'inputs' (must be an object with at least name and inputs)"
+        " [ORT005]"
     ]
 
 
@@ -224,12 +254,19 @@ def test_names_keys_that_need_another() -> None:
 
 def test_names_unknown_keys_where_the_format_is_ours() -> None:
     found = findings("samples", {"schema_version": "1.0", "samples": [], "smaples": []})
-    expected = "d#/smaples: key 'smaples' is not known (one of schema_version, samples, additional_metadata) [ORT005]"
+    expected = (
+        "d#/smaples: key 'smaples' is not known (one of schema_version, samples,"
+        " additional_metadata) [ORT005]"
+    )
     assert found == [expected]
 
 
 @pytest.mark.parametrize(
-    "value", [{"model_name": "m", "inputs": "\x1b[31m"}, {"model_name": "m", "component_models": {"\x1b[31m": 1}}]
+    "value",
+    [
+        {"model_name": "m", "inputs": "\x1b[31m"},
+        {"model_name": "m", "component_models": {"\x1b[31m": 1}},
+    ],
 )
 def test_text_of_the_package_is_escaped(value: Any) -> None:
     (found,) = findings("manifest", value)

@@ -1,4 +1,6 @@
-"""A new folder that appears whole or not at all, also where an empty one is there that has to stay."""
+"""A new folder that appears whole or not at all, also where an empty one is there that has to
+stay.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import AuthoringError
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.planned_files import PlannedFiles
-from ortpkg.package.rehearsal import rehearse
-from ortpkg.package.staging import is_replaceable, planned_contents, staged
+from ortpkg.package.changes.staging import is_replaceable, planned_contents, staged
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.planned_files import PlannedFiles
+from ortpkg.storage.rehearsal import rehearse
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 
@@ -28,7 +30,9 @@ def build(target: Path, operations: FileOperations | None = None) -> None:
 WHOLE = {name: name.encode() for name in ("digests.json", "manifest.json", "models/a")}
 
 
-def test_an_empty_folder_stays_the_folder_that_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_folder_stays_the_folder_that_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "p"
     target.mkdir()
     monkeypatch.chdir(target)
@@ -43,7 +47,9 @@ def test_an_empty_folder_stays_the_folder_that_it_is(tmp_path: Path, monkeypatch
 
 
 def test_an_empty_folder_is_filled_without_a_change_beside_it(tmp_path: Path) -> None:
-    """What a user may do who may not write to the folder around it; holds for root, too, who may everywhere."""
+    """What a user may do who may not write to the folder around it; holds for root, too, who may
+    everywhere.
+    """
     target = tmp_path / "p"
     target.mkdir()
     operations = FailingOperations()
@@ -54,8 +60,12 @@ def test_an_empty_folder_is_filled_without_a_change_beside_it(tmp_path: Path) ->
     assert content_of(target) == WHOLE
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a folder that cannot be written")
-def test_an_empty_folder_is_filled_where_the_one_around_it_cannot_be_written(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() == 0, reason="needs a folder that cannot be written"
+)
+def test_an_empty_folder_is_filled_where_the_one_around_it_cannot_be_written(
+    tmp_path: Path,
+) -> None:
     target = tmp_path / "p"
     target.mkdir()
     tmp_path.chmod(0o500)
@@ -68,7 +78,9 @@ def test_an_empty_folder_is_filled_where_the_one_around_it_cannot_be_written(tmp
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "full disk"])
-def test_stopped_at_any_operation_an_empty_folder_has_no_manifest_or_everything(tmp_path: Path, kill: bool) -> None:
+def test_stopped_at_any_operation_an_empty_folder_has_no_manifest_or_everything(
+    tmp_path: Path, kill: bool
+) -> None:
     counting = FailingOperations()
     (tmp_path / "counted").mkdir()
     build(tmp_path / "counted", counting)
@@ -106,14 +118,19 @@ def test_what_came_into_the_folder_after_a_kill_is_nobodys_leftover(tmp_path: Pa
     assert (target / "digests.json").is_dir()
 
 
-def test_a_plan_says_what_a_package_in_the_place_of_another_adds_changes_and_removes(tmp_path: Path) -> None:
+def test_a_plan_says_what_a_package_in_the_place_of_another_adds_changes_and_removes(
+    tmp_path: Path,
+) -> None:
     for name in ("digests.json", "manifest.json", "models/b", "models/a"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     adds = {"manifest.json": 3, "models/c": 5}
 
     assert planned_contents(tmp_path, adds, is_replaced=True) == PlannedFiles(
-        root=tmp_path, adds={"models/c": 5}, changes=("manifest.json", "digests.json"), removes=("models/a", "models/b")
+        root=tmp_path,
+        adds={"models/c": 5},
+        changes=("manifest.json", "digests.json"),
+        removes=("models/a", "models/b"),
     )
     assert planned_contents(tmp_path / "new", adds, is_replaced=False) == PlannedFiles(
         root=tmp_path / "new", adds={**adds, "digests.json": None}
@@ -133,15 +150,22 @@ def test_only_a_package_or_a_file_is_replaceable(tmp_path: Path) -> None:
         except AuthoringError as error:
             return str(error).partition("' ")[2]
 
-    no_package, no_file = "is no package: it is not overwritten", "is no file: it is not overwritten"
-    assert {name: told(name, is_package=True) for name in ("package", "other", "empty", "file", "none")} == {
+    no_package, no_file = (
+        "is no package: it is not overwritten",
+        "is no file: it is not overwritten",
+    )
+    assert {
+        name: told(name, is_package=True) for name in ("package", "other", "empty", "file", "none")
+    } == {
         "package": True,
         "other": no_package,
         "empty": False,
         "file": no_package,
         "none": False,
     }
-    assert {name: told(name, is_package=False) for name in ("package", "empty", "file", "none")} == {
+    assert {
+        name: told(name, is_package=False) for name in ("package", "empty", "file", "none")
+    } == {
         "package": no_file,
         "empty": False,
         "file": True,

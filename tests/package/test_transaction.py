@@ -1,4 +1,6 @@
-"""The commit protocol, driven to failure at every file operation (docs/adr/0002-commit-protocol.md)."""
+"""The commit protocol, driven to failure at every file operation
+(docs/adr/0002-commit-protocol.md).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,21 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import AuthoringError, PackageFormatError
-from ortpkg.package.composed_file import ComposedFile, FileRange, Zeros
-from ortpkg.package.digests import check_digests, compute_digests, dump_digests, list_files
-from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import (
+    DocumentChange,
+    PackageChange,
+    commit_change,
+    create_package,
+)
+from ortpkg.package.integrity.digests import (
+    check_digests,
+    compute_digests,
+    dump_digests,
+    list_files,
+)
+from ortpkg.storage.composed_file import ComposedFile, FileRange, Zeros
+from ortpkg.storage.file_operations import FileOperations
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 
@@ -27,7 +39,9 @@ def metadata(*variants: str) -> bytes:
 
 
 def manifest(*components: str, version: str = "1") -> bytes:
-    return json.dumps({"model_name": "p", "model_version": version, "component_models": components}).encode()
+    return json.dumps(
+        {"model_name": "p", "model_version": version, "component_models": components}
+    ).encode()
 
 
 def make_package(root: Path) -> Path:
@@ -54,14 +68,22 @@ def exchange_variant(root: Path, sources: dict[str, Path]) -> PackageChange:
         before=(root / "models/m/metadata.json").read_bytes(),
         after=metadata("new"),
     )
-    return PackageChange(documents=(document,), new_directories={"models/m/new": sources}, removes=("models/m/old",))
+    return PackageChange(
+        documents=(document,), new_directories={"models/m/new": sources}, removes=("models/m/old",)
+    )
 
 
 def add_component(root: Path, sources: dict[str, Path]) -> PackageChange:
     """Adds a component: its metadata.json is new, and the manifest is the commit point."""
     documents = (
-        DocumentChange(path="models/n/metadata.json", after=metadata("new").replace(b'"m"', b'"n"')),
-        DocumentChange(path="manifest.json", before=(root / "manifest.json").read_bytes(), after=manifest("m", "n")),
+        DocumentChange(
+            path="models/n/metadata.json", after=metadata("new").replace(b'"m"', b'"n"')
+        ),
+        DocumentChange(
+            path="manifest.json",
+            before=(root / "manifest.json").read_bytes(),
+            after=manifest("m", "n"),
+        ),
     )
     return PackageChange(documents=documents, new_directories={"models/n/new": sources})
 
@@ -77,13 +99,18 @@ def add_files(root: Path, sources: dict[str, Path]) -> PackageChange:
     return PackageChange(
         documents=(document,),
         new_directories={},
-        new_files={"models/m/old/new.bin": content, "models/m/old/more/copy": ComposedFile.copy_of(sources["a.onnx"])},
+        new_files={
+            "models/m/old/new.bin": content,
+            "models/m/old/more/copy": ComposedFile.copy_of(sources["a.onnx"]),
+        },
         removes=("models/m/old/data/weights.bin",),
     )
 
 
 def change_several_documents(root: Path, sources: dict[str, Path]) -> PackageChange:
-    """Adds variant ``new``, which both documents name: the first to be replaced decides, the other one follows."""
+    """Adds variant ``new``, which both documents name: the first to be replaced decides, the other
+    one follows.
+    """
     documents = (
         DocumentChange(
             path="models/m/metadata.json",
@@ -91,7 +118,9 @@ def change_several_documents(root: Path, sources: dict[str, Path]) -> PackageCha
             after=metadata("old", "new"),
         ),
         DocumentChange(
-            path="manifest.json", before=(root / "manifest.json").read_bytes(), after=manifest("m", version="2")
+            path="manifest.json",
+            before=(root / "manifest.json").read_bytes(),
+            after=manifest("m", version="2"),
         ),
     )
     return PackageChange(documents=documents, new_directories={"models/m/new": sources})
@@ -173,9 +202,15 @@ def test_after_a_kill_at_any_operation_the_next_command_finds_the_old_or_the_new
             commit_change(root, change, operations=FailingOperations(index, kill=True))
         assert check_digests(root) == ()
         seen = content_of(root)
-        outcome = "new" if seen[change.commit_document.path] == change.commit_document.after else "old"
+        outcome = (
+            "new" if seen[change.commit_document.path] == change.commit_document.after else "old"
+        )
         expected = new if outcome == "new" else old
-        follows = {document.path: seen[document.path] for document in change.documents if document.path in old}
+        follows = {
+            document.path: seen[document.path]
+            for document in change.documents
+            if document.path in old
+        }
         assert {**expected, **follows, "digests.json": seen["digests.json"]}.items() <= seen.items()
 
         recover(root)
@@ -186,7 +221,9 @@ def test_after_a_kill_at_any_operation_the_next_command_finds_the_old_or_the_new
     assert {"old", "new"} == set(outcomes)
 
 
-def test_a_kill_while_recovering_leaves_a_package_that_the_next_command_recovers(tmp_path: Path) -> None:
+def test_a_kill_while_recovering_leaves_a_package_that_the_next_command_recovers(
+    tmp_path: Path,
+) -> None:
     sources = make_sources(tmp_path / "s")
     old = content_of(make_package(tmp_path / "whole"))
     index, finished = 0, False
@@ -227,7 +264,9 @@ def test_a_full_disk_at_any_operation_changes_nothing_or_everything(
         except AuthoringError as error:
             refusals.append(str(error))
         assert content_of(root) == (old if refusals else new)
-        assert all("nothing was changed: No space left on device" in refusal for refusal in refusals)
+        assert all(
+            "nothing was changed: No space left on device" in refusal for refusal in refusals
+        )
 
 
 def test_everything_is_durable_before_it_is_renamed_into_place(tmp_path: Path) -> None:
@@ -238,7 +277,9 @@ def test_everything_is_durable_before_it_is_renamed_into_place(tmp_path: Path) -
 
     names = [name for name, _ in operations.log]
     first_publication = next(
-        i for i, (name, path) in enumerate(operations.log) if name == "replace" and path == root / "digests.json"
+        i
+        for i, (name, path) in enumerate(operations.log)
+        if name == "replace" and path == root / "digests.json"
     )
     created = [path for name, path in operations.log[:first_publication] if name == "create"]
     synced = {path for name, path in operations.log[:first_publication] if name == "fsync"}
@@ -259,7 +300,11 @@ def test_an_interrupt_cleans_up(tmp_path: Path) -> None:
         commit_change(root, exchange_variant(root, sources), progress=interrupt)
 
     assert content_of(root) == old
-    assert sorted(path.name for path in root.iterdir()) == ["digests.json", "manifest.json", "models"]
+    assert sorted(path.name for path in root.iterdir()) == [
+        "digests.json",
+        "manifest.json",
+        "models",
+    ]
 
 
 def test_refuses_when_the_disk_has_too_little_space(tmp_path: Path) -> None:
@@ -271,7 +316,10 @@ def test_refuses_when_the_disk_has_too_little_space(tmp_path: Path) -> None:
 
     with pytest.raises(
         AuthoringError,
-        match=r"not enough space .*: 20 bytes needed, and 65536 to spare, 1000 free; nothing was changed",
+        match=(
+            r"not enough space .*: 20 bytes needed, and 65536 to spare, 1000 free; nothing was"
+            r" changed"
+        ),
     ):
         commit_change(root, exchange_variant(root, sources), operations=SmallDisk())
 
@@ -281,7 +329,9 @@ def test_refuses_a_document_that_was_changed_since_it_was_read(tmp_path: Path) -
     change = exchange_variant(root, sources)
     (root / "models/m/metadata.json").write_bytes(b'{"variants": ["old", "edited"]}')
 
-    with pytest.raises(AuthoringError, match=r"'models/m/metadata.json' was changed by somebody else meanwhile"):
+    with pytest.raises(
+        AuthoringError, match=r"'models/m/metadata.json' was changed by somebody else meanwhile"
+    ):
         commit_change(root, change)
 
 
@@ -292,7 +342,9 @@ def test_refuses_a_document_that_changes_while_files_are_copied(tmp_path: Path) 
     def edit(file: str, done_nbytes: int, total_nbytes: int) -> None:
         (root / "models/m/metadata.json").write_bytes(edited)
 
-    with pytest.raises(AuthoringError, match=r"was changed by somebody else meanwhile; run the command again"):
+    with pytest.raises(
+        AuthoringError, match=r"was changed by somebody else meanwhile; run the command again"
+    ):
         commit_change(root, exchange_variant(root, sources), progress=edit)
 
     assert content_of(root)["models/m/metadata.json"] == edited
@@ -304,7 +356,10 @@ def test_refuses_a_directory_that_the_package_does_not_know(tmp_path: Path) -> N
     (root / "models/m/new").mkdir()
     (root / "models/m/new/notes.txt").write_text("mine")
 
-    with pytest.raises(AuthoringError, match=r"'models/m/new' is in the package already, though no document names it"):
+    with pytest.raises(
+        AuthoringError,
+        match=r"'models/m/new' is in the package already, though no document names it",
+    ):
         commit_change(root, exchange_variant(root, sources))
 
     assert (root / "models/m/new/notes.txt").read_text() == "mine"
@@ -370,7 +425,9 @@ def test_recovery_deletes_nothing_that_is_in_use_whatever_a_hostile_digests_file
 ) -> None:
     root = make_package(tmp_path / "p")
     location = b"data/weights.bin"
-    (root / "models/m/old/model.onnx").write_bytes(b"\x0a\x08location\x12" + bytes([len(location)]) + location)
+    (root / "models/m/old/model.onnx").write_bytes(
+        b"\x0a\x08location\x12" + bytes([len(location)]) + location
+    )
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/victim").write_text("precious")
     (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
@@ -427,7 +484,10 @@ def test_recovery_deletes_nothing_of_a_package_that_cannot_be_read(tmp_path: Pat
     call_garbage(root, "models/m/old", key="removes")
     (root / "models/m/metadata.json").write_text("{")
 
-    with pytest.raises(PackageFormatError, match="nobody knows what of it is in use, since the package cannot be read"):
+    with pytest.raises(
+        PackageFormatError,
+        match="nobody knows what of it is in use, since the package cannot be read",
+    ):
         recover(root)
 
     assert (root / "models/m/old/model.onnx").exists()
@@ -441,17 +501,36 @@ def test_recovery_deletes_nothing_of_a_package_that_cannot_be_read(tmp_path: Pat
         ({"adds": ["C:/windows"]}, "'C:/windows' is not a plain relative path"),
         ({"adds": ["models/./m"]}, "'models/./m' is not a plain relative path"),
         ({"adds": "models"}, "pending is not an object with commit_document, adds and removes"),
-        ({"adds": {"models": 1}}, "pending is not an object with commit_document, adds and removes"),
+        (
+            {"adds": {"models": 1}},
+            "pending is not an object with commit_document, adds and removes",
+        ),
         ({"adds": ["x"] * 100_001}, "pending names more than 100000 files"),
-        ({"documents": {"../manifest.json": "0"}}, "'../manifest.json' is not a plain relative path"),
-        ({"documents": {"models/m/old/model.onnx": "0"}}, "calls a file a document whose name does not end in .json"),
-        ({"commit_document": "models/m/old/model.onnx"}, "calls a file a document whose name does not end in .json"),
+        (
+            {"documents": {"../manifest.json": "0"}},
+            "'../manifest.json' is not a plain relative path",
+        ),
+        (
+            {"documents": {"models/m/old/model.onnx": "0"}},
+            "calls a file a document whose name does not end in .json",
+        ),
+        (
+            {"commit_document": "models/m/old/model.onnx"},
+            "calls a file a document whose name does not end in .json",
+        ),
     ],
 )
-def test_every_field_of_what_is_pending_is_looked_at(tmp_path: Path, pending: dict[str, object], message: str) -> None:
+def test_every_field_of_what_is_pending_is_looked_at(
+    tmp_path: Path, pending: dict[str, object], message: str
+) -> None:
     root = make_package(tmp_path / "p")
     document = json.loads((root / "digests.json").read_bytes())
-    document["pending"] = {"commit_document": "a.json", "committed_digest": "0", "adds": [], "removes": []} | pending
+    document["pending"] = {
+        "commit_document": "a.json",
+        "committed_digest": "0",
+        "adds": [],
+        "removes": [],
+    } | pending
     (root / "digests.json").write_text(json.dumps(document))
     before = content_of(root)
 
@@ -464,7 +543,9 @@ def test_every_field_of_what_is_pending_is_looked_at(tmp_path: Path, pending: di
 def test_a_long_list_of_what_is_pending_takes_no_time_to_speak_of(tmp_path: Path) -> None:
     root = make_package(tmp_path / "p")
     document = json.loads((root / "digests.json").read_bytes())
-    document["files"] |= {f"a/{index}": {"digests": ["0" * 64], "nbytes": 0} for index in range(40_000)}
+    document["files"] |= {
+        f"a/{index}": {"digests": ["0" * 64], "nbytes": 0} for index in range(40_000)
+    }
     (root / "digests.json").write_text(json.dumps(document))
     call_garbage(root, *(f"b/{index}" for index in range(40_000)))
 
@@ -513,8 +594,14 @@ def test_a_new_package_is_there_whole_or_not_at_all(tmp_path: Path, kill: bool) 
     for index in range(len(counting.log)):
         root = tmp_path / "p.ortpackage"
         is_last = index == len(counting.log) - 1  # makes the rename durable, after it
-        with contextlib.nullcontext() if is_last and not kill else pytest.raises((Killed, AuthoringError)):
-            create_package(root, new_package(sources), operations=FailingOperations(index, kill=kill))
+        with (
+            contextlib.nullcontext()
+            if is_last and not kill
+            else pytest.raises((Killed, AuthoringError))
+        ):
+            create_package(
+                root, new_package(sources), operations=FailingOperations(index, kill=kill)
+            )
         assert root.exists() == is_last
         if is_last:
             FileOperations().remove_tree(root)
@@ -540,8 +627,10 @@ def test_a_new_package_does_not_take_over_a_directory_with_files(tmp_path: Path)
         create_package(tmp_path / "p", new_package(make_sources(tmp_path / "s")))
 
 
-def test_progress_tells_file_bytes_done_and_bytes_in_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortpkg.package.file_operations.CHUNK_NBYTES", 4)
+def test_progress_tells_file_bytes_done_and_bytes_in_total(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ortpkg.storage.file_operations.CHUNK_NBYTES", 4)
     root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
     calls: list[tuple[str, int, int]] = []
 
@@ -550,17 +639,25 @@ def test_progress_tells_file_bytes_done_and_bytes_in_total(tmp_path: Path, monke
     assert calls[:3] == [("a.onnx", 4, 9), ("a.onnx", 8, 9), ("a.onnx", 9, 9)]
 
 
-def test_nothing_is_deleted_where_the_commit_document_is_neither_the_old_nor_the_new_one(tmp_path: Path) -> None:
-    """Killed after the commit, then edited by hand: the new files are in use, whatever the digest says."""
+def test_nothing_is_deleted_where_the_commit_document_is_neither_the_old_nor_the_new_one(
+    tmp_path: Path,
+) -> None:
+    """Killed after the commit, then edited by hand: the new files are in use, whatever the digest
+    says.
+    """
     root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
     with pytest.raises(Killed):
         commit_change(
-            root, exchange_variant(root, sources), operations=FailingOperations(at=("unlink", "model.onnx"), kill=True)
+            root,
+            exchange_variant(root, sources),
+            operations=FailingOperations(at=("unlink", "model.onnx"), kill=True),
         )
     (root / "models/m/metadata.json").write_bytes(b'{"variants": ["new"], "edited": true}')
     before = content_of(root)
 
-    with pytest.raises(AuthoringError, match=r"'models/m/metadata.json', which says .* neither its old nor its new"):
+    with pytest.raises(
+        AuthoringError, match=r"'models/m/metadata.json', which says .* neither its old nor its new"
+    ):
         recover(root)
     assert content_of(root) == before
 
@@ -569,11 +666,16 @@ def test_a_staged_document_that_is_lost_is_said(tmp_path: Path) -> None:
     root = make_package(tmp_path / "p")
     change = change_several_documents(root, make_sources(tmp_path / "s"))
     with pytest.raises(Killed):
-        commit_change(root, change, operations=FailingOperations(at=("replace", "manifest.json"), kill=True))
+        commit_change(
+            root, change, operations=FailingOperations(at=("replace", "manifest.json"), kill=True)
+        )
     (staged,) = root.glob(".ortpkg-*/document1")
     staged.unlink()
 
-    with pytest.raises(AuthoringError, match=r"interrupted, and the new 'manifest.json' is lost: repair the package"):
+    with pytest.raises(
+        AuthoringError,
+        match=r"interrupted, and the new 'manifest.json' is lost: repair the package",
+    ):
         recover(root)
 
     assert (root / "models/m/new/a.onnx").is_file()

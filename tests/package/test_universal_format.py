@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import PackageFormatError
-from ortpkg.package import component_format, metadata_format, universal_format
+from ortpkg.package.formats import component_format, metadata_format, universal_format
 from ortpkg.package.package_info import Constraints, PackageFormat
-from ortpkg.package.plain_names import PlainNames
+from ortpkg.package.paths.plain_names import PlainNames
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
 from tests.package.conftest import WritePackage
@@ -47,7 +47,9 @@ def universal() -> dict[str, Any]:
                     "ep": GPU,
                     "device": "GPU",
                     "compatibility_string": "sm",
-                    "executor_info": {"ort": {"model_file": "m.onnx", "provider_options": {"device_id": "0"}}},
+                    "executor_info": {
+                        "ort": {"model_file": "m.onnx", "provider_options": {"device_id": "0"}}
+                    },
                 },
             },
         },
@@ -62,9 +64,16 @@ def findings(root: Path) -> list[str]:
 
 def test_is_one_package_with_what_both_generations_say(write_package: WritePackage) -> None:
     info = open_package(write_package(universal()))
-    assert (info.format, info.name, info.schema_version) == (PackageFormat.UNIVERSAL, "digits", (1, 1000))
+    assert (info.format, info.name, info.schema_version) == (
+        PackageFormat.UNIVERSAL,
+        "digits",
+        (1, 1000),
+    )
     cpu, gpu = info.components[0].variants
-    assert (cpu.constraints, cpu.component_constraints) == (Constraints(ep=CPU, device="cpu"), Constraints(ep=CPU))
+    assert (cpu.constraints, cpu.component_constraints) == (
+        Constraints(ep=CPU, device="cpu"),
+        Constraints(ep=CPU),
+    )
     assert gpu.metadata == {"quantization": "fp16"}
     assert dict(gpu.provider_options) == {"device_id": "0"}
     assert gpu.model_path == info.root / "models/c/gpu/m.onnx"
@@ -96,12 +105,30 @@ def _set(value: Any, *path: str) -> Any:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_set("other.onnx", "gpu", "executor_info", "ort", "model_file"), "the model file of variant 'gpu' is"),
-        (_set(CPU, "gpu", "ep"), f"ep of variant 'gpu' is '{CPU}', in model_variants it is '{GPU}'"),
-        (_set("npu", "gpu", "device"), "device of variant 'gpu' is 'npu', in model_variants it is 'gpu'"),
-        (_set("", "gpu", "device"), "device of variant 'gpu' is not stated, in model_variants it is 'gpu'"),
-        (_set("gpu", "cpu", "device"), "device of variant 'cpu' is 'gpu', in model_variants it is 'cpu'"),
-        (_set("sm_90", "gpu", "compatibility_string"), "the compatibility string of variant 'gpu' is 'sm_90'"),
+        (
+            _set("other.onnx", "gpu", "executor_info", "ort", "model_file"),
+            "the model file of variant 'gpu' is",
+        ),
+        (
+            _set(CPU, "gpu", "ep"),
+            f"ep of variant 'gpu' is '{CPU}', in model_variants it is '{GPU}'",
+        ),
+        (
+            _set("npu", "gpu", "device"),
+            "device of variant 'gpu' is 'npu', in model_variants it is 'gpu'",
+        ),
+        (
+            _set("", "gpu", "device"),
+            "device of variant 'gpu' is not stated, in model_variants it is 'gpu'",
+        ),
+        (
+            _set("gpu", "cpu", "device"),
+            "device of variant 'cpu' is 'gpu', in model_variants it is 'cpu'",
+        ),
+        (
+            _set("sm_90", "gpu", "compatibility_string"),
+            "the compatibility string of variant 'gpu' is 'sm_90'",
+        ),
     ],
 )
 def test_refuses_lists_that_differ(write_package: WritePackage, change: Any, message: str) -> None:
@@ -124,27 +151,39 @@ def test_refuses_lists_with_other_variants_or_another_order(write_package: Write
     variants = files["models/c/metadata.json"]["variants"]
     files["models/c/metadata.json"]["variants"] = dict(reversed(variants.items()))
     assert findings(write_package(files)) == [
-        "models/c/metadata.json: model_variants has 'cpu', 'gpu', variants has 'gpu', 'cpu', which differs"
+        "models/c/metadata.json: model_variants has 'cpu', 'gpu', variants has 'gpu', 'cpu', which"
+        " differs"
     ]
     del variants["gpu"]
     files["models/c/metadata.json"]["variants"] = variants
-    with pytest.raises(PackageFormatError, match=r"model_variants has 'cpu', 'gpu', variants has 'cpu'.*\[ORT061\]"):
+    with pytest.raises(
+        PackageFormatError, match=r"model_variants has 'cpu', 'gpu', variants has 'cpu'.*\[ORT061\]"
+    ):
         open_package(write_package(files))
 
 
 def test_refuses_lists_with_other_components(write_package: WritePackage) -> None:
     files = universal()
     files["manifest.json"]["components"]["d"] = copy.deepcopy(files["models/c/metadata.json"])
-    del files["manifest.json"]["components"]["d"]["variants"]["cpu"], files["manifest.json"]["components"]["c"]
+    del (
+        files["manifest.json"]["components"]["d"]["variants"]["cpu"],
+        files["manifest.json"]["components"]["c"],
+    )
     files |= {"gpu/m.onnx": ""}
     (found,) = findings(write_package(files))
-    assert found.startswith("manifest.json#/components: component_models has 'c', components has 'd'")
+    assert found.startswith(
+        "manifest.json#/components: component_models has 'c', components has 'd'"
+    )
 
 
-def test_refuses_component_keys_that_onnxruntime_would_not_open(write_package: WritePackage) -> None:
+def test_refuses_component_keys_that_onnxruntime_would_not_open(
+    write_package: WritePackage,
+) -> None:
     files = universal()
     files["manifest.json"]["schema_version"] = "1.0"
-    assert "manifest.json#/model_name: key 'model_name' is not known" in findings(write_package(files))
+    assert "manifest.json#/model_name: key 'model_name' is not known" in findings(
+        write_package(files)
+    )
     files["manifest.json"]["schema_version"] = "one"
     assert findings(write_package(files)) == [
         'manifest.json#/schema_version: schema_version is not a text of the form "<major>.<minor>"'
@@ -158,7 +197,19 @@ def test_without_a_version_the_component_keys_mean_nothing(write_package: WriteP
 
 
 TEXTS = st.sampled_from(
-    ["m.onnx", "m", "gpu", "cpu", "", "sub/m.onnx", "../m.onnx", "link.onnx", "none.onnx", "NUL", "a:b"]
+    [
+        "m.onnx",
+        "m",
+        "gpu",
+        "cpu",
+        "",
+        "sub/m.onnx",
+        "../m.onnx",
+        "link.onnx",
+        "none.onnx",
+        "NUL",
+        "a:b",
+    ]
 )
 EPS = st.sampled_from([CPU, GPU, "OddExecutionProvider", ""])
 DEVICES = st.sampled_from(["cpu", "GPU", "tpu", ""])
@@ -171,7 +222,10 @@ OLDER: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "model_file": TEXTS,
         "file": TEXTS,
         "model_id": TEXTS,
-        "constraints": st.none() | st.fixed_dictionaries({}, optional={"ep": EPS | st.none(), "device": DEVICES}),
+        "constraints": (
+            st.none()
+            | st.fixed_dictionaries({}, optional={"ep": EPS | st.none(), "device": DEVICES})
+        ),
         "session_options": OPTIONS,
         "provider_options": OPTIONS,
         "additional_metadata": st.sampled_from(["", None, 0, {"a": []}]),
@@ -179,7 +233,12 @@ OLDER: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     },
 )
 ORT = st.fixed_dictionaries(
-    {}, optional={"model_file": TEXTS, "session_options": OPTIONS, "provider_options": OPTIONS | st.none()}
+    {},
+    optional={
+        "model_file": TEXTS,
+        "session_options": OPTIONS,
+        "provider_options": OPTIONS | st.none(),
+    },
 )
 NEWER = st.fixed_dictionaries(
     {},
@@ -201,9 +260,14 @@ NAMES = st.sampled_from(["cpu", "gpu", "link", "none", "con"])
     newer=st.none() | st.dictionaries(NAMES, NEWER, max_size=3),
     inline=st.none() | st.dictionaries(NAMES, OLDER, max_size=2),
 )
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_glance_at_plain_variants_says_what_a_closer_look_says(
-    odd_folders: Path, older: dict[str, Any], newer: dict[str, Any] | None, inline: dict[str, Any] | None
+    odd_folders: Path,
+    older: dict[str, Any],
+    newer: dict[str, Any] | None,
+    inline: dict[str, Any] | None,
 ) -> None:
     documents = universal()
     manifest, body = documents["manifest.json"], documents["models/c/metadata.json"]
@@ -228,7 +292,9 @@ def test_a_glance_at_plain_variants_says_what_a_closer_look_says(
 @pytest.fixture
 def odd_folders(write_package: WritePackage) -> Path:
     """The package with more files than it names, and links where the machine lets us make them."""
-    root = write_package({**universal(), "models/c/gpu/sub/m.onnx": "", "models/c/m": "", "models/c/gpu/m": ""})
+    root = write_package(
+        {**universal(), "models/c/gpu/sub/m.onnx": "", "models/c/m": "", "models/c/gpu/m": ""}
+    )
     try:
         (root / "models/c/link").symlink_to("gpu", target_is_directory=True)
         (root / "models/c/cpu/link.onnx").symlink_to("m.onnx")

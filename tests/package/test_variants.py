@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ortpkg.package.formats.variants import LazyVariants, alike
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import (
     Constraints,
@@ -19,7 +20,6 @@ from ortpkg.package.package_info import (
     version_of,
 )
 from ortpkg.package.reader import open_package
-from ortpkg.package.variants import LazyVariants, alike
 
 _ROOT = Path("/package")
 
@@ -59,7 +59,12 @@ def test_behaves_as_the_tuple_of_its_variants() -> None:
     assert variants == lazy("a1", "b1", "a2")
     assert variants != made[:2]
     assert tuple(variants) == made
-    assert (variants[1], variants[-1], variants[:2], len(variants)) == (made[1], made[2], made[:2], 3)
+    assert (variants[1], variants[-1], variants[:2], len(variants)) == (
+        made[1],
+        made[2],
+        made[:2],
+        3,
+    )
     assert hash(lazy()) == hash(())
     assert repr(variants) == repr(made)
     assert pickle.loads(pickle.dumps(variants)) == made
@@ -76,14 +81,24 @@ def test_makes_a_variant_once_and_only_where_somebody_looks() -> None:
 
 
 def test_groups_positions_by_first_mention() -> None:
-    assert [group.places for group in alike(lazy("b1", "a1", "b2", "a2", "b3"))] == [[0, 2, 4], [1, 3]]
+    assert [group.places for group in alike(lazy("b1", "a1", "b2", "a2", "b3"))] == [
+        [0, 2, 4],
+        [1, 3],
+    ]
 
 
 def test_groups_variants_made_by_hand_by_what_they_state() -> None:
     def stating(ep: str, **options: str) -> VariantInfo:
         return replace(make("v"), constraints=Constraints(ep=ep), provider_options=options)
 
-    variants = (stating("a"), stating("b"), stating("a"), stating("a", x="1"), stating("a", x="2"), stating("a", x="1"))
+    variants = (
+        stating("a"),
+        stating("b"),
+        stating("a"),
+        stating("a", x="1"),
+        stating("a", x="2"),
+        stating("a", x="1"),
+    )
     assert [group.places for group in alike(variants)] == [[0, 2], [1], [3, 5], [4]]
     assert alike(variants)[3].provider_options == {"x": "2"}
 
@@ -91,7 +106,12 @@ def test_groups_variants_made_by_hand_by_what_they_state() -> None:
 def test_what_is_alike_states_the_same(tmp_path: Path) -> None:
     """Of an opened package: constraints and provider options, whatever else differs."""
     declared: list[dict[str, Any]] = [
-        {"ep": "CUDAExecutionProvider", "device": device, "provider_options": options, "ortpkg": facts}
+        {
+            "ep": "CUDAExecutionProvider",
+            "device": device,
+            "provider_options": options,
+            "ortpkg": facts,
+        }
         for device in ("gpu", "GPU")
         for options in ({}, {"device_id": "0"}, {"device_id": "1"})
         for facts in (None, {"constraints": {"architecture": "sm_90"}})
@@ -123,7 +143,9 @@ def test_what_is_alike_states_the_same(tmp_path: Path) -> None:
 
 
 def test_a_variant_has_its_own_version_where_it_states_one_and_else_the_packages() -> None:
-    package = PackageInfo(root=_ROOT, format=PackageFormat.METADATA, name="p", version="2.0", components=())
+    package = PackageInfo(
+        root=_ROOT, format=PackageFormat.METADATA, name="p", version="2.0", components=()
+    )
     stated: dict[str, dict[str, Any]] = {
         "own": {"version": "1.1"},
         "none": {},

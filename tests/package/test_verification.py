@@ -1,4 +1,6 @@
-"""verify: every difference is named, every flipped byte is noticed, and the exit code is the sum of what was found."""
+"""verify: every difference is named, every flipped byte is noticed, and the exit code is the sum of
+what was found.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import PackageNotFoundError
-from ortpkg.package.asset_digest import listing_digest
-from ortpkg.package.asset_reference import asset_folder_name
-from ortpkg.package.digests import (
+from ortpkg.package.integrity.asset_digest import listing_digest
+from ortpkg.package.integrity.digests import (
     PackageDigests,
     PendingChange,
     compute_digests,
     dump_digests,
 )
-from ortpkg.package.verification import VerificationReport, verify_package
+from ortpkg.package.integrity.verification import VerificationReport, verify_package
+from ortpkg.package.paths.asset_reference import asset_folder_name
 
 FILES = {
     "manifest.json": b'{"model_name": "p"}\n',
@@ -56,13 +58,16 @@ def test_an_intact_package_has_no_differences(root: Path) -> None:
     assert report.package_digest == json.loads((root / "digests.json").read_text())["package"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_a_flipped_byte_of_any_file_is_noticed_and_named(root: Path, data: st.DataObject) -> None:
     names = [*FILES, "digests.json"]
     name = data.draw(st.sampled_from([each for each in names if (root / each).stat().st_size]))
     content = (root / name).read_bytes()
-    # digests.json is the one file with a form of its own, and the longest: every place in it gets its turn.
+    # digests.json is the one file with a form of its own, and the longest: every place in it gets
+    # its turn.
     index = data.draw(st.integers(0, len(content) - 1))
     flip = data.draw(st.integers(1, 255))
     damaged = bytearray(content)
@@ -74,14 +79,21 @@ def test_a_flipped_byte_of_any_file_is_noticed_and_named(root: Path, data: st.Da
         (root / name).write_bytes(content)
 
     assert report.exit_code != 0
-    # A digit of a version that nobody has written yet is noticed by saying that not everything was compared.
-    assert name in differences(report) or (name == "digests.json" and "is of version" in report.notes[0])
+    # A digit of a version that nobody has written yet is noticed by saying that not everything was
+    # compared.
+    assert name in differences(report) or (
+        name == "digests.json" and "is of version" in report.notes[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("damage", "code", "found"),
     [
-        (lambda root: (root / "manifest.json").write_bytes(b"{}"), 16, {"manifest.json": "changed"}),
+        (
+            lambda root: (root / "manifest.json").write_bytes(b"{}"),
+            16,
+            {"manifest.json": "changed"},
+        ),
         (lambda root: (root / "samples/empty").unlink(), 32, {"samples/empty": "missing"}),
         (lambda root: (root / "new").write_bytes(b""), 32, {"new": "extra"}),
         (
@@ -90,14 +102,29 @@ def test_a_flipped_byte_of_any_file_is_noticed_and_named(root: Path, data: st.Da
             {"samples/empty": "unreadable"},
         ),
         (lambda root: (root / "digests.json").unlink(), 128, {}),
-        (lambda root: (root / "digests.json").write_bytes(b"{"), 64 | 128, {"digests.json": "unreadable"}),
         (
-            lambda root: ((root / "new").write_bytes(b""), (root / "manifest.json").write_bytes(b"")),
+            lambda root: (root / "digests.json").write_bytes(b"{"),
+            64 | 128,
+            {"digests.json": "unreadable"},
+        ),
+        (
+            lambda root: (
+                (root / "new").write_bytes(b""),
+                (root / "manifest.json").write_bytes(b""),
+            ),
             16 | 32,
             {"manifest.json": "changed", "new": "extra"},
         ),
     ],
-    ids=["changed", "missing", "extra", "unreadable", "no-digests", "broken-digests", "changed-and-extra"],
+    ids=[
+        "changed",
+        "missing",
+        "extra",
+        "unreadable",
+        "no-digests",
+        "broken-digests",
+        "changed-and-extra",
+    ],
 )
 def test_the_exit_code_is_the_sum_of_what_was_found(
     root: Path, damage: Callable[[Path], object], code: int, found: dict[str, str]
@@ -131,22 +158,34 @@ def test_a_wrong_size_beside_the_right_digest_is_damage_of_the_record(root: Path
     assert difference.message == "it gives 'manifest.json' 7 bytes; a file with that digest has 20"
 
 
-def test_a_newer_minor_version_is_verified_as_far_as_it_is_known_and_that_is_said(root: Path) -> None:
-    document = json.loads((root / "digests.json").read_text()) | {"schema_version": "1.7", "new": []}
+def test_a_newer_minor_version_is_verified_as_far_as_it_is_known_and_that_is_said(
+    root: Path,
+) -> None:
+    document = json.loads((root / "digests.json").read_text()) | {
+        "schema_version": "1.7",
+        "new": [],
+    }
     (root / "digests.json").write_text(json.dumps(document, indent=2) + "\n")
 
     report = verify_package(root)
 
     assert (report.differences, report.exit_code) == ((), 128)
     assert report.notes == (
-        "digests.json is of version '1.7'; this ortpkg verifies all that version 1.0 records, and no more",
+        (
+            "digests.json is of version '1.7'; this ortpkg verifies all that version 1.0 records,"
+            " and no more"
+        ),
     )
 
 
 def test_an_interrupted_change_is_said_and_is_no_damage(root: Path) -> None:
     digests = compute_digests(root)
-    pending = PendingChange(commit_document="manifest.json", committed_digest="0" * 64, adds=("models/m/c",))
-    (root / "digests.json").write_bytes(dump_digests(PackageDigests(files=digests.files, pending=pending)))
+    pending = PendingChange(
+        commit_document="manifest.json", committed_digest="0" * 64, adds=("models/m/c",)
+    )
+    (root / "digests.json").write_bytes(
+        dump_digests(PackageDigests(files=digests.files, pending=pending))
+    )
 
     report = verify_package(root)
 
@@ -173,7 +212,10 @@ def test_a_change_committed_meanwhile_is_no_damage(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("", "is not a model package: there is neither manifest.json nor digests.json"), ("x", "does not exist")],
+    [
+        ("", "is not a model package: there is neither manifest.json nor digests.json"),
+        ("x", "does not exist"),
+    ],
 )
 def test_refuses_what_is_no_package(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(PackageNotFoundError, match=message):
@@ -181,19 +223,25 @@ def test_refuses_what_is_no_package(tmp_path: Path, name: str, message: str) -> 
 
 
 def _with_asset(root: Path, content: bytes, *, is_declared: bool) -> str:
-    """Puts an asset into the package whose name says that it holds ``b"weights"``; gives its folder."""
+    """Puts an asset into the package whose name says that it holds ``b"weights"``; gives its
+    folder.
+    """
     uri = listing_digest({"w.bin": hashlib.sha256(b"weights").hexdigest()})
     folder = "parts/common" if is_declared else f"shared_assets/{asset_folder_name(uri)}"
     (root / folder).mkdir(parents=True)
     (root / folder / "w.bin").write_bytes(content)
     if is_declared:
-        (root / "manifest.json").write_text(json.dumps({"shared_assets": {uri: folder}}), encoding="utf-8")
+        (root / "manifest.json").write_text(
+            json.dumps({"shared_assets": {uri: folder}}), encoding="utf-8"
+        )
     return folder
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
 @pytest.mark.parametrize("is_declared", [True, False])
-def test_an_asset_that_is_not_what_its_digest_says_is_named(root: Path, is_declared: bool, is_recorded: bool) -> None:
+def test_an_asset_that_is_not_what_its_digest_says_is_named(
+    root: Path, is_declared: bool, is_recorded: bool
+) -> None:
     """Also where it was recorded so, and where nothing is recorded."""
     folder = _with_asset(root, b"others", is_declared=is_declared)
     (root / "digests.json").unlink()
@@ -250,18 +298,28 @@ def test_without_digests_several_assets_are_counted(root: Path) -> None:
 
     (note,) = verify_package(root).notes
 
-    assert note.endswith("nothing but 2 shared assets can be compared: 1 not as the digests say that name them")
+    assert note.endswith(
+        "nothing but 2 shared assets can be compared: 1 not as the digests say that name them"
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"weights", "nothing but 1 shared asset can be compared: as the digest says that names it"),
-        (b"others", "nothing but 1 shared asset can be compared: 1 not as the digest says that names it"),
+        (
+            b"weights",
+            "nothing but 1 shared asset can be compared: as the digest says that names it",
+        ),
+        (
+            b"others",
+            "nothing but 1 shared asset can be compared: 1 not as the digest says that names it",
+        ),
         (None, "nothing can be compared"),
     ],
 )
-def test_without_digests_it_says_what_was_compared(root: Path, content: bytes | None, said: str) -> None:
+def test_without_digests_it_says_what_was_compared(
+    root: Path, content: bytes | None, said: str
+) -> None:
     (root / "digests.json").unlink()
     if content is not None:
         _with_asset(root, content, is_declared=False)

@@ -1,4 +1,6 @@
-"""What is shipped: the schemas are the same in a checkout, an sdist and a wheel, and the code reads them there."""
+"""What is shipped: the schemas are the same in a checkout, an sdist and a wheel, and the code reads
+them there.
+"""
 
 import json
 import subprocess
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.package.schemas import schemas_directory
+from ortpkg.package.documents.document_schemas import schemas_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = {path.name: path.read_bytes() for path in (ROOT / "schemas").glob("*.json")}
@@ -46,20 +48,30 @@ def test_wheel_carries_the_schemas_inside_the_package(distributions: Path) -> No
         names = [name for name in wheel.namelist() if name.startswith(prefix)]
         assert {name.removeprefix(prefix): wheel.read(name) for name in names} == SCHEMAS
         assert "ortpkg/py.typed" in wheel.namelist()
-        assert not [name for name in wheel.namelist() if name.startswith(("tests/", "scripts/", "sample_packages/"))]
+        assert not [
+            name
+            for name in wheel.namelist()
+            if name.startswith(("tests/", "scripts/", "sample_packages/"))
+        ]
 
 
-def test_code_installed_from_the_wheel_reads_the_wheels_schemas(distributions: Path, tmp_path: Path) -> None:
+def test_code_installed_from_the_wheel_reads_the_wheels_schemas(
+    distributions: Path, tmp_path: Path
+) -> None:
     site = tmp_path / "site"
     with zipfile.ZipFile(next(distributions.glob("*.whl"))) as wheel:
         wheel.extractall(site)
     program = (
         f"import json, sys; sys.path.insert(0, {str(site)!r})\n"
-        "import ortpkg, ortpkg.package.schemas as schemas\n"
+        "import ortpkg, ortpkg.package.documents.document_schemas as schemas\n"
         "print(json.dumps([ortpkg.__file__, str(schemas.schemas_directory())]))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True
+        [sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
     )
     module, schemas = json.loads(done.stdout)
     assert Path(module).is_relative_to(site)

@@ -1,4 +1,6 @@
-"""docs/plugins.md as an author of a plug-in follows it: its files, its commands, what it says that they print."""
+"""docs/plugins.md as an author of a plug-in follows it: its files, its commands, what it says that
+they print.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,25 @@ def _commands() -> list[tuple[list[str], list[str]]]:
 
 
 def _prints(text: str, line: str) -> bool:
-    """Whether ``text`` has the parts of ``line`` between dots in this order, whatever the blanks."""
+    """Whether ``text`` has the parts of ``line`` between dots in this order, whatever the
+    blanks.
+    """
     parts = [re.escape(part) for part in line.split()]
-    return re.search(r"\s+".join(parts).replace(r"\s+\.\.\.\s+", ".*?").replace(r"\.\.\.", ".*?"), text) is not None
+    return (
+        re.search(
+            r"\s+".join(parts).replace(r"\s+\.\.\.\s+", ".*?").replace(r"\.\.\.", ".*?"), text
+        )
+        is not None
+    )
 
 
 def test_the_example_is_what_the_page_says() -> None:
     files = {name: text for name, text in _files().items() if (EXAMPLE / name).exists()}
     assert sorted(files) == ["pyproject.toml", "tape_ep/factory.py", "tape_ep/provider.py"]
     for name, text in files.items():
-        assert text == (EXAMPLE / name).read_text(encoding="utf-8"), f"docs/plugins.md and examples differ in {name}"
+        assert text == (EXAMPLE / name).read_text(encoding="utf-8"), (
+            f"docs/plugins.md and examples differ in {name}"
+        )
 
 
 @pytest.mark.timeout(900)
@@ -68,9 +79,17 @@ def test_the_page_is_enough_to_write_install_and_run_a_provider(tmp_path: Path) 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     site = tmp_path / "site"
-    folders = {f"ORTPKG_{name}_DIR": str(tmp_path / name.lower()) for name in ("STATE", "CACHE", "CONFIG")}
+    folders = {
+        f"ORTPKG_{name}_DIR": str(tmp_path / name.lower()) for name in ("STATE", "CACHE", "CONFIG")
+    }
     # What pip needs to install beside this environment instead of into it, and to fetch nothing.
-    pip = {"TARGET": str(site), "UPGRADE": "1", "NO_DEPS": "1", "NO_INDEX": "1", "NO_BUILD_ISOLATION": "0"}
+    pip = {
+        "TARGET": str(site),
+        "UPGRADE": "1",
+        "NO_DEPS": "1",
+        "NO_INDEX": "1",
+        "NO_BUILD_ISOLATION": "0",
+    }
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("PIP_")},
         **{f"PIP_{key}": value for key, value in pip.items()},
@@ -82,7 +101,12 @@ def test_the_page_is_enough_to_write_install_and_run_a_provider(tmp_path: Path) 
     assert len(commands) > 10
     for words, lines in commands:
         done = subprocess.run(
-            [*_PROGRAMS[words[0]], *words[1:]], capture_output=True, text=True, check=False, cwd=folder, env=environment
+            [*_PROGRAMS[words[0]], *words[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=folder,
+            env=environment,
         )
         said = f"{done.stdout}\n{done.stderr}"
         assert done.returncode == 0, (words, said)

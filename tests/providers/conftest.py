@@ -23,7 +23,9 @@ def laptop() -> tuple[HardwareDevice, ...]:
             metadata={"pci_address": "0000:00:02.0"},
             source="sysfs",
         ),
-        HardwareDevice(type=DeviceType.NPU, name="AI Boost", vendor_id=0x8086, device_id=0x7D1D, source="sysfs"),
+        HardwareDevice(
+            type=DeviceType.NPU, name="AI Boost", vendor_id=0x8086, device_id=0x7D1D, source="sysfs"
+        ),
     )
 
 

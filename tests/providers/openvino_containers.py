@@ -19,7 +19,9 @@ def bson(document: Mapping[str, Any]) -> bytes:
         if isinstance(value, Mapping):
             body += b"\x03" + name + bson(value)
         elif isinstance(value, str):
-            body += b"\x02" + name + struct.pack("<i", len(value.encode()) + 1) + value.encode() + b"\0"
+            body += (
+                b"\x02" + name + struct.pack("<i", len(value.encode()) + 1) + value.encode() + b"\0"
+            )
         elif isinstance(value, list):
             body += b"\x04" + name + bson({str(place): each for place, each in enumerate(value)})
         elif isinstance(value, bool):
@@ -34,8 +36,16 @@ def bson(document: Mapping[str, Any]) -> bytes:
 
 
 def container(blobs: Mapping[str, bytes], **changes: Any) -> bytes:
-    """``changes`` are keys of the index, or of the header: ``magic``, ``version_of_file``, ``header_nbytes``, ..."""
-    header = {"magic": b"OVEP_BIN", "version_of_file": 1, "header_nbytes": 40, "start": 40, "length": None}
+    """``changes`` are keys of the index, or of the header: ``magic``, ``version_of_file``,
+    ``header_nbytes``, ...
+    """
+    header = {
+        "magic": b"OVEP_BIN",
+        "version_of_file": 1,
+        "header_nbytes": 40,
+        "start": 40,
+        "length": None,
+    }
     header |= {key: changes.pop(key) for key in list(changes) if key in header}
     places, offset = {}, BLOB_OFFSET
     for name, blob in blobs.items():
@@ -56,7 +66,8 @@ def container(blobs: Mapping[str, bytes], **changes: Any) -> bytes:
         header["start"],
         len(encoded) if header["length"] is None else header["length"],
     )
-    # The provider writes its index twice, the second time shorter: the rest of the first one stays behind it.
+    # The provider writes its index twice, the second time shorter: the rest of the first one stays
+    # behind it.
     data = (data + encoded + b"1.1.0\0\0").ljust(BLOB_OFFSET, b"\0")
     for blob in blobs.values():
         data += blob.ljust(-(-len(blob) // BLOB_OFFSET) * BLOB_OFFSET, b"\0")

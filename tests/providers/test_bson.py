@@ -14,13 +14,19 @@ from tests.providers.openvino_containers import bson
 
 DOCUMENT = {
     "flag": True,
-    "map": {"p0": {"data_offset": 65536, "size": 3}, "p1": {"data_offset": 1 << 40, "size": (1 << 64) - 1}},
+    "map": {
+        "p0": {"data_offset": 65536, "size": 3},
+        "p1": {"data_offset": 1 << 40, "size": (1 << 64) - 1},
+    },
     "version": "1.1.0",
 }
 DATA = bson(DOCUMENT)
 _KEYS = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.text(st.characters(codec="utf-8")),
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.text(st.characters(codec="utf-8")),
     lambda inner: st.dictionaries(_KEYS, inner, max_size=3),
     max_leaves=10,
 )
@@ -35,8 +41,13 @@ def test_what_is_written_is_read_again(document: dict[str, Any]) -> None:
     assert read_document(write_document(document)) == document
 
 
-@given(st.lists(st.tuples(st.integers(0, len(DATA) - 1), st.integers(0, 255)), max_size=4), st.integers(0, len(DATA)))
-def test_damage_is_an_error_of_its_own_or_another_document(changes: list[tuple[int, int]], nbytes: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, len(DATA) - 1), st.integers(0, 255)), max_size=4),
+    st.integers(0, len(DATA)),
+)
+def test_damage_is_an_error_of_its_own_or_another_document(
+    changes: list[tuple[int, int]], nbytes: int
+) -> None:
     damaged = bytearray(DATA)
     for place, value in changes:
         damaged[place] = value
@@ -60,7 +71,10 @@ def _nested(levels: int) -> dict[str, Any]:
     [
         (b"", "at byte 0: it ends within the length of a document"),
         (b"\x05\0\0\0\x01", "a document does not end where its length says"),
-        (DATA[:-1], f"at byte 0: a document of {len(DATA)} bytes, of {len(DATA) - 1} that are left"),
+        (
+            DATA[:-1],
+            f"at byte 0: a document of {len(DATA)} bytes, of {len(DATA) - 1} that are left",
+        ),
         (DATA + b"\0", f"after the document, which ends at byte {len(DATA)}, there are 1 more"),
         (b"\x04\0\0\0\0", "a document of 4 bytes"),
         (b"\xff\xff\xff\xff\0", "a document of -1 bytes"),

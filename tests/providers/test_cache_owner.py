@@ -1,4 +1,6 @@
-"""A cache of contexts into which others can write holds their code: it is not used, and that is said."""
+"""A cache of contexts into which others can write holds their code: it is not used, and that is
+said.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ import onnx.parser
 import pytest
 
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.ep_context import cache_owner
+from ortpkg.ep_context.cache_owner import foreign_writers
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers import cache_owner
-from ortpkg.providers.cache_owner import foreign_writers
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.session_state import create_session_state

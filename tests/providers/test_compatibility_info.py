@@ -7,10 +7,10 @@ import re
 import pytest
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.graph.graph import Graph
 from ortpkg.providers.compatibility_info import compatibility_text, rate_compatibility
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.ep_registry import find_factory
 from tests.ep_context.test_native_libraries import BACKENDS, OPENVINO, provider
@@ -23,8 +23,12 @@ GPU = HardwareDevice(type=DeviceType.GPU, name="Arc", source="sysfs")
 INFO = "openvino;sdk=2026.4.1;device=CPU;architecture=icelake;options=0123456789ab"
 
 
-def rate(info: str, *devices: HardwareDevice, version: str = "2026.4.1", takes_patches: bool = False) -> object:
-    return rate_compatibility(devices, info, backend=OPENVINO, version=version, takes_patches=takes_patches)
+def rate(
+    info: str, *devices: HardwareDevice, version: str = "2026.4.1", takes_patches: bool = False
+) -> object:
+    return rate_compatibility(
+        devices, info, backend=OPENVINO, version=version, takes_patches=takes_patches
+    )
 
 
 def test_the_text_names_what_must_be_as_it_was() -> None:
@@ -36,7 +40,9 @@ def test_the_text_names_what_must_be_as_it_was() -> None:
         driver_version="7",
     )
     text = compatibility_text(descriptor, OPENVINO)
-    assert text.startswith("openvino;sdk=2026.4.1;device=GPU.1 (Arc, A770);architecture=xe;driver=7;options=")
+    assert text.startswith(
+        "openvino;sdk=2026.4.1;device=GPU.1 (Arc, A770);architecture=xe;driver=7;options="
+    )
 
 
 @pytest.mark.requirement("K10")
@@ -48,8 +54,16 @@ def test_the_text_names_what_must_be_as_it_was() -> None:
         (INFO.replace("icelake", "zen4"), CPU, UNSUPPORTED),
         (INFO.replace("2026.4.1", "2026.4.0"), CPU, UNSUPPORTED),
         (INFO.replace("openvino;", "onnxruntime;"), CPU, UNSUPPORTED),
-        (INFO.replace("device=CPU;architecture=icelake", "device=GPU (Arc);architecture=xe"), GPU, OPTIMAL),
-        (INFO.replace("device=CPU;architecture=icelake", "device=GPU (Iris);architecture=xe"), GPU, UNSUPPORTED),
+        (
+            INFO.replace("device=CPU;architecture=icelake", "device=GPU (Arc);architecture=xe"),
+            GPU,
+            OPTIMAL,
+        ),
+        (
+            INFO.replace("device=CPU;architecture=icelake", "device=GPU (Iris);architecture=xe"),
+            GPU,
+            UNSUPPORTED,
+        ),
         ("openvino;sdk=2026.4.1", CPU, UNSUPPORTED),
         ("", CPU, UNSUPPORTED),
         ("openvino;" + "x" * 100_000, CPU, UNSUPPORTED),

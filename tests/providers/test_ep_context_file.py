@@ -1,4 +1,6 @@
-"""Files of compiled contexts: what goes in comes out, equal bytes once; any damage is an error that says so."""
+"""Files of compiled contexts: what goes in comes out, equal bytes once; any damage is an error that
+says so.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.errors import EpContextError, StatusCode
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json, find_mismatch
-from ortpkg.providers.ep_context_file import (
+from ortpkg.ep_context.ep_context_descriptor import (
+    ContextDescriptor,
+    descriptor_from_json,
+    find_mismatch,
+)
+from ortpkg.ep_context.ep_context_file import (
     MAGIC,
     ContextEntry,
     ContextFile,
@@ -23,15 +28,25 @@ from ortpkg.providers.ep_context_file import (
     open_context_file,
     write_context_file,
 )
+from ortpkg.errors import EpContextError, StatusCode
 
 EP = "OpenVINOExecutionProvider"
 DESCRIPTOR = ContextDescriptor(
-    ep=EP, sdk_version="2026.4", device="CPU", architecture="zen4", weights_digest="ab", options={"precision": "FP32"}
+    ep=EP,
+    sdk_version="2026.4",
+    device="CPU",
+    architecture="zen4",
+    weights_digest="ab",
+    options={"precision": "FP32"},
 )
 ENTRIES = [
-    ContextEntry(name="p0", descriptor=DESCRIPTOR, parts={"graph": b"g0" * 3000, "weight": b"w" * 10_000}),
     ContextEntry(
-        name="p1", descriptor=replace(DESCRIPTOR, device="GPU"), parts={"graph": b"", "weight": b"w" * 10_000}
+        name="p0", descriptor=DESCRIPTOR, parts={"graph": b"g0" * 3000, "weight": b"w" * 10_000}
+    ),
+    ContextEntry(
+        name="p1",
+        descriptor=replace(DESCRIPTOR, device="GPU"),
+        parts={"graph": b"", "weight": b"w" * 10_000},
     ),
 ]
 DATA = context_bytes(EP, ENTRIES)
@@ -103,7 +118,10 @@ def framed(text: bytes) -> bytes:
         (b"\x7fELF" + bytes(100), "not a context that ortpkg wrote"),
         (MAGIC + (1 << 40).to_bytes(8, "little"), "its index would have"),
         (MAGIC + (100).to_bytes(8, "little") + bytes(40), "within its index"),
-        (MAGIC + (2).to_bytes(8, "little") + bytes(32) + b"[]", "its index is not what was written"),
+        (
+            MAGIC + (2).to_bytes(8, "little") + bytes(32) + b"[]",
+            "its index is not what was written",
+        ),
         (framed(b"[]"), "its index is not what it should be"),
         (framed(b"[["), "its index is no JSON"),
     ],
@@ -119,9 +137,17 @@ def test_what_is_no_context_is_told(data: bytes, message: str) -> None:
         {"ep": EP, "blobs": [{"offset": 0, "nbytes": 1 << 40, "sha256": "0" * 64}], "entries": []},
         {"ep": EP, "blobs": [{"offset": -1, "nbytes": 1, "sha256": "0" * 64}], "entries": []},
         {"ep": EP, "blobs": [{"offset": 0, "nbytes": 1, "sha256": 5}], "entries": []},
-        {"ep": EP, "blobs": [], "entries": [{"name": "p", "descriptor": DESCRIPTOR.to_json(), "parts": {"g": 0}}]},
+        {
+            "ep": EP,
+            "blobs": [],
+            "entries": [{"name": "p", "descriptor": DESCRIPTOR.to_json(), "parts": {"g": 0}}],
+        },
         {"ep": EP, "blobs": [], "entries": [{"name": "p", "descriptor": {"ep": 1}, "parts": {}}]},
-        {"ep": EP, "blobs": [], "entries": [{"name": "p", "descriptor": DESCRIPTOR.to_json(), "parts": {}}] * 2},
+        {
+            "ep": EP,
+            "blobs": [],
+            "entries": [{"name": "p", "descriptor": DESCRIPTOR.to_json(), "parts": {}}] * 2,
+        },
         {"ep": 5, "blobs": [], "entries": []},
         {"blobs": [], "entries": []},
         {"ep": EP, "blobs": 5, "entries": []},
@@ -133,7 +159,9 @@ def test_an_index_that_lies_is_refused_before_anything_is_touched(index: object)
 
 
 def test_a_partition_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(EpContextError, match=r"no context of partition 'p9'; it has 'p0', 'p1'") as caught:
+    with pytest.raises(
+        EpContextError, match=r"no context of partition 'p9'; it has 'p0', 'p1'"
+    ) as caught:
         read(DATA).entry("p9")
     assert caught.value.partition_name == "p9"
 

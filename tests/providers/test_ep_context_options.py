@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ortpkg.ep_context.ep_context_options import ep_context_options
 from ortpkg.errors import InvalidSessionOptionError
-from ortpkg.providers.ep_context_options import ep_context_options
 
 MODEL = Path("/models/net.onnx")
 
@@ -67,7 +67,10 @@ def test_a_model_from_memory_lies_where_the_path_option_says() -> None:
     [
         ({"ep.context_enable": "yes"}, 'ep.context_enable is "0" or "1"'),
         ({"ep.context_model_external_initializers_file_name": "../w.bin"}, "name of a file beside"),
-        ({"ep.context_enable": "1", "ep.context_file_path": "/models/net.onnx"}, "is the source model itself"),
+        (
+            {"ep.context_enable": "1", "ep.context_file_path": "/models/net.onnx"},
+            "is the source model itself",
+        ),
         ({"ep.context_enable": "1", "ep.context_file_path": "/"}, "is a directory"),
     ],
 )

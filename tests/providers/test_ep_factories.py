@@ -27,11 +27,13 @@ def _answering(value: Any) -> Callable[[Mapping[str, object]], ProbeAnswer]:
     return lambda _fingerprint: ProbeAnswer(value=value)
 
 
-# --- CPU -------------------------------------------------------------------------------------------------------------
+# --- CPU ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("K21")
-def test_the_cpu_factory_reports_the_cpu_and_makes_a_provider_that_knows_it(laptop: Hardware) -> None:
+def test_the_cpu_factory_reports_the_cpu_and_makes_a_provider_that_knows_it(
+    laptop: Hardware,
+) -> None:
     factory = CpuEpFactory()
 
     (ep_device,) = factory.get_supported_devices(laptop)
@@ -40,22 +42,37 @@ def test_the_cpu_factory_reports_the_cpu_and_makes_a_provider_that_knows_it(lapt
     assert (ep_device.ep_name, ep_device.backend) == ("CPUExecutionProvider", "embedded")
     assert ep_device.device is laptop[0]
     assert provider.get_ep_devices() == (ep_device,)
-    assert factory.validate_compiled_model_compatibility_info(laptop, "x") is CompiledModelCompatibility.NOT_APPLICABLE
+    assert (
+        factory.validate_compiled_model_compatibility_info(laptop, "x")
+        is CompiledModelCompatibility.NOT_APPLICABLE
+    )
 
 
 @pytest.mark.requirement("K10")
-def test_the_cpu_factory_knows_that_it_runs_no_context_of_onnxruntimes_provider_of_that_name(laptop: Hardware) -> None:
+def test_the_cpu_factory_knows_that_it_runs_no_context_of_onnxruntimes_provider_of_that_name(
+    laptop: Hardware,
+) -> None:
     info = "onnxruntime;sdk=1.31.1;device=CPU;architecture=icelake;options=44136fa355b3"
     rating = CpuEpFactory().validate_compiled_model_compatibility_info(laptop, info)
     assert rating is CompiledModelCompatibility.UNSUPPORTED
 
 
-# --- OpenVINO --------------------------------------------------------------------------------------------------------
+# --- OpenVINO -------------------------------------------------------------------------------------
 
 _LAPTOP_DEVICES = [
     {"id": "CPU", "FULL_DEVICE_NAME": "Core Ultra", "DEVICE_TYPE": "integrated"},
-    {"id": "GPU", "FULL_DEVICE_NAME": "Arc (iGPU)", "DEVICE_TYPE": "integrated", "DEVICE_PCI_INFO": "0000:00:02.0"},
-    {"id": "NPU", "FULL_DEVICE_NAME": "AI Boost", "DEVICE_ARCHITECTURE": "3720", "NPU_DRIVER_VERSION": "1688"},
+    {
+        "id": "GPU",
+        "FULL_DEVICE_NAME": "Arc (iGPU)",
+        "DEVICE_TYPE": "integrated",
+        "DEVICE_PCI_INFO": "0000:00:02.0",
+    },
+    {
+        "id": "NPU",
+        "FULL_DEVICE_NAME": "AI Boost",
+        "DEVICE_ARCHITECTURE": "3720",
+        "NPU_DRIVER_VERSION": "1688",
+    },
 ]
 
 
@@ -64,7 +81,11 @@ def test_openvinos_devices_are_matched_with_the_hardware(laptop: Hardware) -> No
 
     assert cpu.device is laptop[0]
     assert gpu.device is not None
-    assert (gpu.device.name, gpu.device.is_discrete, gpu.device.source) == ("Arc", False, "sysfs, openvino")
+    assert (gpu.device.name, gpu.device.is_discrete, gpu.device.source) == (
+        "Arc",
+        False,
+        "sysfs, openvino",
+    )
     assert gpu.ep_options == {"device_type": "GPU"}
     assert npu.device is laptop[2]
     assert npu.ep_metadata == {
@@ -97,7 +118,8 @@ def test_a_device_that_the_system_does_not_know_comes_from_openvino(laptop: Hard
 
 def test_two_gpus_of_openvino_are_two_of_the_hardware() -> None:
     cards = tuple(
-        HardwareDevice(type=DeviceType.GPU, name=name, vendor_id=0x8086, is_discrete=True) for name in ("one", "two")
+        HardwareDevice(type=DeviceType.GPU, name=name, vendor_id=0x8086, is_discrete=True)
+        for name in ("one", "two")
     )
     answer = _answering([{"id": "GPU.0"}, {"id": "GPU.1"}])
 
@@ -115,7 +137,8 @@ def test_an_openvino_that_crashes_is_an_error_that_says_so(laptop: Hardware) -> 
     factory = OpenVinoEpFactory(lambda _fingerprint: ProbeAnswer(failure="it was ended by SIGSEGV"))
 
     with pytest.raises(
-        ExecutionProviderError, match="the library behind OpenVINOExecutionProvider failed: it was ended by SIGSEGV"
+        ExecutionProviderError,
+        match="the library behind OpenVINOExecutionProvider failed: it was ended by SIGSEGV",
     ):
         factory.get_supported_devices(laptop)
 
@@ -143,7 +166,7 @@ def test_the_installed_openvino_answers_from_a_child(laptop: Hardware, cache: Pa
     assert [path.name.split("-")[0] for path in cache.rglob("*.json")] == ["openvino_probe"]
 
 
-# --- the onnxruntime bridge ------------------------------------------------------------------------------------------
+# --- the onnxruntime bridge -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -165,7 +188,13 @@ def test_the_bridge_reports_what_onnxruntime_reports(laptop: Hardware) -> None:
     offers = {
         "providers": ["QNNExecutionProvider", "CPUExecutionProvider"],
         "ep_devices": [
-            _entry("QNNExecutionProvider", "npu", vendor_id=0x8086, ep_metadata={"version": "1"}, ep_vendor="Q"),
+            _entry(
+                "QNNExecutionProvider",
+                "npu",
+                vendor_id=0x8086,
+                ep_metadata={"version": "1"},
+                ep_vendor="Q",
+            ),
             _entry("CPUExecutionProvider", "cpu"),
         ],
     }
@@ -173,7 +202,11 @@ def test_the_bridge_reports_what_onnxruntime_reports(laptop: Hardware) -> None:
     (ep_device,) = _devices("QNNExecutionProvider", offers, laptop)
 
     assert ep_device.device is laptop[2]
-    assert (ep_device.backend, ep_device.ep_version, ep_device.ep_vendor) == ("onnxruntime", "1.31.1", "Q")
+    assert (ep_device.backend, ep_device.ep_version, ep_device.ep_vendor) == (
+        "onnxruntime",
+        "1.31.1",
+        "Q",
+    )
     assert ep_device.ep_metadata == {"version": "1"}
 
 
@@ -195,16 +228,27 @@ def test_a_cuda_build_offers_nothing_on_a_machine_without_gpu(laptop: Hardware) 
 
 @pytest.mark.usefixtures("installed")
 def test_a_provider_that_the_build_lacks_offers_nothing(laptop: Hardware) -> None:
-    assert _devices("CUDAExecutionProvider", {"providers": ["CPUExecutionProvider"], "ep_devices": []}, laptop) == []
+    assert (
+        _devices(
+            "CUDAExecutionProvider",
+            {"providers": ["CPUExecutionProvider"], "ep_devices": []},
+            laptop,
+        )
+        == []
+    )
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("answer", [None, [], {"providers": "x"}, {"providers": ["X"], "ep_devices": [1, {}]}])
+@pytest.mark.parametrize(
+    "answer", [None, [], {"providers": "x"}, {"providers": ["X"], "ep_devices": [1, {}]}]
+)
 def test_an_odd_answer_of_onnxruntime_offers_no_devices(laptop: Hardware, answer: Any) -> None:
     assert [found.device for found in _devices("X", answer, laptop)] in ([], [None])
 
 
-def test_the_installed_onnxruntime_offers_its_cpu_from_a_child(laptop: Hardware, cache: Path) -> None:
+def test_the_installed_onnxruntime_offers_its_cpu_from_a_child(
+    laptop: Hardware, cache: Path
+) -> None:
     pytest.importorskip("onnxruntime")
 
     assert "CPUExecutionProvider" in onnxruntime_factory.list_ep_names(laptop)
@@ -219,7 +263,9 @@ class _Rating:
         self.answer = answer
         self.asked: list[Mapping[str, Any]] = []
 
-    def __call__(self, arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+    def __call__(
+        self, arguments: Mapping[str, Any], fingerprint: Mapping[str, object]
+    ) -> ProbeAnswer:
         assert set(fingerprint) == {"distributions", "hardware"}
         self.asked.append(arguments)
         return self.answer
@@ -228,7 +274,10 @@ class _Rating:
 def _rated(laptop: Hardware, answer: ProbeAnswer) -> tuple[OnnxRuntimeEpFactory, _Rating]:
     offers = {
         "providers": ["OpenVINOExecutionProvider"],
-        "ep_devices": [_entry("OpenVINOExecutionProvider", kind, vendor_id=0x8086) for kind in ("cpu", "gpu", "npu")],
+        "ep_devices": [
+            _entry("OpenVINOExecutionProvider", kind, vendor_id=0x8086)
+            for kind in ("cpu", "gpu", "npu")
+        ],
     }
     rating = _Rating(answer)
     factory = OnnxRuntimeEpFactory("OpenVINOExecutionProvider", _answering(offers), rating)
@@ -260,12 +309,20 @@ def test_the_bridge_asks_onnxruntime_about_the_device_that_is_meant(
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_device_that_this_onnxruntime_does_not_report_is_not_asked_about(laptop: Hardware) -> None:
+def test_a_device_that_this_onnxruntime_does_not_report_is_not_asked_about(
+    laptop: Hardware,
+) -> None:
     factory, asked = _rated(laptop, ProbeAnswer(value="EP_UNSUPPORTED"))
     foreign = HardwareDevice(type=DeviceType.NPU, name="of a profile")
 
-    assert factory.validate_compiled_model_compatibility_info([foreign], "x") is CompiledModelCompatibility.UNKNOWN
-    assert factory.validate_compiled_model_compatibility_info([], "x") is CompiledModelCompatibility.NOT_APPLICABLE
+    assert (
+        factory.validate_compiled_model_compatibility_info([foreign], "x")
+        is CompiledModelCompatibility.UNKNOWN
+    )
+    assert (
+        factory.validate_compiled_model_compatibility_info([], "x")
+        is CompiledModelCompatibility.NOT_APPLICABLE
+    )
     assert asked.asked == []
 
 
@@ -274,7 +331,8 @@ def test_an_onnxruntime_that_crashes_over_a_string_is_an_error(laptop: Hardware)
     factory, _ = _rated(laptop, ProbeAnswer(failure="it was ended by SIGSEGV"))
 
     with pytest.raises(
-        ExecutionProviderError, match="the library behind OpenVINOExecutionProvider failed: it was ended"
+        ExecutionProviderError,
+        match="the library behind OpenVINOExecutionProvider failed: it was ended",
     ):
         factory.validate_compiled_model_compatibility_info([laptop[0]], "x")
 
@@ -310,10 +368,15 @@ def test_an_onnxruntime_that_cannot_rate_says_nothing_and_one_that_can_is_asked_
 def test_a_distribution_that_only_adds_a_library_to_the_module_overwrites_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, files in (("acme", ["acme_module/__init__.py"]), ("acme-gpu", ["acme_module/gpu.so"])):
+    for name, files in (
+        ("acme", ["acme_module/__init__.py"]),
+        ("acme-gpu", ["acme_module/gpu.so"]),
+    ):
         information = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
         information.mkdir()
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (information / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        )
         (information / "RECORD").write_text("".join(f"{file},,\n" for file in files))
         for file in files:
             (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -326,7 +389,9 @@ def test_a_distribution_that_only_adds_a_library_to_the_module_overwrites_nothin
 
 
 def test_a_module_without_metadata_is_installed_without_version() -> None:
-    assert find_distributions("json", ("no-such-distribution",)) == (InstalledDistribution(name="json", version=""),)
+    assert find_distributions("json", ("no-such-distribution",)) == (
+        InstalledDistribution(name="json", version=""),
+    )
     assert find_distributions("no_such_module_anywhere", ("pytest",)) == ()
 
 
@@ -334,7 +399,12 @@ _REQUIRED = "meta=1.0;ov=2026.4.1;isa=Intel AVX2"
 
 
 def _info(**changes: str) -> str:
-    fields = {"ovep_compat_ver": "1.0", "ovep_ver": "1.8.1", "ovep_bin_ver": "1.1", "ov_compat_string": _REQUIRED}
+    fields = {
+        "ovep_compat_ver": "1.0",
+        "ovep_ver": "1.8.1",
+        "ovep_bin_ver": "1.1",
+        "ov_compat_string": _REQUIRED,
+    }
     return json.dumps({**fields, **changes})
 
 
@@ -345,8 +415,14 @@ def _info(**changes: str) -> str:
         (_info(ovep_ver="9.9"), CompiledModelCompatibility.OPTIMAL),
         (_info(ovep_bin_ver="1.9"), CompiledModelCompatibility.OPTIMAL),
         (_info(ovep_bin_ver="2.0"), CompiledModelCompatibility.UNSUPPORTED),
-        (_info(ov_compat_string=_REQUIRED.replace("AVX2", "AVX512")), CompiledModelCompatibility.UNSUPPORTED),
-        (_info(ov_compat_string=_REQUIRED.replace("2026.4.1", "2026.4.0")), CompiledModelCompatibility.UNSUPPORTED),
+        (
+            _info(ov_compat_string=_REQUIRED.replace("AVX2", "AVX512")),
+            CompiledModelCompatibility.UNSUPPORTED,
+        ),
+        (
+            _info(ov_compat_string=_REQUIRED.replace("2026.4.1", "2026.4.0")),
+            CompiledModelCompatibility.UNSUPPORTED,
+        ),
         (_info(ovep_compat_ver="1.7"), CompiledModelCompatibility.NOT_APPLICABLE),
         ("{}", CompiledModelCompatibility.NOT_APPLICABLE),
         ("[]", CompiledModelCompatibility.UNSUPPORTED),
@@ -368,7 +444,9 @@ def test_strings_of_onnxruntimes_openvino_are_rated_as_it_rates_them(
 
 
 def test_an_openvino_that_does_not_say_what_its_models_need_rates_nothing(laptop: Hardware) -> None:
-    factory = OpenVinoEpFactory(ask_requirements=lambda _device, _fingerprint: ProbeAnswer(value=""))
+    factory = OpenVinoEpFactory(
+        ask_requirements=lambda _device, _fingerprint: ProbeAnswer(value="")
+    )
     rating = factory.validate_compiled_model_compatibility_info(laptop[:1], _info())
     assert rating is CompiledModelCompatibility.UNKNOWN
 

@@ -1,4 +1,5 @@
-"""Wheels that bring an execution provider's library for onnxruntime: found as files, tried in a child, never by chance.
+"""Wheels that bring an execution provider's library for onnxruntime: found as files, tried in a
+child, never by chance.
 
 The wheels here are made by the tests; tests/vendors has the real ones.
 """
@@ -20,18 +21,37 @@ from ortpkg.devices.machine import Machine
 from ortpkg.ep_names import QNN_EP
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.providers import ep_libraries, ep_library_factory, ep_library_target, ep_registry, onnxruntime_factory
-from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE, EpLibrary, ep_library_of, installed_ep_libraries
+from ortpkg.providers import (
+    ep_libraries,
+    ep_library_factory,
+    ep_library_target,
+    ep_registry,
+    onnxruntime_factory,
+)
+from ortpkg.providers.ep_libraries import (
+    EMULATED_DEVICES_VARIABLE,
+    EpLibrary,
+    ep_library_of,
+    installed_ep_libraries,
+)
 from ortpkg.providers.ep_library_factory import EpLibraryFactory
 from ortpkg.providers.ep_library_target import precision_options
 from ortpkg.providers.ep_registry import available_factories, find_factory
-from ortpkg.selection.machine import discover_ep_devices
+from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.session import default_providers
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the wheels that the tests make are Linux wheels")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the wheels that the tests make are Linux wheels"
+)
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="Host", vendor="Intel", vendor_id=0x8086)
-_REPORTED = {"type": "cpu", "vendor": "Intel", "vendor_id": 0x8086, "ep_vendor": "Acme", "ep_metadata": {"build": "3"}}
+_REPORTED = {
+    "type": "cpu",
+    "vendor": "Intel",
+    "vendor_id": 0x8086,
+    "ep_vendor": "Acme",
+    "ep_metadata": {"build": "3"},
+}
 #: Asked before the tests hide what is installed.
 _has_onnxruntime = importlib.util.find_spec("onnxruntime") is not None
 
@@ -40,21 +60,29 @@ Install = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Install]:
-    """Installs a wheel ``(name, version, source of its package, libraries)``; nobody else's is there."""
+    """Installs a wheel ``(name, version, source of its package, libraries)``; nobody else's is
+    there.
+    """
     site = tmp_path / "site"
     site.mkdir()
 
     def write(name: str, version: str, source: str, *libraries: str) -> Path:
         module = name.replace("-", "_")
         (site / f"{module}-{version}.dist-info").mkdir()
-        (site / f"{module}-{version}.dist-info/METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+        (site / f"{module}-{version}.dist-info/METADATA").write_text(
+            f"Name: {name}\nVersion: {version}\n"
+        )
         (site / module).mkdir()
         (site / module / "__init__.py").write_text(source + "\nraise SystemExit('imported')\n")
         for library in libraries:
             (site / module / library).write_bytes(b"no library")
         return site / module
 
-    others = [folder for folder in sys.path if not any(Path(folder or ".").glob("onnxruntime_*-*.dist-info"))]
+    others = [
+        folder
+        for folder in sys.path
+        if not any(Path(folder or ".").glob("onnxruntime_*-*.dist-info"))
+    ]
     monkeypatch.setattr(sys, "path", [str(site), *others])
     _forget()
     yield write
@@ -69,15 +97,21 @@ def _forget() -> None:
 
 def _library(folder: Path, ep_name: str = "AcmeExecutionProvider") -> EpLibrary:
     path = folder / "libonnxruntime_providers_acme.so"
-    return EpLibrary(ep_name=ep_name, distribution="onnxruntime-ep-acme", version="1.2", path=str(path))
+    return EpLibrary(
+        ep_name=ep_name, distribution="onnxruntime-ep-acme", version="1.2", path=str(path)
+    )
 
 
 def _answers(monkeypatch: pytest.MonkeyPatch, *answers: ProbeAnswer) -> list[Mapping[str, Any]]:
     """What the child says, one after the other; returns what it was asked."""
     asked: list[Mapping[str, Any]] = []
 
-    def ask(function: str, arguments: Mapping[str, Any], *, fingerprint: Mapping[str, object]) -> ProbeAnswer:
-        asked.append({"function": function.rpartition(":")[2], **arguments, "fingerprint": fingerprint})
+    def ask(
+        function: str, arguments: Mapping[str, Any], *, fingerprint: Mapping[str, object]
+    ) -> ProbeAnswer:
+        asked.append(
+            {"function": function.rpartition(":")[2], **arguments, "fingerprint": fingerprint}
+        )
         return answers[min(len(asked), len(answers)) - 1]
 
     monkeypatch.setattr(ep_library_factory, "ask_backend", ask)
@@ -85,15 +119,23 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *answers: ProbeAnswer) -> list[Map
 
 
 def _offers(ep_name: str) -> ProbeAnswer:
-    return ProbeAnswer(value={"providers": [ep_name], "ep_devices": [{"ep_name": ep_name, **_REPORTED}]})
+    return ProbeAnswer(
+        value={"providers": [ep_name], "ep_devices": [{"ep_name": ep_name, **_REPORTED}]}
+    )
 
 
-# --- finding ---------------------------------------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("constant", ["EP_NAME = 'AcmeExecutionProvider'", '_EP_NAME: str = "AcmeExecutionProvider"'])
-def test_a_wheel_with_a_library_is_found_without_importing_it(install: Install, constant: str) -> None:
-    folder = install("onnxruntime-ep-acme", "1.2", constant, "libonnxruntime_providers_acme.so", "libacme.so")
+@pytest.mark.parametrize(
+    "constant", ["EP_NAME = 'AcmeExecutionProvider'", '_EP_NAME: str = "AcmeExecutionProvider"']
+)
+def test_a_wheel_with_a_library_is_found_without_importing_it(
+    install: Install, constant: str
+) -> None:
+    folder = install(
+        "onnxruntime-ep-acme", "1.2", constant, "libonnxruntime_providers_acme.so", "libacme.so"
+    )
     assert installed_ep_libraries() == (_library(folder),)
     assert "onnxruntime_ep_acme" not in sys.modules
 
@@ -106,7 +148,9 @@ def test_a_wheel_with_a_library_is_found_without_importing_it(install: Install, 
         ("NAME = compute()", "libonnxruntime_providers_acme.so"),
     ],
 )
-def test_a_wheel_without_a_providers_library_or_its_name_is_none(install: Install, source: str, library: str) -> None:
+def test_a_wheel_without_a_providers_library_or_its_name_is_none(
+    install: Install, source: str, library: str
+) -> None:
     install("onnxruntime-ep-acme", "1.2", source, library)
     assert installed_ep_libraries() == ()
 
@@ -116,13 +160,17 @@ def test_nothing_is_found_where_no_wheel_is_installed() -> None:
     assert ep_library_of(QNN_EP) is None
 
 
-def test_a_wheel_that_only_brings_a_library_is_no_onnxruntime(install: Install, tmp_path: Path) -> None:
+def test_a_wheel_that_only_brings_a_library_is_no_onnxruntime(
+    install: Install, tmp_path: Path
+) -> None:
     install("onnxruntime-qnn", "2.7.0", f"EP_NAME = '{QNN_EP}'", "libonnxruntime_providers_qnn.so")
     (tmp_path / "site/onnxruntime.py").write_text("")
-    assert [found.name for found in onnxruntime_factory.installed_distributions()] == ["onnxruntime"]
+    assert [found.name for found in onnxruntime_factory.installed_distributions()] == [
+        "onnxruntime"
+    ]
 
 
-# --- devices ---------------------------------------------------------------------------------------------------------
+# --- devices --------------------------------------------------------------------------------------
 
 
 def test_its_devices_carry_the_wheels_version_and_what_the_library_says(
@@ -148,11 +196,18 @@ def test_the_answer_is_forgotten_when_the_library_is_replaced_in_place(
     assert asked[0]["fingerprint"] != asked[1]["fingerprint"]
 
 
-def test_its_own_function_rates_a_string_on_its_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = _answers(monkeypatch, _offers("AcmeExecutionProvider"), ProbeAnswer(value="EP_SUPPORTED_OPTIMAL"))
+def test_its_own_function_rates_a_string_on_its_devices(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = _answers(
+        monkeypatch, _offers("AcmeExecutionProvider"), ProbeAnswer(value="EP_SUPPORTED_OPTIMAL")
+    )
     factory = EpLibraryFactory(_library(tmp_path))
     factory.get_supported_devices([_CPU])
-    assert factory.validate_compiled_model_compatibility_info([_CPU], "acme-7") == "EP_SUPPORTED_OPTIMAL"
+    assert (
+        factory.validate_compiled_model_compatibility_info([_CPU], "acme-7")
+        == "EP_SUPPORTED_OPTIMAL"
+    )
     assert {key: asked[1][key] for key in ("function", "places", "info", "path")} == {
         "function": "rate_compatibility",
         "places": [0],
@@ -164,11 +219,16 @@ def test_its_own_function_rates_a_string_on_its_devices(monkeypatch: pytest.Monk
 @pytest.mark.skipif(not _has_onnxruntime, reason="only onnxruntime loads such libraries")
 def test_a_file_that_is_no_library_is_refused_in_a_child_and_noted(install: Install) -> None:
     folder = install("onnxruntime-ep-acme", "1.2", "", "libonnxruntime_providers_acme.so")
-    with pytest.raises(ExecutionProviderError, match=r"refuses the library of AcmeExecutionProvider: 'file too short'"):
+    with pytest.raises(
+        ExecutionProviderError,
+        match=r"refuses the library of AcmeExecutionProvider: 'file too short'",
+    ):
         EpLibraryFactory(_library(folder)).get_supported_devices([_CPU])
 
 
-@pytest.mark.parametrize(("named", "is_told"), [((), True), (("acme",), False), (("AcmeExecutionProvider",), True)])
+@pytest.mark.parametrize(
+    ("named", "is_told"), [((), True), (("acme",), False), (("AcmeExecutionProvider",), True)]
+)
 def test_a_library_that_offers_nothing_here_says_so_to_whom_it_concerns(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: tuple[str, ...], is_told: bool
 ) -> None:
@@ -179,13 +239,18 @@ def test_a_library_that_offers_nothing_here_says_so_to_whom_it_concerns(
     assert offer.notes == ((note,) if is_told else ())
 
 
-def test_a_library_that_fails_leaves_the_others_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_library_that_fails_leaves_the_others_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _with_onnxruntime(monkeypatch, _library(tmp_path))
     _answers(monkeypatch, ProbeAnswer(failure="it ended by signal 11 (SIGSEGV)"))
     offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)))
     assert "AcmeExecutionProvider" not in {each.ep_name for each in offer.ep_devices}
     assert "CPUExecutionProvider" in {each.ep_name for each in offer.ep_devices}
-    assert "the library behind AcmeExecutionProvider failed: it ended by signal 11 (SIGSEGV)" in offer.notes
+    assert (
+        "the library behind AcmeExecutionProvider failed: it ended by signal 11 (SIGSEGV)"
+        in offer.notes
+    )
 
 
 def test_an_onnxruntime_that_has_the_provider_itself_is_preferred(
@@ -196,12 +261,17 @@ def test_an_onnxruntime_that_has_the_provider_itself_is_preferred(
     assert [type(each) for each in found.factories if each.ep_name == "AcmeExecutionProvider"] == [
         onnxruntime_factory.OnnxRuntimeEpFactory
     ]
-    note = "onnxruntime-ep-acme 1.2 is not used: this onnxruntime has an AcmeExecutionProvider of its own"
+    note = (
+        "onnxruntime-ep-acme 1.2 is not used: this onnxruntime has an AcmeExecutionProvider of"
+        " its own"
+    )
     assert note in found.notes
     assert not isinstance(find_factory("AcmeExecutionProvider"), EpLibraryFactory)
 
 
-def test_a_session_that_names_no_provider_has_none_of_a_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_session_that_names_no_provider_has_none_of_a_wheel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(EMULATED_DEVICES_VARIABLE, "qnn")
     _with_onnxruntime(monkeypatch, _library(tmp_path, QNN_EP))
     monkeypatch.setattr(default_providers, "installed_distributions", lambda: ("onnxruntime",))
@@ -225,8 +295,13 @@ def test_two_devices_of_which_the_library_says_the_same_are_told_apart_by_their_
     library, places = _library(tmp_path), ("0000:01:00.0", "0000:02:00.0")
     listed = [_listed(DeviceType.GPU, pci_bus_id=place) for place in places]
     monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: tuple(listed))
-    here = [HardwareDevice(type=DeviceType.GPU, metadata={"pci_address": place}) for place in places]
-    devices = [EpDevice(ep_name=library.ep_name, device=here[each], ep_metadata={"build": "3"}) for each in wanted]
+    here = [
+        HardwareDevice(type=DeviceType.GPU, metadata={"pci_address": place}) for place in places
+    ]
+    devices = [
+        EpDevice(ep_name=library.ep_name, device=here[each], ep_metadata={"build": "3"})
+        for each in wanted
+    ]
 
     target = ep_library_target.ep_library_target(None, library, devices)
 
@@ -238,7 +313,11 @@ def test_two_devices_that_nothing_tells_apart_are_taken_one_for_each_that_is_wan
 ) -> None:
     library, listed = _library(tmp_path), (_listed(DeviceType.NPU), _listed(DeviceType.NPU))
     monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: listed)
-    device = EpDevice(ep_name=library.ep_name, device=HardwareDevice(type=DeviceType.NPU), ep_metadata={"build": "3"})
+    device = EpDevice(
+        ep_name=library.ep_name,
+        device=HardwareDevice(type=DeviceType.NPU),
+        ep_metadata={"build": "3"},
+    )
 
     one = ep_library_target.ep_library_target(None, library, [device])
     both = ep_library_target.ep_library_target(None, library, [device, device])
@@ -251,18 +330,26 @@ def test_two_devices_that_nothing_tells_apart_are_taken_one_for_each_that_is_wan
     [
         (HardwareDevice(type=DeviceType.GPU, name="Arc", architecture="xe"), ("GPU (Arc)", "xe")),
         (HardwareDevice(type=DeviceType.GPU, architecture="xe"), ("GPU", "xe")),
-        (HardwareDevice(type=DeviceType.CPU, name="Xeon", architecture="old"), ("CPU", host_architecture())),
+        (
+            HardwareDevice(type=DeviceType.CPU, name="Xeon", architecture="old"),
+            ("CPU", host_architecture()),
+        ),
         (None, ("GPU", "unknown")),
     ],
 )
 def test_a_context_is_for_the_device_by_its_kind_and_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: HardwareDevice | None, text: tuple[str, str]
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    device: HardwareDevice | None,
+    text: tuple[str, str],
 ) -> None:
     library = _library(tmp_path)
     kind = DeviceType.GPU if device is None else device.type
     there = _listed(kind)
     monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: (there, there))
-    wanted = EpDevice(ep_name=library.ep_name, device=device, backend="onnxruntime", ep_options={"a": "1"})
+    wanted = EpDevice(
+        ep_name=library.ep_name, device=device, backend="onnxruntime", ep_options={"a": "1"}
+    )
 
     target = ep_library_target.ep_library_target(None, library, [wanted])
 
@@ -272,7 +359,7 @@ def test_a_context_is_for_the_device_by_its_kind_and_name(
     assert (alone.ep_devices, alone.options, alone.device) == ((there,), {}, kind.upper())
 
 
-# --- emulated devices ------------------------------------------------------------------------------------------------
+# --- emulated devices -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -287,13 +374,16 @@ def emulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> EpLibrary:
     return library
 
 
-def test_an_emulated_device_is_not_offered_unless_it_is_asked_for_by_name(emulator: EpLibrary) -> None:
+def test_an_emulated_device_is_not_offered_unless_it_is_asked_for_by_name(
+    emulator: EpLibrary,
+) -> None:
     found = available_factories([_CPU])
     assert QNN_EP not in {each.ep_name for each in found.factories}
     (note,) = found.notes
-    assert note == (
-        "QNNExecutionProvider (onnxruntime-ep-acme 1.2) has no device of its own here: it emulates an NPU on the CPU, "
-        "for development; ORTPKG_EMULATED_DEVICES=QNNExecutionProvider offers that"
+    assert (
+        note == "QNNExecutionProvider (onnxruntime-ep-acme 1.2) has no device of its own here: it"
+        " emulates an NPU on the CPU, for development;"
+        " ORTPKG_EMULATED_DEVICES=QNNExecutionProvider offers that"
     )
     assert EpLibraryFactory(emulator).get_supported_devices([_CPU]) == []
 
@@ -305,12 +395,16 @@ def test_what_is_said_of_an_emulated_device_is_known_again(
     assert ep_libraries.emulation_notes() == set(available_factories([_CPU]).notes)
 
 
-def test_a_package_that_does_not_name_the_provider_is_told_nothing_of_it(emulator: EpLibrary) -> None:
+def test_a_package_that_does_not_name_the_provider_is_told_nothing_of_it(
+    emulator: EpLibrary,
+) -> None:
     assert available_factories([_CPU], named=["CPUExecutionProvider"]).notes == ()
     assert available_factories([_CPU], named=["qnn"]).notes != ()
 
 
-def test_an_emulated_device_says_what_it_is(emulator: EpLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emulated_device_says_what_it_is(
+    emulator: EpLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(EMULATED_DEVICES_VARIABLE, "openvino, qnn")
     (offered,) = EpLibraryFactory(emulator).get_supported_devices([_CPU])
     assert offered.device is not None
@@ -321,8 +415,12 @@ def test_an_emulated_device_says_what_it_is(emulator: EpLibrary, monkeypatch: py
     assert offered.ep_options == {"backend_type": "htp"}
 
 
-def test_a_session_that_names_the_provider_does_not_get_an_emulated_device_in_silence(emulator: EpLibrary) -> None:
-    with pytest.raises(ExecutionProviderError, match="it emulates an NPU on the CPU, for development"):
+def test_a_session_that_names_the_provider_does_not_get_an_emulated_device_in_silence(
+    emulator: EpLibrary,
+) -> None:
+    with pytest.raises(
+        ExecutionProviderError, match="it emulates an NPU on the CPU, for development"
+    ):
         find_factory("qnn").create([], {})
 
 
@@ -341,12 +439,17 @@ def test_no_library_rates_its_own_strings_on_a_device_that_it_emulates(
     factory = EpLibraryFactory(emulator)
     (offered,) = factory.get_supported_devices([_CPU])
     assert offered.device is not None
-    asked = _answers(monkeypatch, ProbeAnswer(failure="it raised 'RuntimeError: only supports NPU'"))
-    assert factory.validate_compiled_model_compatibility_info([offered.device], "v2:6") == "EP_NOT_APPLICABLE"
+    asked = _answers(
+        monkeypatch, ProbeAnswer(failure="it raised 'RuntimeError: only supports NPU'")
+    )
+    assert (
+        factory.validate_compiled_model_compatibility_info([offered.device], "v2:6")
+        == "EP_NOT_APPLICABLE"
+    )
     assert asked == []
 
 
-# --- precision -------------------------------------------------------------------------------------------------------
+# --- precision ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -365,13 +468,19 @@ def test_openvinos_library_is_asked_for_float32_unless_the_options_say_otherwise
     assert ("load_config" in precision_options(ep_name, options)) is added
 
 
-def _with_onnxruntime(monkeypatch: pytest.MonkeyPatch, library: EpLibrary, own: tuple[str, ...] = ()) -> None:
-    """An onnxruntime is installed, with providers of its ``own`` beside the CPU's, and that library."""
+def _with_onnxruntime(
+    monkeypatch: pytest.MonkeyPatch, library: EpLibrary, own: tuple[str, ...] = ()
+) -> None:
+    """An onnxruntime is installed, with providers of its ``own`` beside the CPU's, and that
+    library.
+    """
     names = ("CPUExecutionProvider", *own)
     monkeypatch.setattr(ep_registry, "installed_distributions", lambda: ("onnxruntime",))
     monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: names)
     monkeypatch.setattr(ep_registry, "installed_ep_libraries", lambda: (library,))
-    monkeypatch.setattr(ep_registry, "ep_library_of", lambda name: library if name == library.ep_name else None)
+    monkeypatch.setattr(
+        ep_registry, "ep_library_of", lambda name: library if name == library.ep_name else None
+    )
     monkeypatch.setattr(
         onnxruntime_factory.OnnxRuntimeEpFactory,
         "get_supported_devices",

@@ -20,9 +20,9 @@ from ortpkg.providers import plugins as plugins_module
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.plugins import Plugin
-from ortpkg.selection.machine import discover_ep_devices
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")
 
@@ -42,19 +42,28 @@ class AcmeFactory(EpFactory):
         return True
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        return [EpDevice(ep_name=self.ep_name, device=device, backend=self.backend) for device in hardware]
+        return [
+            EpDevice(ep_name=self.ep_name, device=device, backend=self.backend)
+            for device in hardware
+        ]
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        return CompiledModelCompatibility.OPTIMAL if info == "acme-1" else CompiledModelCompatibility.UNSUPPORTED
+        return (
+            CompiledModelCompatibility.OPTIMAL
+            if info == "acme-1"
+            else CompiledModelCompatibility.UNSUPPORTED
+        )
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         raise NotImplementedError
 
 
 class _Installed:
-    """The installed plug-ins: name → what its entry point gives, or raises; nothing else is installed."""
+    """The installed plug-ins: name → what its entry point gives, or raises; nothing else is
+    installed.
+    """
 
     def __init__(self) -> None:
         self.loaded: dict[str, Any] = {}
@@ -76,7 +85,9 @@ class _Installed:
     def ask(self, function: str, plugin: Plugin, arguments: Mapping[str, Any]) -> ProbeAnswer:
         """As a child process would answer."""
         try:
-            answer = getattr(plugin_probe, function)("group", plugin.name, plugin.value, **arguments)
+            answer = getattr(plugin_probe, function)(
+                "group", plugin.name, plugin.value, **arguments
+            )
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as the child does
             return ProbeAnswer(failure=f"it raised {quoted(f'{type(error).__name__}: {error}')}")
         return ProbeAnswer(value=json.loads(json.dumps(answer)))
@@ -109,7 +120,10 @@ def test_finds_a_built_in_factory_by_alias() -> None:
 def test_an_unknown_name_is_told_the_nearest_one() -> None:
     with pytest.raises(
         UnknownExecutionProviderError,
-        match=r"there is no execution provider 'OpenVNO' here; did you mean 'OpenVINOExecutionProvider'\?",
+        match=(
+            r"there is no execution provider 'OpenVNO' here; did you mean"
+            r" 'OpenVINOExecutionProvider'\?"
+        ),
     ):
         find_factory("OpenVNO")
 
@@ -117,7 +131,8 @@ def test_an_unknown_name_is_told_the_nearest_one() -> None:
 @pytest.mark.usefixtures("plugins")
 def test_a_backend_that_does_not_have_the_provider_is_named() -> None:
     with pytest.raises(
-        UnknownExecutionProviderError, match="there is no execution provider 'cpu' on backend 'openvino'"
+        UnknownExecutionProviderError,
+        match="there is no execution provider 'cpu' on backend 'openvino'",
     ):
         find_factory("cpu", backend="openvino")
 
@@ -144,17 +159,25 @@ def test_a_plugin_is_imported_only_when_it_is_named(plugins: _Installed) -> None
 def test_a_named_plugin_offers_its_devices_and_rates_compatibility(plugins: _Installed) -> None:
     plugins["AcmeExecutionProvider"] = AcmeFactory
 
-    offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), named=["AcmeExecutionProvider"])
+    offer = discover_ep_devices(
+        Machine(os="linux", hardware=(_CPU,)), named=["AcmeExecutionProvider"]
+    )
     (acme,) = [found for found in offer.ep_devices if found.backend == "acme"]
 
     assert offer.compatibility(acme, "acme-1") is CompiledModelCompatibility.OPTIMAL
     assert offer.compatibility(acme, "other") is CompiledModelCompatibility.UNSUPPORTED
-    assert offer.compatibility(EpDevice(ep_name="X", device=None), "x") is CompiledModelCompatibility.UNKNOWN
+    assert (
+        offer.compatibility(EpDevice(ep_name="X", device=None), "x")
+        is CompiledModelCompatibility.UNKNOWN
+    )
 
 
 def test_a_built_in_name_wins_over_a_plugin_with_a_warning(plugins: _Installed) -> None:
     plugins["CPUExecutionProvider"] = AcmeFactory
-    message = r"plug-in 'CPUExecutionProvider' \('acme_ep:AcmeFactory'\) is not used: the name is a built-in one"
+    message = (
+        r"plug-in 'CPUExecutionProvider' \('acme_ep:AcmeFactory'\) is not used: the name is a"
+        r" built-in one"
+    )
 
     with pytest.warns(UserWarning, match=message):
         factory = find_factory("CPUExecutionProvider")
@@ -168,10 +191,16 @@ def test_a_built_in_name_wins_over_a_plugin_with_a_warning(plugins: _Installed) 
 @pytest.mark.parametrize(
     ("loaded", "message"),
     [
-        (ImportError("libacme.so: not found"), "cannot be loaded: it raised 'ImportError: libacme.so: not found'"),
+        (
+            ImportError("libacme.so: not found"),
+            "cannot be loaded: it raised 'ImportError: libacme.so: not found'",
+        ),
         (SystemExit(3), "cannot be loaded: it raised 'SystemExit: 3'"),
         (object, "must return an EpFactory, not 'object'"),
-        (lambda: find_factory("cpu"), "must return an EpFactory whose ep_name is its entry point's name"),
+        (
+            lambda: find_factory("cpu"),
+            "must return an EpFactory whose ep_name is its entry point's name",
+        ),
     ],
 )
 def test_a_plugin_that_is_not_what_it_should_be_is_refused_and_noted(
@@ -224,8 +253,14 @@ _OF_ANOTHER = EpDevice(ep_name="CPUExecutionProvider", device=_CPU, backend="acm
             {"reported": OSError("driver gone")},
             f"{_FAILED} it raised 'OSError: driver gone'",
         ),
-        ({"reported": None}, f"{_FAILED} it raised \"TypeError: reported 'None' where an EpDevice of its own name"),
-        ({"reported": ["CPU"]}, f"{_FAILED} it raised \"TypeError: reported 'CPU' where an EpDevice of its own name"),
+        (
+            {"reported": None},
+            f"{_FAILED} it raised \"TypeError: reported 'None' where an EpDevice of its own name",
+        ),
+        (
+            {"reported": ["CPU"]},
+            f"{_FAILED} it raised \"TypeError: reported 'CPU' where an EpDevice of its own name",
+        ),
         ({"reported": [_OF_ANOTHER]}, f"{_FAILED} it raised "),
         (
             {"available": OSError("no driver")},
@@ -251,7 +286,9 @@ def test_a_plugin_that_rates_with_another_word_is_told_so(plugins: _Installed) -
     plugins["AcmeExecutionProvider"] = type("Odd", (_Odd,), {"reported": [device]})
     offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), ep="AcmeExecutionProvider")
 
-    with pytest.raises(ExecutionProviderError, match="rated a compatibility string 'fine', which is no Compiled"):
+    with pytest.raises(
+        ExecutionProviderError, match="rated a compatibility string 'fine', which is no Compiled"
+    ):
         offer.compatibility(device, "x")
 
 
@@ -266,13 +303,18 @@ def test_a_plugin_may_report_that_it_reports_no_devices(plugins: _Installed) -> 
     assert offer.notes == ()
 
 
-def test_two_backends_of_one_ep_are_both_offered(plugins: _Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_backends_of_one_ep_are_both_offered(
+    plugins: _Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: ("AcmeExecutionProvider",))
     plugins["AcmeExecutionProvider"] = AcmeFactory
 
     found = available_factories([_CPU], named=["AcmeExecutionProvider"]).factories
 
-    assert [each.backend for each in found if each.ep_name == "AcmeExecutionProvider"] == ["acme", "onnxruntime"]
+    assert [each.backend for each in found if each.ep_name == "AcmeExecutionProvider"] == [
+        "acme",
+        "onnxruntime",
+    ]
 
 
 def test_importing_every_factory_imports_nothing_heavy() -> None:
@@ -283,7 +325,9 @@ def test_importing_every_factory_imports_nothing_heavy() -> None:
         "sys.exit(f'loaded: {sorted(loaded)}' if loaded else 0)"
     )
 
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
 
     assert finished.returncode == 0, finished.stderr
 
@@ -293,11 +337,16 @@ def test_several_distributions_of_onnxruntime_are_noted(
 ) -> None:
     from ortpkg.providers.installed_distribution import InstalledDistribution
 
-    both = tuple(InstalledDistribution(name=name, version="1") for name in ("onnxruntime", "onnxruntime-gpu"))
+    both = tuple(
+        InstalledDistribution(name=name, version="1") for name in ("onnxruntime", "onnxruntime-gpu")
+    )
     monkeypatch.setattr(ep_registry, "installed_distributions", lambda: both)
 
     assert available_factories([_CPU]).notes == (
-        "several distributions of onnxruntime overwrite each other here: onnxruntime, onnxruntime-gpu",
+        (
+            "several distributions of onnxruntime overwrite each other here: onnxruntime,"
+            " onnxruntime-gpu"
+        ),
     )
 
 

@@ -1,4 +1,6 @@
-"""The example plug-in of docs/plugins.md, installed as pip would install it: files and a dist-info on sys.path."""
+"""The example plug-in of docs/plugins.md, installed as pip would install it: files and a dist-info
+on sys.path.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,12 @@ _GROUP = "ortpkg.execution_providers"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def _install(site: Path, *, name: str = "acme-ep", entry_points: dict[str, str] | None = None) -> None:
-    """Puts the example on ``site``; name and entry points are those of its pyproject.toml unless others are given."""
+def _install(
+    site: Path, *, name: str = "acme-ep", entry_points: dict[str, str] | None = None
+) -> None:
+    """Puts the example on ``site``; name and entry points are those of its pyproject.toml unless
+    others are given.
+    """
     project = tomllib.loads((_EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     shutil.copytree(_EXAMPLE / "acme_ep", site / "acme_ep", dirs_exist_ok=True)
     information = site / f"{name.replace('-', '_')}-{project['version']}.dist-info"
@@ -48,13 +54,22 @@ def site(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def python(site: Path, tmp_path: Path, answers: Path) -> Run:
-    """Runs a program, or a module with arguments, in a process that sees ``site``, and knows the other backends."""
+    """Runs a program, or a module with arguments, in a process that sees ``site``, and knows the
+    other backends.
+    """
     shutil.copytree(answers, tmp_path / "cache")
 
     def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-        variables = {**os.environ, "PYTHONPATH": str(site), "ORTPKG_CACHE_DIR": str(tmp_path / "cache"), **environment}
+        variables = {
+            **os.environ,
+            "PYTHONPATH": str(site),
+            "ORTPKG_CACHE_DIR": str(tmp_path / "cache"),
+            **environment,
+        }
         command = [sys.executable, *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=variables, cwd=_ROOT)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env=variables, cwd=_ROOT
+        )
 
     return run
 
@@ -62,7 +77,10 @@ def python(site: Path, tmp_path: Path, answers: Path) -> Run:
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A package whose first variant is the plug-in's and whose second is the CPU's."""
-    text = '<ir_version: 8, opset_import: ["" : 17]> m (float[N] x) => (float[N] y) { z = Relu(x)\n y = Neg(z) }'
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> m (float[N] x) => (float[N] y) { z = Relu(x)\n y'
+        " = Neg(z) }"
+    )
     model = tmp_path / "model.onnx"
     onnx.save(onnx.parser.parse_model(text), model)
     root = tmp_path / "p.ortpackage"
@@ -72,7 +90,9 @@ def package(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("K10")
-def test_a_variant_of_the_plugin_is_selected_rated_and_run(site: Path, python: Run, package: Path) -> None:
+def test_a_variant_of_the_plugin_is_selected_rated_and_run(
+    site: Path, python: Run, package: Path
+) -> None:
     _install(site)
     program = f"""
 import json, sys, numpy as np, ortpkg
@@ -93,10 +113,14 @@ print(json.dumps([variant.name, backend, session.get_providers(), y.tolist()]))
 
 
 @pytest.mark.parametrize("words", [["devices", "--json"], ["devices", "--json", "--ep", _EP]])
-def test_the_plugin_is_imported_only_where_it_is_named(site: Path, python: Run, words: list[str]) -> None:
+def test_the_plugin_is_imported_only_where_it_is_named(
+    site: Path, python: Run, words: list[str]
+) -> None:
     _install(site)
     mark = site.parent / "imported"
-    (site / "acme_ep" / "__init__.py").write_text(f"open({str(mark)!r}, 'w').close()\n", encoding="utf-8")
+    (site / "acme_ep" / "__init__.py").write_text(
+        f"open({str(mark)!r}, 'w').close()\n", encoding="utf-8"
+    )
 
     done = python("-m", "ortpkg", *words)
 
@@ -109,7 +133,10 @@ def test_the_plugin_is_imported_only_where_it_is_named(site: Path, python: Run, 
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("raise OSError('libacme.so: cannot open')", "it raised 'OSError: libacme.so: cannot open'"),
+        (
+            "raise OSError('libacme.so: cannot open')",
+            "it raised 'OSError: libacme.so: cannot open'",
+        ),
         ("import time; time.sleep(600)", "no answer within 1 s"),
         ("import os; os._exit(9)", "it ended with status 9"),
         ("import sys; sys.exit(0)", "it ended with status"),
@@ -123,17 +150,23 @@ def test_a_plugin_that_does_harm_at_import_is_left_out_with_the_reason(
     _install(site)
     (site / "acme_ep" / "__init__.py").write_text(f"{code}\n", encoding="utf-8")
     program = (
-        f"import ortpkg\ns = ortpkg.ModelPackage({str(package)!r}).select()\nprint(s.best.variant.name, *s.warnings)"
+        "import ortpkg\ns ="
+        f" ortpkg.ModelPackage({str(package)!r}).select()\nprint(s.best.variant.name, *s.warnings)"
     )
 
     done = python("-c", program, ORTPKG_PROBE_TIMEOUT="1" if "sleep" in code else "300")
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("cpu ")
-    assert f"plug-in '{_EP}' ('acme_ep.factory:AcmeEpFactory' of 'acme-ep') cannot be loaded: {reason}" in done.stdout
+    assert (
+        f"plug-in '{_EP}' ('acme_ep.factory:AcmeEpFactory' of 'acme-ep') cannot be loaded: {reason}"
+        in done.stdout
+    )
 
 
-def test_of_two_plugins_of_one_name_the_first_by_name_is_used_and_the_other_told(site: Path, python: Run) -> None:
+def test_of_two_plugins_of_one_name_the_first_by_name_is_used_and_the_other_told(
+    site: Path, python: Run
+) -> None:
     _install(site)
     _install(site, name="zz-acme", entry_points={_EP: "no_such_module:Factory"})
 
@@ -148,7 +181,10 @@ def test_a_plugin_that_takes_a_built_in_name_is_not_used(site: Path, python: Run
     _install(site, entry_points={"CPUExecutionProvider": "acme_ep.factory:AcmeEpFactory"})
 
     done = python(
-        "-W", "always", "-c", "import ortpkg.providers.ep_registry as r; print(r.find_factory('cpu').backend)"
+        "-W",
+        "always",
+        "-c",
+        "import ortpkg.providers.ep_registry as r; print(r.find_factory('cpu').backend)",
     )
 
     assert done.stdout == "embedded\n"
@@ -164,7 +200,7 @@ def test_a_mistyped_plugin_gets_a_suggestion(site: Path, python: Run) -> None:
     assert f"did you mean '{_EP}'?" in done.stderr
 
 
-# --- plug-ins that do harm, wherever they are asked ------------------------------------------------------------------
+# --- plug-ins that do harm, wherever they are asked -----------------------------------------------
 
 _HARM = {
     "import time; time.sleep(600)": "no answer within 1 s",
@@ -209,10 +245,15 @@ def test_a_plugin_that_does_harm_when_it_is_asked_is_reported(
 
         assert done.returncode == 0, done.stderr
         (selection,) = json.loads(done.stdout)["selections"]
-        told = [*selection["warnings"], *(note for verdict in selection["verdicts"] for note in verdict["notes"])]
+        told = [
+            *selection["warnings"],
+            *(note for verdict in selection["verdicts"] for note in verdict["notes"]),
+        ]
         assert [text for text in told if doing in text and reason in text], told
         assert selection["selected"]["variant"] == "cpu"
-        codes = {verdict["code"] for verdict in selection["verdicts"] if verdict["variant"] == "acme"}
+        codes = {
+            verdict["code"] for verdict in selection["verdicts"] if verdict["variant"] == "acme"
+        }
         is_kept = method.startswith("validate")  # of what cannot be rated the rating does not count
         assert ("LOWER_RANK" in codes) is is_kept
 
@@ -229,13 +270,38 @@ def test_doctor_survives_a_plugin_that_hangs(site: Path, python: Run) -> None:
 @pytest.mark.parametrize(
     ("module", "method", "code", "said"),
     [
-        ("factory", "create", "raise ValueError('boom')", "failed to make an execution provider: 'ValueError: boom'"),
-        ("factory", "create", "raise SystemExit(4)", "failed to make an execution provider: 'SystemExit: 4'"),
+        (
+            "factory",
+            "create",
+            "raise ValueError('boom')",
+            "failed to make an execution provider: 'ValueError: boom'",
+        ),
+        (
+            "factory",
+            "create",
+            "raise SystemExit(4)",
+            "failed to make an execution provider: 'SystemExit: 4'",
+        ),
         ("factory", "create", "return 42", "must make an ExecutionProvider, not 'int'"),
-        ("provider", "get_capability", "raise ValueError('boom')", "failed to say which nodes it runs"),
+        (
+            "provider",
+            "get_capability",
+            "raise ValueError('boom')",
+            "failed to say which nodes it runs",
+        ),
         ("provider", "get_capability", "return None", "failed to say which nodes it runs"),
-        ("provider", "get_capability", "raise SystemExit(4)", "failed to say which nodes it runs: 'SystemExit: 4'"),
-        ("provider", "compile", "raise ValueError('boom')", "failed to compile: 'ValueError: boom'"),
+        (
+            "provider",
+            "get_capability",
+            "raise SystemExit(4)",
+            "failed to say which nodes it runs: 'SystemExit: 4'",
+        ),
+        (
+            "provider",
+            "compile",
+            "raise ValueError('boom')",
+            "failed to compile: 'ValueError: boom'",
+        ),
         ("provider", "compile", "raise SystemExit(4)", "failed to compile: 'SystemExit: 4'"),
     ],
 )
@@ -253,11 +319,15 @@ def test_a_plugin_that_fails_in_a_session_is_an_error_of_a_backend(
     assert "bug in ortpkg" not in done.stderr
 
 
-def test_a_plugin_that_ends_the_process_in_a_run_is_an_error_of_the_run(site: Path, python: Run, package: Path) -> None:
+def test_a_plugin_that_ends_the_process_in_a_run_is_an_error_of_the_run(
+    site: Path, python: Run, package: Path
+) -> None:
     _install(site)
     path = site / "acme_ep" / "provider.py"
     path.write_text(
-        path.read_text().replace("    return [np.maximum", "    raise SystemExit(4)\n    return [np.maximum")
+        path.read_text().replace(
+            "    return [np.maximum", "    raise SystemExit(4)\n    return [np.maximum"
+        )
     )
     np.save(site.parent / "x.npy", np.ones(3, np.float32))
 
@@ -266,7 +336,9 @@ def test_a_plugin_that_ends_the_process_in_a_run_is_an_error_of_the_run(site: Pa
     assert done.returncode == 5, done.stderr
 
 
-def test_what_a_plugin_prints_stays_out_of_standard_output(site: Path, python: Run, package: Path) -> None:
+def test_what_a_plugin_prints_stays_out_of_standard_output(
+    site: Path, python: Run, package: Path
+) -> None:
     _install(site)
     (site / "acme_ep" / "__init__.py").write_text("print('NOISE')\n", encoding="utf-8")
     for method in ("get_capability", "compile"):
@@ -282,7 +354,9 @@ def test_what_a_plugin_prints_stays_out_of_standard_output(site: Path, python: R
     assert ran.stderr.count("NOISE") == 3
 
 
-def test_a_second_process_asks_a_plugin_nothing_until_it_changes(site: Path, python: Run, package: Path) -> None:
+def test_a_second_process_asks_a_plugin_nothing_until_it_changes(
+    site: Path, python: Run, package: Path
+) -> None:
     _install(site)
     asked = site.parent / "asked"
     for method in ("version", "is_available", "validate_compiled_model_compatibility_info"):
@@ -300,17 +374,27 @@ def test_a_second_process_asks_a_plugin_nothing_until_it_changes(site: Path, pyt
     changed = select()
 
     assert second == []
-    assert set(changed) == set(first) == {"version", "is_available", "validate_compiled_model_compatibility_info"}
+    assert (
+        set(changed)
+        == set(first)
+        == {"version", "is_available", "validate_compiled_model_compatibility_info"}
+    )
 
 
-def test_a_plugin_that_was_not_available_is_asked_again(site: Path, python: Run, package: Path) -> None:
+def test_a_plugin_that_was_not_available_is_asked_again(
+    site: Path, python: Run, package: Path
+) -> None:
     _install(site)
     library = site.parent / "library"
     _spoil(site, "is_available", f"import os; return os.path.exists({str(library)!r})")
 
     def codes() -> set[str]:
-        (selection,) = json.loads(python("-m", "ortpkg", "select", package, "--json").stdout)["selections"]
-        return {verdict["code"] for verdict in selection["verdicts"] if verdict["variant"] == "acme"}
+        (selection,) = json.loads(python("-m", "ortpkg", "select", package, "--json").stdout)[
+            "selections"
+        ]
+        return {
+            verdict["code"] for verdict in selection["verdicts"] if verdict["variant"] == "acme"
+        }
 
     before = codes()
     library.touch()

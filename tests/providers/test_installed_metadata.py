@@ -1,4 +1,6 @@
-"""Distributions by the folders that record them: what importlib.metadata says, or that it cannot be told."""
+"""Distributions by the folders that record them: what importlib.metadata says, or that it cannot be
+told.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _GROUP = "ortpkg.execution_providers"
 
 def record(site: Path, folder: str, *, entry_points: str | None = None) -> None:
     (site / folder).mkdir(parents=True)
-    (site / folder / "METADATA").write_text("Metadata-Version: 2.1\nName: x\nVersion: 0\n", encoding="utf-8")
+    (site / folder / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: x\nVersion: 0\n", encoding="utf-8"
+    )
     if entry_points is not None:
         (site / folder / "entry_points.txt").write_text(entry_points, encoding="utf-8")
 
@@ -38,7 +42,9 @@ def test_the_first_on_the_path_counts_however_its_name_is_written(
 ) -> None:
     record(tmp_path / "a", "acme_gpu-2.0+cu12.dist-info")
     record(tmp_path / "b", "Acme.GPU-1.0.dist-info")
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "missing"), str(tmp_path / "a"), str(tmp_path / "b")])
+    monkeypatch.setattr(
+        sys, "path", [str(tmp_path / "missing"), str(tmp_path / "a"), str(tmp_path / "b")]
+    )
     assert recorded_versions(["acme-gpu", "acme"]) == {"acme-gpu": "2.0+cu12"}
 
 
@@ -60,7 +66,9 @@ def test_a_folder_that_an_uninstallation_left_behind_is_left_to_importlib_metada
     assert recorded_versions(["acme"]) is None
 
 
-def test_an_archive_on_the_path_is_left_to_importlib_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_on_the_path_is_left_to_importlib_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with zipfile.ZipFile(tmp_path / "site.zip", "w") as archive:
         archive.writestr("acme-1.0.dist-info/METADATA", "Version: 1.0\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site.zip")])
@@ -75,16 +83,22 @@ def test_an_entry_point_is_seen_in_every_form_of_record(
     record(tmp_path, folder, entry_points="[console_scripts]\nacme = acme:main\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     assert not may_have_entry_points(_GROUP)
-    (tmp_path / folder / "entry_points.txt").write_text(f"[ {_GROUP} ]\nacme = acme:EpFactory\n", encoding="utf-8")
+    (tmp_path / folder / "entry_points.txt").write_text(
+        f"[ {_GROUP} ]\nacme = acme:EpFactory\n", encoding="utf-8"
+    )
     assert may_have_entry_points(_GROUP)
 
 
-def test_eggs_and_finders_of_others_may_have_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eggs_and_finders_of_others_may_have_entry_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record(tmp_path, "acme-1.0-py3.egg")
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     assert may_have_entry_points(_GROUP)
     monkeypatch.setattr(sys, "path", [])
     assert not may_have_entry_points(_GROUP)
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, type("Finder", (), {"find_distributions": None})])
+    monkeypatch.setattr(
+        sys, "meta_path", [*sys.meta_path, type("Finder", (), {"find_distributions": None})]
+    )
     assert may_have_entry_points(_GROUP)
     assert recorded_versions(["acme"]) is None

@@ -14,7 +14,9 @@ from ortpkg.providers.mapped_pages import release_mapped_pages, trim_heap
 
 NBYTES = 4 << 20
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells of mappings")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux tells of mappings"
+)
 
 
 def resident_kilobytes(path: Path) -> int:

@@ -1,4 +1,6 @@
-"""OpenVINO and the onnxruntime bridge as providers of models that they take whole, through the partitioner."""
+"""OpenVINO and the onnxruntime bridge as providers of models that they take whole, through the
+partitioner.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.providers.ep_libraries import EpLibrary
 from ortpkg.providers.ep_library_target import EpLibraryTarget
 from ortpkg.providers.ep_registry import find_factory
-from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
+from ortpkg.providers.execution_provider import (
+    ComputeCapability,
+    ExecutionProvider,
+    FusedNode,
+    GraphViewer,
+)
 from ortpkg.providers.isolated_model import IsolatedLibrary
 from ortpkg.providers.native_library import NativeModel
 from ortpkg.providers.native_model import native_model
@@ -67,7 +74,9 @@ def _provider(backend: str, options: dict[str, str] | None = None) -> ExecutionP
 
 def _claim(text: str, provider: ExecutionProvider) -> tuple[Graph, list[ComputeCapability]]:
     graph = load_model(onnx.parser.parse_model(text).SerializeToString()).graph
-    return graph, provider.get_capability(GraphViewer(graph, topological_order(graph)), lambda _node: {})
+    return graph, provider.get_capability(
+        GraphViewer(graph, topological_order(graph)), lambda _node: {}
+    )
 
 
 def _compute(text: str, provider: ExecutionProvider) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -78,7 +87,12 @@ def _compute(text: str, provider: ExecutionProvider) -> Callable[[Sequence[Any]]
     assert meta.inputs == graph.inputs
     assert meta.outputs == graph.outputs
     node = Node(
-        index=99, name=meta.name, op_type=meta.name, domain=meta.domain, inputs=meta.inputs, outputs=meta.outputs
+        index=99,
+        name=meta.name,
+        op_type=meta.name,
+        domain=meta.domain,
+        inputs=meta.inputs,
+        outputs=meta.outputs,
     )
     (info,) = provider.compile([FusedNode(node=node, body=graph)])
     state = info.create_state(node.name)
@@ -141,7 +155,10 @@ def test_a_model_with_an_operator_that_the_library_lacks_is_left_and_the_log_say
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert _claim(_UNKNOWN_OPERATOR, _provider(_OPENVINO))[1] == []
-    assert "(openvino) takes no node: OpenVINOExecutionProvider cannot compile the model" in caplog.text
+    assert (
+        "(openvino) takes no node: OpenVINOExecutionProvider cannot compile the model"
+        in caplog.text
+    )
     assert "its library lacks acme:Frobnicate" in caplog.text
 
 
@@ -156,7 +173,9 @@ def test_a_node_that_another_provider_has_is_left() -> None:
     graph, _ = _claim(_MLP, provider)
     graph.assign(graph.node(0), "OtherExecutionProvider")
 
-    (capability,) = provider.get_capability(GraphViewer(graph, topological_order(graph)), lambda _node: {})
+    (capability,) = provider.get_capability(
+        GraphViewer(graph, topological_order(graph)), lambda _node: {}
+    )
     assert capability.node_indices == (1, 2)
 
 
@@ -181,7 +200,9 @@ def test_openvino_computes_in_float32_on_a_cpu_that_has_bfloat16() -> None:
 
 
 def test_the_exact_device_of_the_ep_device_is_used() -> None:
-    offered = EpDevice(ep_name="OpenVINOExecutionProvider", device=None, ep_options={"device_type": "GPU.1"})
+    offered = EpDevice(
+        ep_name="OpenVINOExecutionProvider", device=None, ep_options={"device_type": "GPU.1"}
+    )
 
     assert openvino_device([offered], {}) == "GPU.1"
     assert openvino_device([offered], {"device_type": "GPU"}) == "GPU.1"
@@ -191,7 +212,9 @@ def test_the_exact_device_of_the_ep_device_is_used() -> None:
 
 @pytest.mark.parametrize(("device", "is_applied"), [("CPU", True), ("AUTO", False), ("GPU", False)])
 @pytest.mark.parametrize("is_isolated", [False, True], ids=["here", "child"])
-def test_openvino_says_on_which_devices_threads_do_not_apply(device: str, is_applied: bool, is_isolated: bool) -> None:
+def test_openvino_says_on_which_devices_threads_do_not_apply(
+    device: str, is_applied: bool, is_isolated: bool
+) -> None:
     pytest.importorskip("openvino")
     from ortpkg.providers.openvino_library import OpenVinoLibrary
 
@@ -211,7 +234,10 @@ def test_openvino_says_on_which_devices_threads_do_not_apply(device: str, is_app
     [
         ('{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}', {"precision": "FP32"}),
         ('{"GPU": {"INFERENCE_PRECISION_HINT": "f16"}}', {"precision": "FP32"}),
-        ('{"CPU": {"NUM_STREAMS": 2}}', {"precision": "FP32", "load_config": '{"NUM_STREAMS": "2"}'}),
+        (
+            '{"CPU": {"NUM_STREAMS": 2}}',
+            {"precision": "FP32", "load_config": '{"NUM_STREAMS": "2"}'},
+        ),
     ],
 )
 def test_what_load_config_changes_for_the_device_is_part_of_what_contexts_depend_on(
@@ -233,10 +259,15 @@ def test_what_load_config_changes_for_the_device_is_part_of_what_contexts_depend
         ({"precision": "FP8"}, "precision is 'FP8'; known are: FP32, FP16, ACCURACY"),
         ({"load_config": "f32"}, "load_config is JSON, .* not 'f32'"),
         ({"load_config": '{"CPU": []}'}, "load_config is JSON"),
-        ({"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": null}}'}, "is a text, a number or a flag"),
+        (
+            {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": null}}'},
+            "is a text, a number or a flag",
+        ),
     ],
 )
-def test_openvino_refuses_an_option_that_it_does_not_know(options: dict[str, str], message: str) -> None:
+def test_openvino_refuses_an_option_that_it_does_not_know(
+    options: dict[str, str], message: str
+) -> None:
     with pytest.raises(InvalidSessionOptionError, match=message):
         _provider(_OPENVINO, options)
 
@@ -244,7 +275,11 @@ def test_openvino_refuses_an_option_that_it_does_not_know(options: dict[str, str
 @pytest.mark.requirement("K21")
 def test_a_provider_knows_the_ep_devices_that_it_was_made_for() -> None:
     pytest.importorskip("openvino")
-    devices = [EpDevice(ep_name="OpenVINOExecutionProvider", device=None, ep_options={"device_type": "CPU"})] * 2
+    devices = [
+        EpDevice(
+            ep_name="OpenVINOExecutionProvider", device=None, ep_options={"device_type": "CPU"}
+        )
+    ] * 2
 
     assert find_factory("openvino").create(devices, {}).get_ep_devices() == tuple(devices)
 
@@ -254,7 +289,8 @@ def test_the_bridge_says_what_a_build_has_where_a_provider_is_missing() -> None:
     factory = find_factory("RknpuExecutionProvider", backend="onnxruntime")
 
     with pytest.raises(
-        ExecutionProviderError, match=r"has no 'RknpuExecutionProvider'; it has: .*CPUExecutionProvider"
+        ExecutionProviderError,
+        match=r"has no 'RknpuExecutionProvider'; it has: .*CPUExecutionProvider",
     ):
         factory.create([], {})
 
@@ -295,7 +331,10 @@ def test_nodes_that_openvino_splits_among_devices_are_counted_by_device() -> Non
 
     counts = library._count_nodes(_Core(), _SplitModel(), "HETERO:GPU,CPU")
     model = library._OpenVinoModel(
-        _Compiled("GPU", "CPU"), Ports(inputs=(), outputs=(), constants={}), "HETERO:GPU,CPU", counts
+        _Compiled("GPU", "CPU"),
+        Ports(inputs=(), outputs=(), constants={}),
+        "HETERO:GPU,CPU",
+        counts,
     )
     found = [(place.device, place.node_count, place.is_fallback) for place in model.get_placement()]
     assert found == [("GPU", 2, False), ("CPU", 1, True)]
@@ -318,14 +357,18 @@ def test_openvinos_choice_of_the_cpu_in_place_of_an_accelerator_is_a_fallback(
     pytest.importorskip("openvino")
     from ortpkg.providers import openvino_library as library
 
-    model = library._OpenVinoModel(_Compiled(ran_on), Ports(inputs=(), outputs=(), constants={}), asked, {})
+    model = library._OpenVinoModel(
+        _Compiled(ran_on), Ports(inputs=(), outputs=(), constants={}), asked, {}
+    )
     (place,) = model.get_placement()
     assert (place.device, place.is_fallback) == (device, is_fallback)
     assert (asked in place.reason) is is_fallback
 
 
 class _OrtSession:
-    """Stands for a session of an onnxruntime whose GPU provider started or not, and which tells placement or not."""
+    """Stands for a session of an onnxruntime whose GPU provider started or not, and which tells
+    placement or not.
+    """
 
     def __init__(self, providers: list[str]) -> None:
         self.get_providers = lambda: providers
@@ -367,14 +410,23 @@ def test_what_a_wheels_provider_compiles_for_a_context_has_everything_inside(
     class Compiler:
         """Stands for onnxruntime's: what does not go into the model goes into a file beside it."""
 
-        def __init__(self, _options: Any, source: bytes, *, embed_compiled_data_into_model: bool, flags: Any) -> None:
+        def __init__(
+            self, _options: Any, source: bytes, *, embed_compiled_data_into_model: bool, flags: Any
+        ) -> None:
             assert flags == onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
-            self._made = source + (b" with its context" if embed_compiled_data_into_model else b" that names a file")
+            self._made = source + (
+                b" with its context" if embed_compiled_data_into_model else b" that names a file"
+            )
 
         def compile_to_bytes(self) -> bytes:
             return self._made
 
-    library = EpLibrary(ep_name="AcmeExecutionProvider", distribution="acme", version="1", path=str(tmp_path / "a.so"))
+    library = EpLibrary(
+        ep_name="AcmeExecutionProvider",
+        distribution="acme",
+        version="1",
+        path=str(tmp_path / "a.so"),
+    )
     target = EpLibraryTarget(
         library=library,
         ep_devices=tuple(onnxruntime.get_ep_devices()[:1]),
@@ -386,6 +438,8 @@ def test_what_a_wheels_provider_compiles_for_a_context_has_everything_inside(
     monkeypatch.setattr(onnxruntime_library, "ep_library_of", lambda _name: library)
     monkeypatch.setattr(onnxruntime_library, "ep_library_target", lambda *_: target)
     acme = onnxruntime_library.OnnxRuntimeLibrary(library.ep_name)
-    compiled = onnxruntime_library._OnnxRuntimeModel(_OrtSession([]), ("x",), ("y",), library.ep_name)
+    compiled = onnxruntime_library._OnnxRuntimeModel(
+        _OrtSession([]), ("x",), ("y",), library.ep_name
+    )
     parts = acme.export_model(compiled, NativeModel(data=b"a model", inputs=("x",), outputs=("y",)))
     assert parts["model"] == b"a model with its context"

@@ -26,7 +26,10 @@ def _refuse(*_: object, **__: object) -> None:
     [
         (
             "batch,3,length",
-            "takes fixed sizes only, and these are open: 'batch of x', 'length of x': fix them in the model",
+            (
+                "takes fixed sizes only, and these are open: 'batch of x', 'length of x': fix them"
+                " in the model"
+            ),
         ),
         ("1,3,4", "'no nodes were compiled'"),
     ],
@@ -34,7 +37,10 @@ def _refuse(*_: object, **__: object) -> None:
 def test_open_dimensions_of_a_model_that_qnn_does_not_compile_are_named(
     shape: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = f'<ir_version: 10, opset_import: ["" : 21]> g (float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}'
+    text = (
+        f'<ir_version: 10, opset_import: ["" : 21]> g (float[{shape}] x) => (float[{shape}] y) {{ y'
+        " = Relu(x) }"
+    )
     source = tmp_path / "model.onnx"
     onnx.save(onnx.parser.parse_model(text), source)
     flags = SimpleNamespace(ERROR_IF_NO_NODES_COMPILED=1)
@@ -45,6 +51,8 @@ def test_open_dimensions_of_a_model_that_qnn_does_not_compile_are_named(
     compiler = OnnxRuntimeCompiler(EpDevice(ep_name=QNN_EP, device=None), {})
 
     with pytest.raises(CompileError) as caught:
-        compiler.compile(source, tmp_path / "out.onnx", data_folder="", is_embedded=False, config_entries={})
+        compiler.compile(
+            source, tmp_path / "out.onnx", data_folder="", is_embedded=False, config_entries={}
+        )
 
     assert str(caught.value).endswith(ending)

@@ -1,4 +1,6 @@
-"""Containers of onnxruntime's OpenVINO execution provider: read within limits, written so that it reads them."""
+"""Containers of onnxruntime's OpenVINO execution provider: read within limits, written so that it
+reads them.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import EpContextError, StatusCode
 from ortpkg.providers.bson import read_document
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.openvino_container import OPENVINO_FORM, OpenVinoContainer, container_chunks
 from tests.providers.openvino_containers import BLOB_OFFSET, container, cpu_blob
 
 BLOBS = {"model_ctx_OpenVINO-EP-subgraph_1_0": cpu_blob(b"a" * 70_000), "p1": b"another device's"}
 THEIRS = container(BLOBS)
-DESCRIPTOR = ContextDescriptor(ep=OPENVINO_EP, sdk_version="2026.4.1-1-a", device="CPU", architecture="zen4")
+DESCRIPTOR = ContextDescriptor(
+    ep=OPENVINO_EP, sdk_version="2026.4.1-1-a", device="CPU", architecture="zen4"
+)
 ENTRIES = [
-    ContextEntry(name="p0", descriptor=DESCRIPTOR, parts={"blob": cpu_blob(b"a" * 70_000), "signature": b"{}"}),
-    ContextEntry(name="p1", descriptor=replace(DESCRIPTOR, device="GPU"), parts={"blob": b"b" * 100}, arity=(2, 1)),
+    ContextEntry(
+        name="p0",
+        descriptor=DESCRIPTOR,
+        parts={"blob": cpu_blob(b"a" * 70_000), "signature": b"{}"},
+    ),
+    ContextEntry(
+        name="p1",
+        descriptor=replace(DESCRIPTOR, device="GPU"),
+        parts={"blob": b"b" * 100},
+        arity=(2, 1),
+    ),
 ]
 OURS = b"".join(container_chunks(ENTRIES))
 
@@ -74,7 +87,11 @@ def test_what_ortpkg_wrote_has_its_whole_descriptor_again() -> None:
     found = read(OURS)
     for entry in ENTRIES:
         again = found.entry(entry.name)
-        assert (again.descriptor, again.arity, again.is_foreign) == (entry.descriptor, entry.arity, False)
+        assert (again.descriptor, again.arity, again.is_foreign) == (
+            entry.descriptor,
+            entry.arity,
+            False,
+        )
         assert bytes(again.parts["blob"]) == entry.parts["blob"]
 
 
@@ -107,17 +124,45 @@ _MANY = {"p": {"data_offset": 40, "size": 0}}
         (container(BLOBS, version=None), "its index has version 'None'"),
         (container(BLOBS, blob_metadata_map=None), "no document of at most"),
         (container(BLOBS, blob_metadata_map="x"), "no document of at most"),
-        (container(BLOBS, blob_metadata_map={"": {"data_offset": 40, "size": 1}}), "a name of 0 characters"),
-        (container(BLOBS, blob_metadata_map={"p": {"data_offset": 40}}), "the place of blob 'p'"),
-        (container(BLOBS, blob_metadata_map={"p": {"data_offset": 40, "size": -1}}), "the place of blob 'p'"),
-        (container(BLOBS, blob_metadata_map={"p": {"data_offset": 40, "size": True}}), "the place of blob 'p'"),
-        (container(BLOBS, blob_metadata_map={"p": {"data_offset": 0, "size": 9}}), "the place of blob 'p'"),
-        (container(BLOBS, blob_metadata_map={"p": {"data_offset": 40, "size": 1 << 60}}), "truncated"),
-        (container(BLOBS, weights_metadata_map={"w": {"location": "w.bin"}}), "take weights from other files"),
-        (container(BLOBS, blob_metadata_map=_MANY, ortpkg={"p": {"sha256": "x"}}), "lacks its SHA-256"),
-        (container(BLOBS, blob_metadata_map=_MANY, ortpkg={"p": {"sha256": "x", "descriptor": "["}}), "is damaged"),
         (
-            container(BLOBS, blob_metadata_map=_MANY, ortpkg={"p": {"sha256": "x", "descriptor": "[]"}}),
+            container(BLOBS, blob_metadata_map={"": {"data_offset": 40, "size": 1}}),
+            "a name of 0 characters",
+        ),
+        (container(BLOBS, blob_metadata_map={"p": {"data_offset": 40}}), "the place of blob 'p'"),
+        (
+            container(BLOBS, blob_metadata_map={"p": {"data_offset": 40, "size": -1}}),
+            "the place of blob 'p'",
+        ),
+        (
+            container(BLOBS, blob_metadata_map={"p": {"data_offset": 40, "size": True}}),
+            "the place of blob 'p'",
+        ),
+        (
+            container(BLOBS, blob_metadata_map={"p": {"data_offset": 0, "size": 9}}),
+            "the place of blob 'p'",
+        ),
+        (
+            container(BLOBS, blob_metadata_map={"p": {"data_offset": 40, "size": 1 << 60}}),
+            "truncated",
+        ),
+        (
+            container(BLOBS, weights_metadata_map={"w": {"location": "w.bin"}}),
+            "take weights from other files",
+        ),
+        (
+            container(BLOBS, blob_metadata_map=_MANY, ortpkg={"p": {"sha256": "x"}}),
+            "lacks its SHA-256",
+        ),
+        (
+            container(
+                BLOBS, blob_metadata_map=_MANY, ortpkg={"p": {"sha256": "x", "descriptor": "["}}
+            ),
+            "is damaged",
+        ),
+        (
+            container(
+                BLOBS, blob_metadata_map=_MANY, ortpkg={"p": {"sha256": "x", "descriptor": "[]"}}
+            ),
             "no JSON object",
         ),
     ],
@@ -139,8 +184,14 @@ def test_the_index_says_nothing_of_weights_that_lie_elsewhere_when_a_stranger_no
 _INDEX_NBYTES = struct.unpack("<Q", OURS[32:40])[0]
 
 
-@given(st.lists(st.tuples(st.integers(0, 40 + _INDEX_NBYTES), st.integers(0, 255)), min_size=1, max_size=4))
-def test_no_damage_is_anything_but_an_error_or_a_blob_inside(changes: list[tuple[int, int]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40 + _INDEX_NBYTES), st.integers(0, 255)), min_size=1, max_size=4
+    )
+)
+def test_no_damage_is_anything_but_an_error_or_a_blob_inside(
+    changes: list[tuple[int, int]],
+) -> None:
     damaged = bytearray(OURS)
     for place, value in changes:
         damaged[place] = value

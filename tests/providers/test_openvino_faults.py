@@ -1,4 +1,6 @@
-"""What OpenVINO takes of com.microsoft and gets wrong goes to the embedded engine; what it gets right is left to it."""
+"""What OpenVINO takes of com.microsoft and gets wrong goes to the embedded engine; what it gets
+right is left to it.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,20 @@ GROUPED_FEEDS = {
     "ends": np.array([3, 2], np.int32),
     "total": np.array([4], np.int32),
 }
-QUANTIZED = {"x": np.array([[0, 90, 255]], np.uint8), "s": np.float32(0.1), "t": np.float32(0.01), "z": np.uint8(100)}
+QUANTIZED = {
+    "x": np.array([[0, 90, 255]], np.uint8),
+    "s": np.float32(0.1),
+    "t": np.float32(0.01),
+    "z": np.uint8(100),
+}
 
 
 def rotary(positions: str, half: int, attributes: str) -> str:
     """The cosines and sines are constants, as exporters write them."""
     angles = RNG.uniform(0, 6, (9, half))
-    cosines, sines = (", ".join(map(str, function(angles).ravel())) for function in (np.cos, np.sin))
+    cosines, sines = (
+        ", ".join(map(str, function(angles).ravel())) for function in (np.cos, np.sin)
+    )
     return f"""g (float[2,2,3,8] x, int64[{positions}] p) => (float[2,2,3,8] y)
     <float[9,{half}] c = {{{cosines}}}, float[9,{half}] s = {{{sines}}}> {{
         y = com.microsoft.RotaryEmbedding <{attributes}> (x, p, c, s)

@@ -13,17 +13,25 @@ pytest.importorskip("openvino")
 
 from ortpkg.session.inference_session import InferenceSession
 
-_MODEL = '<ir_version: 9, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) { a = Relu(x) y = Add(a, a) }'
+_MODEL = (
+    '<ir_version: 9, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) { a = Relu(x) y ='
+    " Add(a, a) }"
+)
 _SESSIONS = 20
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells of a process's own mappings")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux tells of a process's own mappings"
+)
 def test_sessions_that_are_dropped_leave_no_mappings(tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
     model.write_bytes(onnx.parser.parse_model(_MODEL).SerializeToString())
 
     def use(count: int) -> list[InferenceSession]:
-        return [InferenceSession(str(model), providers=["OpenVINOExecutionProvider"]) for _ in range(count)]
+        return [
+            InferenceSession(str(model), providers=["OpenVINOExecutionProvider"])
+            for _ in range(count)
+        ]
 
     use(_SESSIONS)
     gc.collect()

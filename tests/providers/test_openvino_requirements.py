@@ -1,4 +1,6 @@
-"""What stands at the beginning of a compiled blob: read where it is whole and plain text, and else nobody's word."""
+"""What stands at the beginning of a compiled blob: read where it is whole and plain text, and else
+nobody's word.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ TEXT = b"meta=1.0;ov=2026.4.1;isa=Intel AVX2"
 
 
 def blob(text: bytes, *, length: int | None = None, magic: bytes = BLOB_MAGIC) -> bytes:
-    return magic + b"\1\0\0\0" + (len(text) if length is None else length).to_bytes(8, "little") + text
+    return (
+        magic + b"\1\0\0\0" + (len(text) if length is None else length).to_bytes(8, "little") + text
+    )
 
 
 @pytest.mark.parametrize("more", [b"", b"the model"])
@@ -33,7 +37,18 @@ def test_the_text_is_read_up_to_its_length(text: bytes, more: bytes) -> None:
         blob(TEXT + b"\n"),
         blob(TEXT + b"\0"),
     ],
-    ids=["nothing", "magic alone", "foreign", "cut", "too long", "longer", "huge", "no ascii", "line", "nul"],
+    ids=[
+        "nothing",
+        "magic alone",
+        "foreign",
+        "cut",
+        "too long",
+        "longer",
+        "huge",
+        "no ascii",
+        "line",
+        "nul",
+    ],
 )
 def test_what_is_no_such_text_says_nothing(data: bytes) -> None:
     assert blob_requirements(data) == ""

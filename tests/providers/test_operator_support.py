@@ -24,7 +24,10 @@ from ortpkg.providers.operator_support import (
     support_of_absent,
     who_has,
 )
-from ortpkg.providers.operator_tables import EMBEDDED_CONTRIB_OPERATORS, ONNXRUNTIME_CONTRIB_OPERATORS
+from ortpkg.providers.operator_tables import (
+    EMBEDDED_CONTRIB_OPERATORS,
+    ONNXRUNTIME_CONTRIB_OPERATORS,
+)
 from ortpkg.providers.prepack_factory import PrepackEpFactory
 
 CUSTOM = ("com.acme", "Frobnicate")
@@ -41,19 +44,33 @@ ALL = ModelOperators(operators=(CUSTOM, NO_SUCH, GELU, QUANTIZED_ATTENTION, GROU
 
 def test_the_table_of_the_embedded_engine_is_its_registry() -> None:
     kernels = cpu_kernel_registry().definitions()
-    assert {each.op_type for each in kernels if each.domain == "com.microsoft"} == EMBEDDED_CONTRIB_OPERATORS
-    assert {each.domain for each in kernels} == {"", "ai.onnx.ml", "ai.onnx.preview", "com.microsoft"}
+    assert {
+        each.op_type for each in kernels if each.domain == "com.microsoft"
+    } == EMBEDDED_CONTRIB_OPERATORS
+    assert {each.domain for each in kernels} == {
+        "",
+        "ai.onnx.ml",
+        "ai.onnx.preview",
+        "com.microsoft",
+    }
 
 
 def test_the_table_of_onnxruntime_is_what_it_defines() -> None:
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    defined = {each.name for each in state.get_all_operator_schema() if each.domain == "com.microsoft"}
+    defined = {
+        each.name for each in state.get_all_operator_schema() if each.domain == "com.microsoft"
+    }
     if onnxruntime.__version__.startswith("1.31."):
         assert defined <= ONNXRUNTIME_CONTRIB_OPERATORS
     assert EMBEDDED_CONTRIB_OPERATORS | {"EPContext"} <= ONNXRUNTIME_CONTRIB_OPERATORS
-    assert [is_public_operator(each) for each in (CUSTOM, NO_SUCH, GELU, SWISH)] == [False, False, True, True]
+    assert [is_public_operator(each) for each in (CUSTOM, NO_SUCH, GELU, SWISH)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +90,16 @@ def test_the_table_of_onnxruntime_is_what_it_defines() -> None:
 def test_each_backend_lacks_what_neither_it_nor_the_embedded_engine_has(
     factory: EpFactory, missing: tuple[Operator, ...]
 ) -> None:
-    assert factory.operator_support(ALL) == OperatorSupport(missing=ModelOperators(operators=missing))
+    assert factory.operator_support(ALL) == OperatorSupport(
+        missing=ModelOperators(operators=missing)
+    )
 
 
 @pytest.mark.requirement("E10", "E35")
 def test_contexts_are_for_the_provider_that_their_source_names() -> None:
-    needed = ModelOperators(context_sources=("", "OpenVINO", "OpenVINOExecutionProvider", "PrepackExecutionProvider"))
+    needed = ModelOperators(
+        context_sources=("", "OpenVINO", "OpenVINOExecutionProvider", "PrepackExecutionProvider")
+    )
 
     def missing(factory: EpFactory) -> tuple[str, ...]:
         return factory.operator_support(needed).missing.context_sources
@@ -105,10 +126,15 @@ def test_nothing_is_asked_about_operators_that_the_embedded_engine_has() -> None
     def ask(_operators: Sequence[Operator]) -> Iterable[Operator]:
         raise AssertionError("asked")
 
-    assert native_support(ModelOperators(operators=(GELU,)), ep_name="Acme", ask=ask) == OperatorSupport()
+    assert (
+        native_support(ModelOperators(operators=(GELU,)), ep_name="Acme", ask=ask)
+        == OperatorSupport()
+    )
 
 
-IRREGULAR = tuple(OnnxOperator("", *each) for each in (("Affine", 9), ("Gelu", 17), ("LayerNormalization", 13)))
+IRREGULAR = tuple(
+    OnnxOperator("", *each) for each in (("Affine", 9), ("Gelu", 17), ("LayerNormalization", 13))
+)
 
 
 @pytest.mark.parametrize(
@@ -125,19 +151,24 @@ def test_operators_that_onnx_does_not_define_there_are_in_some_backends(
     factory: EpFactory, missing: tuple[OnnxOperator, ...]
 ) -> None:
     needed = ModelOperators(undefined=IRREGULAR)
-    assert factory.operator_support(needed) == OperatorSupport(missing=ModelOperators(undefined=missing))
+    assert factory.operator_support(needed) == OperatorSupport(
+        missing=ModelOperators(undefined=missing)
+    )
 
 
 def test_of_a_library_that_is_not_here_only_what_it_cannot_have_is_missing() -> None:
     needed = ModelOperators(operators=(CUSTOM,), undefined=IRREGULAR)
     assert support_of_absent(needed, backend="onnxruntime") == OperatorSupport(
-        missing=ModelOperators(undefined=IRREGULAR[1:2]), unknown=ModelOperators(operators=(CUSTOM,))
+        missing=ModelOperators(undefined=IRREGULAR[1:2]),
+        unknown=ModelOperators(operators=(CUSTOM,)),
     )
     assert support_of_absent(needed, backend="acme") == OperatorSupport(unknown=needed)
 
 
 def test_an_answer_that_is_none_is_not_believed() -> None:
-    factory = OpenVinoEpFactory(ask_operators=lambda _arguments, _fingerprint: ProbeAnswer(value={"no": "list"}))
+    factory = OpenVinoEpFactory(
+        ask_operators=lambda _arguments, _fingerprint: ProbeAnswer(value={"no": "list"})
+    )
     assert factory.operator_support(ALL) == OperatorSupport()
     assert list(read_operators([["com.acme", "F"], ["x"], [1, 2], "no"])) == [("com.acme", "F")]
 
@@ -151,7 +182,9 @@ def test_the_hint_says_who_would_have_it() -> None:
 def test_the_hint_asks_for_onnxruntime_only_where_that_would_help(
     monkeypatch: pytest.MonkeyPatch, is_installed: bool
 ) -> None:
-    monkeypatch.setattr(operator_support, "find_spec", lambda _name: object() if is_installed else None)
+    monkeypatch.setattr(
+        operator_support, "find_spec", lambda _name: object() if is_installed else None
+    )
     assert ("pip install" in who_has(QUANTIZED_ATTENTION)) is not is_installed
     assert "onnxruntime" in who_has(QUANTIZED_ATTENTION)
     assert "pip install" not in who_has(NO_SUCH)
@@ -160,9 +193,15 @@ def test_the_hint_asks_for_onnxruntime_only_where_that_would_help(
 
 def test_a_plugin_has_its_own_contexts_and_what_the_embedded_engine_has() -> None:
     needed = ModelOperators(
-        operators=(("com.acme", "Frobnicate"), ("com.microsoft", "Gelu")), context_sources=("Acme", "Other")
+        operators=(("com.acme", "Frobnicate"), ("com.microsoft", "Gelu")),
+        context_sources=("Acme", "Other"),
     )
     support = plugin_support(needed, ep_name="Acme")
     assert not support.missing
-    assert support.unknown == ModelOperators(operators=(("com.acme", "Frobnicate"),), context_sources=("Other",))
-    assert plugin_support(ModelOperators(undefined=IRREGULAR), ep_name="Acme").unknown.undefined == IRREGULAR[:2]
+    assert support.unknown == ModelOperators(
+        operators=(("com.acme", "Frobnicate"),), context_sources=("Other",)
+    )
+    assert (
+        plugin_support(ModelOperators(undefined=IRREGULAR), ep_name="Acme").unknown.undefined
+        == IRREGULAR[:2]
+    )

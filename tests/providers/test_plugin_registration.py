@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import ExecutionProviderError
-from ortpkg.providers.plugins import installed_plugins, load_plugin, register_plugin, unregister_plugin
+from ortpkg.providers.plugins import (
+    installed_plugins,
+    load_plugin,
+    register_plugin,
+    unregister_plugin,
+)
 
 _EXAMPLE = Path(__file__).resolve().parents[1] / "data" / "example_plugin"
 _EP = "AcmeExecutionProvider"
@@ -17,7 +22,9 @@ _VALUE = "acme_ep.factory:AcmeEpFactory"
 
 @pytest.fixture(autouse=True)
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The example of docs/plugins.md can be imported by child processes; what a test registers is forgotten."""
+    """The example of docs/plugins.md can be imported by child processes; what a test registers is
+    forgotten.
+    """
     monkeypatch.setenv("PYTHONPATH", str(_EXAMPLE))
     yield
     unregister_plugin(_EP)
@@ -38,12 +45,17 @@ def test_a_registered_plug_in_is_one_of_the_installed_until_it_is_unregistered()
 def test_a_name_is_registered_once() -> None:
     register_plugin(_VALUE)
 
-    with pytest.raises(ExecutionProviderError, match=r"is there already; 'acme_ep\.factory:AcmeEpFactory' brings the"):
+    with pytest.raises(
+        ExecutionProviderError,
+        match=r"is there already; 'acme_ep\.factory:AcmeEpFactory' brings the",
+    ):
         register_plugin(_VALUE)
     assert _EP in installed_plugins()
 
 
 def test_what_cannot_be_imported_is_not_registered() -> None:
-    with pytest.raises(ExecutionProviderError, match=r"'acme_ep\.nothing:Factory' cannot be loaded"):
+    with pytest.raises(
+        ExecutionProviderError, match=r"'acme_ep\.nothing:Factory' cannot be loaded"
+    ):
         register_plugin("acme_ep.nothing:Factory")
     assert _EP not in installed_plugins()

@@ -17,13 +17,20 @@ pytest.importorskip("onnxruntime")
 def said(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     variables = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
     return subprocess.run(
-        [sys.executable, *words], env=variables | environment, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, *words],
+        env=variables | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a home directory that nobody can write")
 @pytest.mark.parametrize("isolate", [[], ["--isolate"]])
-def test_a_home_that_cannot_be_written_is_no_news_of_onnxruntimes(isolate: list[str], tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_no_news_of_onnxruntimes(
+    isolate: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     words = ["-m", "ortpkg", "run", str(DIGITS), "--backend", "onnxruntime", *isolate]
     done = said(*words, HOME=str(tmp_path / "file/home"), ORTPKG_CACHE_DIR=str(tmp_path / "cache"))

@@ -1,4 +1,6 @@
-"""OpenVINO is loaded without the package that sends, and the program's own copy of that is put back."""
+"""OpenVINO is loaded without the package that sends, and the program's own copy of that is put
+back.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ def test_the_package_that_sends_cannot_be_imported_meanwhile_and_is_as_it_was_af
 ) -> None:
     from ortpkg.providers import quiet_openvino
 
-    own = {name: ModuleType(name) for name in ("openvino_telemetry", "openvino_telemetry.backend", "openvino_other")}
+    own = {
+        name: ModuleType(name)
+        for name in ("openvino_telemetry", "openvino_telemetry.backend", "openvino_other")
+    }
     for name, module in own.items():
         monkeypatch.setitem(sys.modules, name, module)
     with quiet_openvino._without_telemetry():

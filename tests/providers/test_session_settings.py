@@ -1,4 +1,6 @@
-"""Session options that reach the libraries behind a session: held against what these themselves say they were given."""
+"""Session options that reach the libraries behind a session: held against what these themselves say
+they were given.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ VALUES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_onnxruntime_reports_each_option_as_it_was_set(model: Path, sessions: list[Any], name: str) -> None:
+def test_onnxruntime_reports_each_option_as_it_was_set(
+    model: Path, sessions: list[Any], name: str
+) -> None:
     with bridged(model, options_of(**{name: VALUES[name]})):
         reported = getattr(sessions[-1].get_session_options(), name)
     expected = VALUES[name]
@@ -131,7 +135,9 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("key", sorted(COMPILING_ENTRIES | RUNNING_ENTRIES))
-def test_onnxruntime_reports_each_config_entry_as_it_was_set(model: Path, sessions: list[Any], key: str) -> None:
+def test_onnxruntime_reports_each_config_entry_as_it_was_set(
+    model: Path, sessions: list[Any], key: str
+) -> None:
     text = TEXTS.get(key, "1")
     with bridged(model, options_of({key: text}, intra_op_num_threads=3)) as session:
         assert sessions[-1].get_session_options().get_session_config_entry(key) == text
@@ -143,17 +149,34 @@ def test_onnxruntime_reports_each_config_entry_as_it_was_set(model: Path, sessio
     [
         ("session.intra_op_num_threads", "2", "intra_op_num_threads", 2),
         ("session.execution_mode", "ORT_PARALLEL", "execution_mode", "ORT_PARALLEL"),
-        ("session.graph_optimization_level", "ORT_DISABLE_ALL", "graph_optimization_level", "ORT_DISABLE_ALL"),
+        (
+            "session.graph_optimization_level",
+            "ORT_DISABLE_ALL",
+            "graph_optimization_level",
+            "ORT_DISABLE_ALL",
+        ),
         ("session.enable_mem_pattern", "0", "enable_mem_pattern", False),
         ("session.use_deterministic_compute", "1", "use_deterministic_compute", True),
     ],
 )
 def test_options_of_a_package_arrive(
-    model: Path, tmp_path: Path, sessions: list[Any], key: str, text: str, name: str, expected: object
+    model: Path,
+    tmp_path: Path,
+    sessions: list[Any],
+    key: str,
+    text: str,
+    name: str,
+    expected: object,
 ) -> None:
     root = tmp_path / "net.ortpackage"
-    ortpkg.create(root, [ortpkg.NewVariant(model=model, name="v", ep="cpu", session_options={key: text})])
-    with ortpkg.ModelPackage(root).best_variant(backend="onnxruntime").create_session(backend="onnxruntime"):
+    ortpkg.create(
+        root, [ortpkg.NewVariant(model=model, name="v", ep="cpu", session_options={key: text})]
+    )
+    with (
+        ortpkg.ModelPackage(root)
+        .best_variant(backend="onnxruntime")
+        .create_session(backend="onnxruntime")
+    ):
         reported = getattr(sessions[-1].get_session_options(), name)
     assert getattr(reported, "name", reported) == expected
 
@@ -172,25 +195,36 @@ def test_the_process_has_as_many_threads_as_were_asked_for(model: Path) -> None:
     assert count(5) - count(2) == 3
 
 
-def test_the_level_decides_what_onnxruntime_makes_of_the_model(model: Path, sessions: list[Any]) -> None:
+def test_the_level_decides_what_onnxruntime_makes_of_the_model(
+    model: Path, sessions: list[Any]
+) -> None:
     def nodes(level: GraphOptimizationLevel) -> int:
         with bridged(model, options_of(graph_optimization_level=level)):
-            return sum(len(each.get_nodes()) for each in sessions[-1].get_provider_graph_assignment_info())
+            return sum(
+                len(each.get_nodes()) for each in sessions[-1].get_provider_graph_assignment_info()
+            )
 
     assert nodes(GraphOptimizationLevel.ORT_DISABLE_ALL) == 5
     assert nodes(GraphOptimizationLevel.ORT_ENABLE_ALL) < 5
 
 
-def test_an_option_of_the_provider_comes_before_that_of_the_session(model: Path, sessions: list[Any]) -> None:
+def test_an_option_of_the_provider_comes_before_that_of_the_session(
+    model: Path, sessions: list[Any]
+) -> None:
     providers = [(CPU_EP, {"intra_op_num_threads": "2"})]
-    with InferenceSession(model, options_of(intra_op_num_threads=5), providers=providers, backend="onnxruntime"):
+    with InferenceSession(
+        model, options_of(intra_op_num_threads=5), providers=providers, backend="onnxruntime"
+    ):
         assert sessions[-1].get_session_options().intra_op_num_threads == 2
 
 
 def test_options_reach_a_library_in_a_child_process(tmp_path: Path) -> None:
     """Denormals are zero where the option says so: there, and not here."""
     path = tmp_path / "scale.onnx"
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N] x, float[1] f) => (float[N] y) { y = Mul(x, f) }'
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[N] x, float[1] f) => (float[N] y) { y ='
+        " Mul(x, f) }"
+    )
     onnx.save(onnx.parser.parse_model(text), path)
     feeds = {"x": np.full(4, 1e-39, np.float32), "f": np.array([0.5], np.float32)}
     found = {}
@@ -210,7 +244,9 @@ def test_options_reach_a_library_in_a_child_process(tmp_path: Path) -> None:
 def test_a_value_that_onnxruntime_refuses_is_an_error_and_no_reason_to_leave_the_model(
     model: Path, key: str, text: str, isolate: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(InvalidSessionOptionError, match=rf"makes no session with the options .*'{key}'"):
+    with pytest.raises(
+        InvalidSessionOptionError, match=rf"makes no session with the options .*'{key}'"
+    ):
         bridged(model, options_of({key: text}, intra_op_num_threads=2), isolate=isolate)
     assert "EP Error" not in capfd.readouterr().out
 
@@ -229,37 +265,51 @@ def test_entries_that_reach_nobody_are_named(
     with pytest.raises(RuntimeError):
         reported.get_session_config_entry("session.collect_node_memory_stats_to_file")
     (line,) = (each.getMessage() for each in caplog.records if "do not apply" in each.getMessage())
-    assert line == (f"{CPU_EP}: these session options do not apply to it: 'session.collect_node_memory_stats_to_file'")
+    assert (
+        line == f"{CPU_EP}: these session options do not apply to it:"
+        " 'session.collect_node_memory_stats_to_file'"
+    )
 
 
-def test_no_cpu_fallback_is_for_providers_other_than_the_cpus(model: Path, sessions: list[Any]) -> None:
+def test_no_cpu_fallback_is_for_providers_other_than_the_cpus(
+    model: Path, sessions: list[Any]
+) -> None:
     entries = {"session.disable_cpu_ep_fallback": "1"}
     with bridged(model, options_of(entries)) as session:
         assert session.run(None, {"x": X})[0].shape == (2, 3)
     assert len(sessions) == 1
     with pytest.raises(InvalidSessionOptionError, match="would run on the CPU provider"):
-        InferenceSession(model, options_of(entries), providers=["AzureExecutionProvider"], backend="onnxruntime")
+        InferenceSession(
+            model, options_of(entries), providers=["AzureExecutionProvider"], backend="onnxruntime"
+        )
     assert len(sessions) == 1  # onnxruntime refused it, too
 
 
-# --- OpenVINO --------------------------------------------------------------------------------------------------------
+# --- OpenVINO -------------------------------------------------------------------------------------
 
 
 def on_openvino(model: Path, options: SessionOptions, **provider_options: str) -> Any:
     """The compiled model of OpenVINO itself."""
     pytest.importorskip("openvino")
-    with InferenceSession(model, options, providers=[(OPENVINO_EP, provider_options)], backend="openvino") as session:
+    with InferenceSession(
+        model, options, providers=[(OPENVINO_EP, provider_options)], backend="openvino"
+    ) as session:
         (compiled,) = session._providers[0]._compiled.values()  # type: ignore[attr-defined]
         return compiled._compiled
 
 
 def test_openvino_reports_the_threads_of_the_session(model: Path) -> None:
-    assert on_openvino(model, options_of(intra_op_num_threads=1)).get_property("INFERENCE_NUM_THREADS") == 1
+    assert (
+        on_openvino(model, options_of(intra_op_num_threads=1)).get_property("INFERENCE_NUM_THREADS")
+        == 1
+    )
     found = on_openvino(model, options_of(intra_op_num_threads=1), num_of_threads="2")
     assert found.get_property("INFERENCE_NUM_THREADS") == 2
 
 
-def test_what_openvino_does_not_obey_is_named(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_openvino_does_not_obey_is_named(
+    model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     options = options_of(
         {"session.set_denormal_as_zero": "1"},
         intra_op_num_threads=1,
@@ -268,10 +318,12 @@ def test_what_openvino_does_not_obey_is_named(model: Path, caplog: pytest.LogCap
     )
     on_openvino(model, options)
     (line,) = (each.getMessage() for each in caplog.records if "do not apply" in each.getMessage())
-    assert line.endswith("do not apply to it: 'inter_op_num_threads', 'session.set_denormal_as_zero'")
+    assert line.endswith(
+        "do not apply to it: 'inter_op_num_threads', 'session.set_denormal_as_zero'"
+    )
 
 
-# --- contexts --------------------------------------------------------------------------------------------------------
+# --- contexts -------------------------------------------------------------------------------------
 
 
 def test_the_cache_keeps_apart_what_was_compiled_with_other_options(
@@ -283,11 +335,15 @@ def test_the_cache_keeps_apart_what_was_compiled_with_other_options(
     def compilations(entries: Mapping[str, str] | None = None, **values: Any) -> bool:
         sessions.clear()
         with bridged(model, options_of({**cache, **(entries or {})}, **values)):
-            return bool(sessions[0].get_session_options().optimized_model_filepath)  # else only loaded
+            return bool(
+                sessions[0].get_session_options().optimized_model_filepath
+            )  # else only loaded
 
     assert compilations()
     assert not compilations()
-    assert not compilations({"session.intra_op.allow_spinning": "0"}, intra_op_num_threads=2, inter_op_num_threads=1)
+    assert not compilations(
+        {"session.intra_op.allow_spinning": "0"}, intra_op_num_threads=2, inter_op_num_threads=1
+    )
     assert compilations({"optimization.disable_specified_optimizers": "MatMulAddFusion"})
     basic = GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     assert compilations(graph_optimization_level=basic)
@@ -298,7 +354,9 @@ def test_what_is_kept_is_compiled_once(
     model: Path, tmp_path: Path, sessions: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "facts"))
-    with bridged(model, options_of({"ortpkg.ep_context_cache": "1", "ep.context_enable": "1"})) as session:
+    with bridged(
+        model, options_of({"ortpkg.ep_context_cache": "1", "ep.context_enable": "1"})
+    ) as session:
         (expected,) = session.run(None, {"x": X})
     assert len(sessions) == 2  # compiled, and the context model's copy made anew
     sessions.clear()
@@ -314,7 +372,9 @@ def test_a_disk_that_cannot_take_the_optimized_model_is_no_obstacle(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("ortpkg.providers.onnxruntime_library.tempfile.TemporaryDirectory", full)
-    with bridged(model, options_of({"ortpkg.ep_context_cache": str(tmp_path / "contexts")})) as session:
+    with bridged(
+        model, options_of({"ortpkg.ep_context_cache": str(tmp_path / "contexts")})
+    ) as session:
         assert session.run(None, {"x": X})[0].shape == (2, 3)
     assert list((tmp_path / "contexts").glob("*.bin")) == []
 
@@ -326,6 +386,8 @@ def test_a_context_model_loads_whatever_the_level_of_the_session(
     context = tmp_path / "net_ctx.onnx"
     with bridged(model, options_of({"ep.context_enable": "1"})) as session:
         (expected,) = session.run(None, {"x": X})
-    options = options_of(graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL, intra_op_num_threads=1)
+    options = options_of(
+        graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL, intra_op_num_threads=1
+    )
     with bridged(context, options) as session:
         np.testing.assert_allclose(session.run(None, {"x": X})[0], expected, rtol=1e-5)

@@ -1,4 +1,6 @@
-"""Maximal partitions of what a provider can run: convex, together free of cycles, as few as merging allows."""
+"""Maximal partitions of what a provider can run: convex, together free of cycles, as few as merging
+allows.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,15 @@ from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_s
 
 
 def graph_of(edges: list[list[int]]) -> Graph:
-    """Node i makes value ``vi`` from the values of ``edges[i]``; a node without any takes the graph's input."""
+    """Node i makes value ``vi`` from the values of ``edges[i]``; a node without any takes the
+    graph's input.
+    """
     graph = Graph("g")
     graph.set_inputs(["x"])
     for number, sources in enumerate(edges):
-        graph.add_node("Sum", [f"v{source}" for source in sources] or ["x"], [f"v{number}"], name=f"n{number}")
+        graph.add_node(
+            "Sum", [f"v{source}" for source in sources] or ["x"], [f"v{number}"], name=f"n{number}"
+        )
     graph.set_outputs([f"v{len(edges) - 1}"])
     return graph
 
@@ -33,14 +39,25 @@ def groups_of(edges: list[list[int]], supported: set[int]) -> list[tuple[int, ..
     [
         pytest.param([[], [0], [1]], {0, 1, 2}, [(0, 1, 2)], id="a chain is one"),
         pytest.param([[], [0], [1]], {0, 2}, [(0,), (2,)], id="cut by a node in the middle"),
-        pytest.param([[], [0], [0, 1]], {0, 2}, [(0,), (2,)], id="a way around outside must not return"),
+        pytest.param(
+            [[], [0], [0, 1]], {0, 2}, [(0,), (2,)], id="a way around outside must not return"
+        ),
         pytest.param([[], [], [0, 1]], {0, 1, 2}, [(0, 1, 2)], id="branches meet in one"),
-        pytest.param([[], [0], [0], [1, 2]], {0, 1, 3}, [(0, 1), (3,)], id="diamond with one foreign side"),
+        pytest.param(
+            [[], [0], [0], [1, 2]], {0, 1, 3}, [(0, 1), (3,)], id="diamond with one foreign side"
+        ),
         pytest.param([[], [0]], set(), [], id="nothing supported"),
-        pytest.param([[], [0], [0], [1], [2], [3, 4]], {0, 2, 3, 4, 5}, [(0, 2, 4), (3, 5)], id="two that touch"),
+        pytest.param(
+            [[], [0], [0], [1], [2], [3, 4]],
+            {0, 2, 3, 4, 5},
+            [(0, 2, 4), (3, 5)],
+            id="two that touch",
+        ),
     ],
 )
-def test_groups(edges: list[list[int]], supported: set[int], expected: list[tuple[int, ...]]) -> None:
+def test_groups(
+    edges: list[list[int]], supported: set[int], expected: list[tuple[int, ...]]
+) -> None:
     assert groups_of(edges, supported) == expected
 
 
@@ -48,14 +65,17 @@ def test_groups(edges: list[list[int]], supported: set[int], expected: list[tupl
 def graphs(draw: st.DrawFn) -> tuple[list[list[int]], set[int]]:
     count = draw(st.integers(1, 14))
     edges = [
-        draw(st.lists(st.integers(0, number - 1), max_size=3, unique=True)) if number else [] for number in range(count)
+        draw(st.lists(st.integers(0, number - 1), max_size=3, unique=True)) if number else []
+        for number in range(count)
     ]
     return edges, draw(st.sets(st.integers(0, count - 1)))
 
 
 def is_acyclic(edges: list[list[int]], groups: list[tuple[int, ...]]) -> bool:
     """Whether the graph stays without a cycle when each group is one node."""
-    group_of = {member: ("group", number) for number, members in enumerate(groups) for member in members}
+    group_of = {
+        member: ("group", number) for number, members in enumerate(groups) for member in members
+    }
     real = {number: group_of.get(number, ("node", number)) for number in range(len(edges))}
     needs: dict[object, set[object]] = {name: set() for name in real.values()}
     for number, sources in enumerate(edges):
@@ -70,7 +90,9 @@ def is_acyclic(edges: list[list[int]], groups: list[tuple[int, ...]]) -> bool:
 
 
 @given(graphs())
-def test_fused_groups_leave_the_graph_without_a_cycle(case: tuple[list[list[int]], set[int]]) -> None:
+def test_fused_groups_leave_the_graph_without_a_cycle(
+    case: tuple[list[list[int]], set[int]],
+) -> None:
     edges, supported = case
     groups = groups_of(edges, supported)
     assert sorted(member for members in groups for member in members) == sorted(supported)
@@ -84,7 +106,9 @@ def test_no_two_neighbouring_groups_could_be_one(case: tuple[list[list[int]], se
     for first in range(len(groups)):
         for second in range(first + 1, len(groups)):
             a, b = set(groups[first]), set(groups[second])
-            touch = any(set(edges[node]) & b for node in a) or any(set(edges[node]) & a for node in b)
+            touch = any(set(edges[node]) & b for node in a) or any(
+                set(edges[node]) & a for node in b
+            )
             rest = [group for number, group in enumerate(groups) if number not in (first, second)]
             assert not (touch and is_acyclic(edges, [*rest, groups[first] + groups[second]]))
 

@@ -1,4 +1,6 @@
-"""The digits package as its documents describe it, read as plain JSON: these tests do not lean on our own reader."""
+"""The digits package as its documents describe it, read as plain JSON: these tests do not lean on
+our own reader.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,13 @@ class Digits:
     labels: npt.NDArray[np.int64]
 
     def model_path(self, variant: str) -> Path:
-        return self.root / "models" / "classifier" / variant / str(self.variants[variant]["model_file"])
+        return (
+            self.root
+            / "models"
+            / "classifier"
+            / variant
+            / str(self.variants[variant]["model_file"])
+        )
 
     @property
     def variants(self) -> dict[str, Any]:
@@ -41,7 +49,9 @@ class Digits:
         return float(np.mean(np.argmax(logits, axis=1) == self.labels[: len(logits)]))
 
     def greatest_excess(self, variant: str, logits: FloatArray) -> float:
-        """By how much the worst logit exceeds the variant's tolerance; negative where all are within it."""
+        """By how much the worst logit exceeds the variant's tolerance; negative where all are
+        within it.
+        """
         tolerances = self.sample["variants"].get(variant, self.sample)["tolerances"]["logits"]
         expected = self.expected[: len(logits)]
         allowed = tolerances["absolute"] + tolerances["relative"] * np.abs(expected)

@@ -1,4 +1,6 @@
-"""The digits package is what it says: accurate, consistent, complete, and honest about each variant."""
+"""The digits package is what it says: accurate, consistent, complete, and honest about each
+variant.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import onnx.reference
 import onnxruntime
 import pytest
 
-from ortpkg.package.digests import check_digests
+from ortpkg.package.integrity.digests import check_digests
 from ortpkg.session.inference_session import InferenceSession
 from tests.sample_packages.conftest import VARIANTS, Digits, FloatArray
 
@@ -23,21 +25,32 @@ MOST_NBYTES = 600_000
 FLOAT = onnx.TensorProto.FLOAT
 
 
-def in_batches(run: Callable[[FloatArray], Any], model_path: Path, images: FloatArray) -> FloatArray:
-    """Runs ``images`` in batches of the size that the model demands; all at once where it takes any."""
+def in_batches(
+    run: Callable[[FloatArray], Any], model_path: Path, images: FloatArray
+) -> FloatArray:
+    """Runs ``images`` in batches of the size that the model demands; all at once where it takes
+    any.
+    """
     batch = onnx.load(model_path).graph.input[0].type.tensor_type.shape.dim[0]
     step = batch.dim_value or len(images)
-    return np.concatenate([run(images[start : start + step]) for start in range(0, len(images), step)])
+    return np.concatenate(
+        [run(images[start : start + step]) for start in range(0, len(images), step)]
+    )
 
 
 def onnxruntime_logits(model_path: Path, images: FloatArray) -> FloatArray:
     session = onnxruntime.InferenceSession(model_path, providers=["CPUExecutionProvider"])
-    return in_batches(lambda batch: session.run(["logits"], {"image": batch})[0], model_path, images)
+    return in_batches(
+        lambda batch: session.run(["logits"], {"image": batch})[0], model_path, images
+    )
 
 
 def interface(model: onnx.ModelProto) -> list[tuple[str, int, int]]:
     values = [*model.graph.input, *model.graph.output]
-    return [(each.name, each.type.tensor_type.elem_type, len(each.type.tensor_type.shape.dim)) for each in values]
+    return [
+        (each.name, each.type.tensor_type.elem_type, len(each.type.tensor_type.shape.dim))
+        for each in values
+    ]
 
 
 def test_held_out_part_is_a_stratified_fifth_of_the_scans(digits: Digits) -> None:
@@ -49,7 +62,9 @@ def test_held_out_part_is_a_stratified_fifth_of_the_scans(digits: Digits) -> Non
 def test_embedded_engine_classifies_at_least_97_percent_right(digits: Digits, variant: str) -> None:
     session = InferenceSession(digits.model_path(variant))
     logits = in_batches(
-        lambda batch: session.run(["logits"], {"image": batch})[0], digits.model_path(variant), digits.images
+        lambda batch: session.run(["logits"], {"image": batch})[0],
+        digits.model_path(variant),
+        digits.images,
     )
     assert digits.accuracy(logits) >= LEAST_ACCURACY
     assert digits.greatest_excess(variant, logits) <= 0
@@ -63,25 +78,35 @@ def test_onnxruntime_agrees_with_the_expected_outputs(digits: Digits, variant: s
 
 
 @pytest.mark.parametrize("variant", ["openvino-npu", "openvino-gpu"])
-def test_openvino_agrees_with_the_expected_outputs_of_its_variants(digits: Digits, variant: str) -> None:
+def test_openvino_agrees_with_the_expected_outputs_of_its_variants(
+    digits: Digits, variant: str
+) -> None:
     openvino = pytest.importorskip("openvino", reason="the openvino extra is not installed")
-    # On a CPU with bf16 OpenVINO would compute in that, which is coarser than the devices that are meant.
+    # On a CPU with bf16 OpenVINO would compute in that, which is coarser than the devices that are
+    # meant.
     hint = {"INFERENCE_PRECISION_HINT": "f32"}
     compiled = openvino.Core().compile_model(str(digits.model_path(variant)), "CPU", hint)
-    logits = in_batches(lambda batch: compiled({"image": batch})["logits"], digits.model_path(variant), digits.images)
+    logits = in_batches(
+        lambda batch: compiled({"image": batch})["logits"],
+        digits.model_path(variant),
+        digits.images,
+    )
     assert digits.greatest_excess(variant, logits) <= 0
     assert digits.accuracy(logits) >= LEAST_ACCURACY
 
 
 def test_float16_arithmetic_agrees_with_the_expected_outputs_of_cuda(digits: Digits) -> None:
-    # Unlike onnxruntime on a CPU, which computes float16 models in float32, this rounds at every step, as a GPU does.
+    # Unlike onnxruntime on a CPU, which computes float16 models in float32, this rounds at every
+    # step, as a GPU does.
     evaluator = onnx.reference.ReferenceEvaluator(str(digits.model_path("cuda")))
     logits = evaluator.run(["logits"], {"image": digits.images[:40]})[0]
     assert digits.greatest_excess("cuda", logits) <= 0
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_tolerance_is_tight_enough_to_notice_logits_ten_percent_off(digits: Digits, variant: str) -> None:
+def test_tolerance_is_tight_enough_to_notice_logits_ten_percent_off(
+    digits: Digits, variant: str
+) -> None:
     assert digits.greatest_excess(variant, digits.expected * np.float32(1.1)) > 0
 
 
@@ -90,7 +115,9 @@ def test_tolerance_is_tight_enough_to_notice_logits_ten_percent_off(digits: Digi
 def test_metadata_states_the_measured_accuracy(digits: Digits, variant: str) -> None:
     measured = digits.accuracy(onnxruntime_logits(digits.model_path(variant), digits.images))
     # One scan more or less: another CPU's rounding may tip a close decision.
-    assert digits.variants[variant]["metadata"]["accuracy"] == pytest.approx(measured, abs=1.5 / len(digits.labels))
+    assert digits.variants[variant]["metadata"]["accuracy"] == pytest.approx(
+        measured, abs=1.5 / len(digits.labels)
+    )
 
 
 def test_variants_are_those_of_the_documents_in_order(digits: Digits) -> None:
@@ -102,7 +129,9 @@ def test_variants_have_the_interface_that_the_manifest_states(digits: Digits) ->
     stated = [*digits.manifest["inputs"], *digits.manifest["outputs"]]
     expected = [(value["name"], FLOAT, len(value["shape"])) for value in stated]
     assert [value["type"] for value in stated] == ["tensor(float)", "tensor(float)"]
-    assert [interface(onnx.load(digits.model_path(variant))) for variant in VARIANTS] == [expected] * len(VARIANTS)
+    assert [interface(onnx.load(digits.model_path(variant))) for variant in VARIANTS] == [
+        expected
+    ] * len(VARIANTS)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -112,12 +141,16 @@ def test_model_passes_the_full_checker(digits: Digits, variant: str) -> None:
 
 def test_npu_model_has_static_shapes_only(digits: Digits) -> None:
     graph = onnx.load(digits.model_path("openvino-npu")).graph
-    dimensions = [dim for value in (*graph.input, *graph.output) for dim in value.type.tensor_type.shape.dim]
+    dimensions = [
+        dim for value in (*graph.input, *graph.output) for dim in value.type.tensor_type.shape.dim
+    ]
     assert all(dimension.dim_value > 0 for dimension in dimensions)
 
 
 @pytest.mark.parametrize("variant", ["cpu-int8", "openvino-npu"])
-def test_quantized_model_quantizes_every_convolution_and_the_linear_layer(digits: Digits, variant: str) -> None:
+def test_quantized_model_quantizes_every_convolution_and_the_linear_layer(
+    digits: Digits, variant: str
+) -> None:
     graph = onnx.load(digits.model_path(variant)).graph
     dequantized = {node.output[0] for node in graph.node if node.op_type == "DequantizeLinear"}
     computed = [node for node in graph.node if node.op_type in {"Conv", "Gemm"}]
@@ -140,13 +173,25 @@ def test_no_file_is_a_copy_of_another(digits: Digits) -> None:
 
 
 def test_every_file_is_one_that_the_documents_know(digits: Digits) -> None:
-    samples = [digits.sample[key] for key in ("inputs", "expected_outputs")] + [digits.sample["labels"]["file"]]
+    samples = [digits.sample[key] for key in ("inputs", "expected_outputs")] + [
+        digits.sample["labels"]["file"]
+    ]
     known = {
-        *("README.md", "manifest.json", "digests.json", "models/classifier/metadata.json", "samples/samples.json"),
+        *(
+            "README.md",
+            "manifest.json",
+            "digests.json",
+            "models/classifier/metadata.json",
+            "samples/samples.json",
+        ),
         *(digits.model_path(variant).relative_to(digits.root).as_posix() for variant in VARIANTS),
         *(f"samples/{file}" for file in samples),
     }
-    assert {path.relative_to(digits.root).as_posix() for path in digits.root.rglob("*") if path.is_file()} == known
+    assert {
+        path.relative_to(digits.root).as_posix()
+        for path in digits.root.rglob("*")
+        if path.is_file()
+    } == known
 
 
 def test_digests_hold(digits: Digits) -> None:
@@ -154,7 +199,9 @@ def test_digests_hold(digits: Digits) -> None:
 
 
 def test_package_is_small(digits: Digits) -> None:
-    assert sum(path.stat().st_size for path in digits.root.rglob("*") if path.is_file()) < MOST_NBYTES
+    assert (
+        sum(path.stat().st_size for path in digits.root.rglob("*") if path.is_file()) < MOST_NBYTES
+    )
 
 
 def test_sample_archives_have_no_time_stamps(digits: Digits) -> None:

@@ -1,4 +1,6 @@
-"""The graphs that scripts/train_digits.py writes compute what the network's arrays say, whatever the arrays."""
+"""The graphs that scripts/train_digits.py writes compute what the network's arrays say, whatever
+the arrays.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def a_layer(name: str, inputs: int, outputs: int, *, is_pooled: bool) -> Convolu
         epsilon=1e-5,
     )
     weight = RANDOM.normal(size=(outputs, inputs, 3, 3))
-    return ConvolutionLayer(name=name, weight=weight, normalization=normalization, is_pooled=is_pooled)
+    return ConvolutionLayer(
+        name=name, weight=weight, normalization=normalization, is_pooled=is_pooled
+    )
 
 
 def a_network() -> Network:
@@ -35,26 +39,38 @@ def a_network() -> Network:
 
 def logits(network: Network, numerics: Numerics, images: Array) -> Array:
     model = write_model(network, numerics, batch="n", doc_string="", metadata={})
-    result: Array = onnx.reference.ReferenceEvaluator(model).run(None, {"image": images.astype(np.float32)})[0]
+    result: Array = onnx.reference.ReferenceEvaluator(model).run(
+        None, {"image": images.astype(np.float32)}
+    )[0]
     return result
 
 
 def test_folding_the_normalization_changes_nothing() -> None:
     network, images = a_network(), RANDOM.uniform(0, 16, (3, 1, 8, 8))
-    kept, folded = (logits(network, numerics, images) for numerics in (SinglePrecision(), FoldedSinglePrecision()))
+    kept, folded = (
+        logits(network, numerics, images)
+        for numerics in (SinglePrecision(), FoldedSinglePrecision())
+    )
     assert folded == pytest.approx(kept, rel=1e-4, abs=1e-3)
 
 
 def test_the_same_network_gives_the_same_bytes() -> None:
     network = a_network()
     first, second = (
-        write_model(network, SinglePrecision(), batch="n", doc_string="", metadata={"a": "b"}) for _ in range(2)
+        write_model(network, SinglePrecision(), batch="n", doc_string="", metadata={"a": "b"})
+        for _ in range(2)
     )
-    assert first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True)
+    assert first.SerializeToString(deterministic=True) == second.SerializeToString(
+        deterministic=True
+    )
 
 
 def test_builder_refuses_a_graph_that_breaks_onnx_rules() -> None:
     network = a_network()
-    wrong = Network(convolutions=network.convolutions, linear_weight=np.zeros((10, 5)), linear_bias=network.linear_bias)
+    wrong = Network(
+        convolutions=network.convolutions,
+        linear_weight=np.zeros((10, 5)),
+        linear_bias=network.linear_bias,
+    )
     with pytest.raises(onnx.shape_inference.InferenceError, match="Gemm:logits"):
         write_model(wrong, SinglePrecision(), batch="n", doc_string="", metadata={})

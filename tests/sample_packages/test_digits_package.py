@@ -1,25 +1,31 @@
-"""The digits package as ortpkg reads it: no findings, and the samples are where the documents say."""
+"""The digits package as ortpkg reads it: no findings, and the samples are where the documents
+say.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from ortpkg.authoring.package_checks import validate
+from ortpkg.package.formats.samples import DisplayKind, check_samples, read_samples
 from ortpkg.package.package_info import Constraints
 from ortpkg.package.reader import open_package
-from ortpkg.package.samples import DisplayKind, check_samples, read_samples
 from tests.sample_packages.conftest import DIGITS, VARIANTS
 
 
 def test_validate_finds_nothing_wrong() -> None:
-    assert [finding.rule for finding in validate(DIGITS)] == ["ORT202"]  # both CPU variants are for every CPU
+    assert [finding.rule for finding in validate(DIGITS)] == [
+        "ORT202"
+    ]  # both CPU variants are for every CPU
     assert check_samples(open_package(DIGITS)) == ()
 
 
 @pytest.mark.requirement("K20")
 def test_package_states_its_overall_inputs_and_outputs() -> None:
     package = open_package(DIGITS)
-    assert [(value.name, value.type, value.shape) for value in (*package.inputs, *package.outputs)] == [
+    assert [
+        (value.name, value.type, value.shape) for value in (*package.inputs, *package.outputs)
+    ] == [
         ("image", "tensor(float)", ("batch", 1, 8, 8)),
         ("logits", "tensor(float)", ("batch", 10)),
     ]
@@ -51,5 +57,7 @@ def test_integers_get_a_wider_tolerance_than_floats() -> None:
     (sample,) = read_samples(open_package(DIGITS))
     tolerances = {variant: sample.tolerance("logits", variant=variant) for variant in VARIANTS}
     assert all(tolerances.values())
-    absolute = {variant: tolerance.absolute for variant, tolerance in tolerances.items() if tolerance}
+    absolute = {
+        variant: tolerance.absolute for variant, tolerance in tolerances.items() if tolerance
+    }
     assert absolute["cpu-fp32"] < absolute["cuda"] < absolute["openvino-npu"] < absolute["cpu-int8"]

@@ -1,4 +1,6 @@
-"""The sample package of two component models: it writes text, shares its weights, and compiles into one binary."""
+"""The sample package of two component models: it writes text, shares its weights, and compiles into
+one binary.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ import pytest
 import ortpkg
 from ortpkg.api.compiling import compile_package
 from ortpkg.authoring.compile_variants import CompileWishes
-from ortpkg.package.pipeline import RepeatStep, read_pipeline
-from ortpkg.providers.ep_context_workspace import shared_workspace
+from ortpkg.ep_context.ep_context_workspace import shared_workspace
+from ortpkg.package.formats.pipeline import RepeatStep, read_pipeline
 from tests.npz import arrays_in
 
 ROOT = Path(__file__).resolve().parents[2] / "sample_packages" / "tinychar.ortpackage"
 SAMPLES = ROOT / "samples"
-NAMES = [sample["name"] for sample in json.loads((SAMPLES / "samples.json").read_bytes())["samples"]]
+NAMES = [
+    sample["name"] for sample in json.loads((SAMPLES / "samples.json").read_bytes())["samples"]
+]
 
 
 def write(package: ortpkg.ModelPackage, name: str, *, backend: str = "embedded") -> np.ndarray:
@@ -37,7 +41,9 @@ def test_writes_the_same_text_on_both_engines(name: str, backend: str) -> None:
 
 def test_the_text_is_text_of_its_vocabulary() -> None:
     words = json.loads((SAMPLES / "vocabulary.json").read_bytes())["words"]
-    written = "".join(words[number] for number in arrays_in(SAMPLES / f"{NAMES[0]}.outputs.npz")["text"].ravel())
+    written = "".join(
+        words[number] for number in arrays_in(SAMPLES / f"{NAMES[0]}.outputs.npz")["text"].ravel()
+    )
     assert len(written) == 120
     assert written.count(" ") > 10
     assert " the " in written or " and " in written or " I " in written
@@ -55,8 +61,13 @@ def test_two_component_models_lie_in_one_directory_over_one_file_of_weights() ->
         assert path is not None
         model = onnx.load(path, load_external_data=False)
         external = [tensor for tensor in model.graph.initializer if tensor.external_data]
-        entries = {tensor.name: {entry.key: entry.value for entry in tensor.external_data} for tensor in external}
-        places.append({name: (found["location"], found["offset"]) for name, found in entries.items()})
+        entries = {
+            tensor.name: {entry.key: entry.value for entry in tensor.external_data}
+            for tensor in external
+        }
+        places.append(
+            {name: (found["location"], found["offset"]) for name, found in entries.items()}
+        )
     shared = places[0].keys() & places[1].keys()
     assert len(shared) > 20
     assert all(places[0][name] == places[1][name] for name in shared)

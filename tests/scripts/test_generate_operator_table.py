@@ -1,4 +1,6 @@
-"""The table of operators is generated and current, and no operator of ONNX is without an implementation unnoticed."""
+"""The table of operators is generated and current, and no operator of ONNX is without an
+implementation unnoticed.
+"""
 
 import onnx
 import pytest
@@ -23,7 +25,10 @@ WITHOUT_IMPLEMENTATION: dict[tuple[str, str], str] = {
 
 def test_committed_table_is_current() -> None:
     if documented_onnx_version() != onnx.__version__:
-        pytest.skip(f"the table was made with onnx {documented_onnx_version()}, which defines other versions")
+        pytest.skip(
+            f"the table was made with onnx {documented_onnx_version()}, which defines other"
+            " versions"
+        )
     assert DOCUMENT.read_text(encoding="utf-8") == document(), "run `make docs`"
 
 

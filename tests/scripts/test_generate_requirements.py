@@ -1,4 +1,6 @@
-"""The table of requirements is generated, current, and knows every id that a test is marked with."""
+"""The table of requirements is generated, current, and knows every id that a test is marked
+with.
+"""
 
 from scripts.generate_requirements import DOCUMENT, document, marked_tests, statements
 
@@ -8,7 +10,9 @@ def test_committed_document_is_current() -> None:
 
 
 def test_every_mark_names_a_known_requirement() -> None:
-    known = {identifier for _, _, requirements in statements().values() for identifier in requirements}
+    known = {
+        identifier for _, _, requirements in statements().values() for identifier in requirements
+    }
     assert set(marked_tests()) <= known
 
 

@@ -1,4 +1,6 @@
-"""What `make run` and `make test` do first: a virtual environment that is this checkout's, and whole."""
+"""What `make run` and `make test` do first: a virtual environment that is this checkout's, and
+whole.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,18 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 
 
 def make(checkout: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHON", "MAKEFLAGS", "MAKELEVEL")}
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PYTHON", "MAKEFLAGS", "MAKELEVEL")
+    }
     return subprocess.run(
-        ["make", *arguments], cwd=checkout, env=environment | variables, capture_output=True, text=True, check=False
+        ["make", *arguments],
+        cwd=checkout,
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -27,9 +38,13 @@ def would_make_anew(checkout: Path, **variables: str) -> bool:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout under a name with a blank, whose environment is made; what would be installed into it is not."""
+    """A checkout under a name with a blank, whose environment is made; what would be installed into
+    it is not.
+    """
     checkout = tmp_path_factory.mktemp("a checkout") / "of ours"
-    shutil.copytree(ROOT / "scripts", checkout / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "scripts", checkout / "scripts", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, checkout)
     done = make(checkout, ".venv/.made", PYTHON=sys.executable)
@@ -44,7 +59,9 @@ def test_a_whole_environment_of_this_checkout_is_kept(made: Path) -> None:
     assert "pip" not in make(made, "--dry-run", "run").stdout
 
 
-def test_a_copied_or_moved_checkout_gets_an_environment_of_its_own(made: Path, tmp_path: Path) -> None:
+def test_a_copied_or_moved_checkout_gets_an_environment_of_its_own(
+    made: Path, tmp_path: Path
+) -> None:
     copied = tmp_path / "copied"
     shutil.copytree(made, copied, symlinks=True)
     assert would_make_anew(copied)
@@ -57,7 +74,9 @@ def test_a_copied_or_moved_checkout_gets_an_environment_of_its_own(made: Path, t
     assert not would_make_anew(copied)
 
 
-def test_an_environment_that_is_half_made_or_lost_its_python_is_made_anew(made: Path, tmp_path: Path) -> None:
+def test_an_environment_that_is_half_made_or_lost_its_python_is_made_anew(
+    made: Path, tmp_path: Path
+) -> None:
     half = tmp_path / "half"
     shutil.copytree(made, half, symlinks=True, ignore=shutil.ignore_patterns(".venv"))
     assert would_make_anew(half)
@@ -69,7 +88,9 @@ def test_an_environment_that_is_half_made_or_lost_its_python_is_made_anew(made: 
     assert would_make_anew(half)
 
 
-def test_a_python_that_is_named_and_cannot_be_used_is_an_error_and_no_other_is_taken(made: Path) -> None:
+def test_a_python_that_is_named_and_cannot_be_used_is_an_error_and_no_other_is_taken(
+    made: Path,
+) -> None:
     for form in ({"PYTHON": "/nonexistent"}, {}):
         named = () if form else ("PYTHON=/nonexistent",)
 

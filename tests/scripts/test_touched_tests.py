@@ -21,12 +21,25 @@ def git(root: Path, *words: str) -> None:
 
 
 def touched(root: Path) -> list[str]:
-    return subprocess.run(["sh", str(SCRIPT)], cwd=root, check=True, capture_output=True, text=True).stdout.split()
+    return subprocess.run(
+        ["sh", str(SCRIPT)], cwd=root, check=True, capture_output=True, text=True
+    ).stdout.split()
 
 
 def test_what_differs_from_main_is_tested_committed_or_not(tmp_path: Path) -> None:
-    files = ["ortpkg/engine/plan.py", "ortpkg/names.py", "ortpkg/cli/app.py", "tests/test_names.py", "docs/guide.md"]
-    for name in [*files, "tests/engine/test_plan.py", "tests/graph/test_node.py", "tests/cli/test_app.py"]:
+    files = [
+        "ortpkg/engine/plan.py",
+        "ortpkg/names.py",
+        "ortpkg/cli/app.py",
+        "tests/test_names.py",
+        "docs/guide.md",
+    ]
+    for name in [
+        *files,
+        "tests/engine/test_plan.py",
+        "tests/graph/test_node.py",
+        "tests/cli/test_app.py",
+    ]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     git(tmp_path, "init", "--initial-branch=main")

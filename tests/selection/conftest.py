@@ -1,4 +1,6 @@
-"""Constructed machines and variants for the tests of selection; nothing here was measured on real hardware."""
+"""Constructed machines and variants for the tests of selection; nothing here was measured on real
+hardware.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ class ConstructedMachine:
 
 
 def _machine(entry: dict[str, Any]) -> ConstructedMachine:
-    hardware = tuple(HardwareDevice(**{**facts, "type": DeviceType(facts["type"])}) for facts in entry["hardware"])
+    hardware = tuple(
+        HardwareDevice(**{**facts, "type": DeviceType(facts["type"])})
+        for facts in entry["hardware"]
+    )
     ep_devices = tuple(
         EpDevice(
             ep_name=offer["ep"],
@@ -138,9 +143,13 @@ Select = Callable[..., Selection]
 
 @pytest.fixture(scope="session")
 def select() -> Select:
-    """select(machine, variants, **wishes): a component of these variants, selected on a constructed machine."""
+    """select(machine, variants, **wishes): a component of these variants, selected on a constructed
+    machine.
+    """
 
-    def call(machine: ConstructedMachine, chosen: Sequence[VariantInfo], **wishes: Any) -> Selection:
+    def call(
+        machine: ConstructedMachine, chosen: Sequence[VariantInfo], **wishes: Any
+    ) -> Selection:
         component = ComponentInfo(name="model", directory=_ROOT, variants=tuple(chosen))
         wishes.setdefault("compatibility", rate)
         request = make_request(component, machine.ep_devices, hardware=machine.hardware, **wishes)

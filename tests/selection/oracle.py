@@ -1,7 +1,8 @@
-"""The rules and the order of docs/selection.md, written a second time, over the plain data of the decision table.
+"""The rules and the order of docs/selection.md, written a second time, over the plain data of the
+decision table.
 
-It shares no code with ortpkg: what both say of a row is what the document says. Machines, variants and records are the
-objects of machines.json, variants.json and records.json.
+It shares no code with ortpkg: what both say of a row is what the document says. Machines, variants
+and records are the objects of machines.json, variants.json and records.json.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ ORDERS = {
 }
 RATINGS = {"EP_SUPPORTED_OPTIMAL": 0, "EP_SUPPORTED_PREFER_RECOMPILATION": 2}
 BACKENDS = {"openvino": 0, "onnxruntime": 1, "embedded": 3}
-IMPLIED = {"CUDAExecutionProvider": "gpu", "TensorrtExecutionProvider": "gpu", "CPUExecutionProvider": "cpu"}
+IMPLIED = {
+    "CUDAExecutionProvider": "gpu",
+    "TensorrtExecutionProvider": "gpu",
+    "CPUExecutionProvider": "cpu",
+}
 PRIORITY = ["Tensorrt", "CUDA", "OpenVINO", "QNN", "Azure", "CPU"]
 OPTIONS = {
     "AUTO": None,
@@ -56,20 +61,25 @@ OPTIONS = {
     "NPU": {"npu"},
     "htp": {"npu"},
 }
-#: What archspec says of the few architectures of the tables: how many steps back a CPU's ancestor is.
+#: What archspec says of the few architectures of the tables: how many steps back a CPU's ancestor
+#: is.
 STEPS_BACK = {("skylake", "skylake"): 0, ("skylake", "broadwell"): 1, ("skylake", "haswell"): 2}
 PRECISION = {"int4": 1, "int8": 2, "fp16": 3, "bf16": 3, "fp32": 4}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is expected of a row: per variant a code, with what decided for the losers, and where the winner runs."""
+    """What is expected of a row: per variant a code, with what decided for the losers, and where
+    the winner runs.
+    """
 
     codes: dict[str, str]
     place: str
 
 
-def decide(machine: Facts, variants: dict[str, Facts], policy: str, wishes: Facts, records: Facts) -> Answer:
+def decide(
+    machine: Facts, variants: dict[str, Facts], policy: str, wishes: Facts, records: Facts
+) -> Answer:
     """Of variants in declaration order."""
     offers = sorted(machine["ep_devices"], key=lambda offer: _place(offer, machine, policy))
     ranked: list[tuple[tuple[int, ...], str, Facts]] = []
@@ -92,7 +102,8 @@ def decide(machine: Facts, variants: dict[str, Facts], policy: str, wishes: Fact
     _, name, offer = ranked[0]
     codes[name] = "SELECTED"
     return Answer(
-        codes=codes, place=f"{offer['backend']}:{_type(offer, machine) if offer['device'] is not None else '-'}"
+        codes=codes,
+        place=f"{offer['backend']}:{_type(offer, machine) if offer['device'] is not None else '-'}",
     )
 
 
@@ -110,20 +121,30 @@ CRITERIA = [
 
 
 def _loser(rank: tuple[int, ...], best: tuple[int, ...], variant: Facts, offer: Facts) -> str:
-    decided = next((name for name, own, won in zip(CRITERIA, rank, best, strict=True) if own != won), "")
+    decided = next(
+        (name for name, own, won in zip(CRITERIA, rank, best, strict=True) if own != won), ""
+    )
     if decided == "compatibility" and variant.get("compat") == "EP_SUPPORTED_PREFER_RECOMPILATION":
         return "PREFERS_RECOMPILATION"
     return f"LOWER_RANK/{decided}"
 
 
 def _rank(
-    name: str, variant: Facts, offer: Facts, machine: Facts, policy: str, wishes: Facts, records: Facts
+    name: str,
+    variant: Facts,
+    offer: Facts,
+    machine: Facts,
+    policy: str,
+    wishes: Facts,
+    records: Facts,
 ) -> tuple[int, ...]:
     measured = _measured(name, offer, machine, records) if policy == "measured" else None
     distance = 0
     if wishes.get("check_architecture"):
         device = {} if offer["device"] is None else machine["hardware"][offer["device"]]
-        distance = STEPS_BACK.get((device.get("architecture", ""), variant.get("architecture", "")), 1000)
+        distance = STEPS_BACK.get(
+            (device.get("architecture", ""), variant.get("architecture", "")), 1000
+        )
     return (
         int(policy == "measured" and measured is None),
         0 if measured is None else round(measured["p50_ms"] * 1e6),
@@ -135,7 +156,9 @@ def _rank(
     )
 
 
-def _rejection(name: str, variant: Facts, offer: Facts, machine: Facts, wishes: Facts, records: Facts) -> str:
+def _rejection(
+    name: str, variant: Facts, offer: Facts, machine: Facts, wishes: Facts, records: Facts
+) -> str:
     eps = {each["ep"] for each in machine["ep_devices"]}
     named = variant.get("ep")
     if named is not None and named not in eps:
@@ -162,7 +185,9 @@ def _rejection(name: str, variant: Facts, offer: Facts, machine: Facts, wishes: 
     if variant.get("compat") == "EP_UNSUPPORTED":
         return "COMPILED_MODEL_UNSUPPORTED"
     device = {} if offer["device"] is None else machine["hardware"][offer["device"]]
-    is_comparable = wishes.get("check_architecture") and "architecture" in variant and "architecture" in device
+    is_comparable = (
+        wishes.get("check_architecture") and "architecture" in variant and "architecture" in device
+    )
     if is_comparable and (device["architecture"], variant["architecture"]) not in STEPS_BACK:
         return "ARCHITECTURE_MISMATCH"
     return _misfit(variant, device, wishes, _measured(name, offer, machine, records)) or _trouble(
@@ -179,7 +204,11 @@ def _misfit(variant: Facts, device: Facts, wishes: Facts, measured: Facts | None
     if wishes.get("max_size") is not None and size is not None and size > wishes["max_size"]:
         return "SIZE_TOO_LARGE"
     precision = _precision(facts)
-    if "min_precision" in wishes and precision is not None and precision < PRECISION[wishes["min_precision"]]:
+    if (
+        "min_precision" in wishes
+        and precision is not None
+        and precision < PRECISION[wishes["min_precision"]]
+    ):
         return "PRECISION_TOO_LOW"
     need = peak if peak is not None else size
     if measured and "memory_nbytes" in measured and not device.get("is_discrete"):
@@ -198,10 +227,14 @@ def _misfit(variant: Facts, device: Facts, wishes: Facts, measured: Facts | None
     if measured and measured.get("error", 0) > wishes.get("max_error", 1e9):
         return "ERROR_TOO_LARGE"
     if wishes.get("strict_facts"):
-        is_unknown = ("max_size" in wishes and size is None) or ("min_precision" in wishes and precision is None)
+        is_unknown = ("max_size" in wishes and size is None) or (
+            "min_precision" in wishes and precision is None
+        )
         if is_unknown or ("max_memory" in wishes and peak is None):
             return "FACT_UNKNOWN"
-        if ("max_latency" in wishes and not measured) or ("max_error" in wishes and "error" not in (measured or {})):
+        if ("max_latency" in wishes and not measured) or (
+            "max_error" in wishes and "error" not in (measured or {})
+        ):
             return "NOT_MEASURED"
     return ""
 
@@ -210,8 +243,12 @@ def _trouble(name: str, offer: Facts, machine: Facts, records: Facts) -> str:
     measured = _measured(name, offer, machine, records)
     if measured and measured.get("accurate") is False:
         return "CANARY_FAILED"
-    entries = (each for each in records.get("quarantined", []) if _is_about(each, name, offer, machine))
-    is_quarantined = any(each.get("ep_version", "") == offer.get("ep_version", "") for each in entries)
+    entries = (
+        each for each in records.get("quarantined", []) if _is_about(each, name, offer, machine)
+    )
+    is_quarantined = any(
+        each.get("ep_version", "") == offer.get("ep_version", "") for each in entries
+    )
     return "QUARANTINED" if is_quarantined else ""
 
 
@@ -222,14 +259,21 @@ def _precision(facts: Facts) -> int | None:
         return min(found)
     types = {"float": 4, "float16": 3, "int8": 2, "uint8": 2}
     is_plain = "quantization" in facts
-    kinds = [types[each] for each in facts.get("data_types", []) if each in types and not (is_plain and "int" in each)]
+    kinds = [
+        types[each]
+        for each in facts.get("data_types", [])
+        if each in types and not (is_plain and "int" in each)
+    ]
     return min(kinds, default=None)
 
 
 def _measured(name: str, offer: Facts, machine: Facts, records: Facts) -> Facts | None:
     if records.get("stale"):
         return None
-    return next((each for each in records.get("measurements", []) if _is_about(each, name, offer, machine)), None)
+    return next(
+        (each for each in records.get("measurements", []) if _is_about(each, name, offer, machine)),
+        None,
+    )
 
 
 def _is_about(record: Facts, name: str, offer: Facts, machine: Facts) -> bool:
@@ -250,7 +294,11 @@ def _preference(offer: Facts, machine: Facts, policy: str) -> int:
     if kind is None:
         return 4
     if kind == "gpu":
-        devices = machine["hardware"] if offer["device"] is None else [machine["hardware"][offer["device"]]]
+        devices = (
+            machine["hardware"]
+            if offer["device"] is None
+            else [machine["hardware"][offer["device"]]]
+        )
         kind = "dgpu" if any(device.get("is_discrete") for device in devices) else "igpu"
     return ORDERS[policy].split().index(kind)
 

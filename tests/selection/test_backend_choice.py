@@ -1,4 +1,6 @@
-"""Which backend runs a variant: what `ortpkg bench` recorded as fastest and accurate, and the usual order else."""
+"""Which backend runs a variant: what `ortpkg bench` recorded as fastest and accurate, and the usual
+order else.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,13 @@ _GPUS = tuple(
     for number in (1, 2)
 )
 _ON_CPU = {
-    "openvino": EpDevice(ep_name="OpenVINOExecutionProvider", backend="openvino", ep_version="2026.1", device=_CPU),
+    "openvino": EpDevice(
+        ep_name="OpenVINOExecutionProvider", backend="openvino", ep_version="2026.1", device=_CPU
+    ),
     "onnxruntime": EpDevice(ep_name=CPU_EP, backend="onnxruntime", ep_version="1.31", device=_CPU),
-    "plug-in": EpDevice(ep_name="FastExecutionProvider", backend="fast", ep_version="1", device=None),
+    "plug-in": EpDevice(
+        ep_name="FastExecutionProvider", backend="fast", ep_version="1", device=None
+    ),
     "embedded": EpDevice(ep_name=CPU_EP, backend="embedded", ep_version="1", device=_CPU),
 }
 _HERE = tuple(each for name, each in _ON_CPU.items() if name != "plug-in")
@@ -48,7 +54,13 @@ _HERE = tuple(each for name, each in _ON_CPU.items() if name != "plug-in")
 
 def _component(*constraints: Constraints) -> ComponentInfo:
     variants = tuple(
-        VariantInfo(name=f"v{at}", component_name="m", directory=_ROOT, model_path=_ROOT / "m.onnx", constraints=each)
+        VariantInfo(
+            name=f"v{at}",
+            component_name="m",
+            directory=_ROOT,
+            model_path=_ROOT / "m.onnx",
+            constraints=each,
+        )
         for at, each in enumerate(constraints)
     )
     return ComponentInfo(name="m", directory=_ROOT, variants=variants)
@@ -120,7 +132,8 @@ def _chosen(selection: Selection) -> str:
     return selection.best.ep_device.backend
 
 
-# backend → (median, highest median of a round, whether accurate), or "failed"; which backend is chosen
+# backend → (median, highest median of a round, whether accurate), or "failed"; which backend is
+# chosen
 _TABLE: dict[str, tuple[dict[str, Any], str]] = {
     "nothing recorded": ({}, "openvino"),
     "the usual one is fastest": ({"openvino": (1, 1, True), "embedded": (3, 3, True)}, "openvino"),
@@ -148,12 +161,18 @@ _TABLE: dict[str, tuple[dict[str, Any], str]] = {
         {"openvino": (3, 3, True), "embedded": (1, 1, None), "onnxruntime": (2, 2, True)},
         "onnxruntime",
     ),
-    "none was compared with anything": ({"openvino": (3, 3, None), "embedded": (1, 1, None)}, "openvino"),
+    "none was compared with anything": (
+        {"openvino": (3, 3, None), "embedded": (1, 1, None)},
+        "openvino",
+    ),
     "the fastest failed since": (
         {"openvino": (3, 3, True), "embedded": "failed", "onnxruntime": (2, 2, True)},
         "onnxruntime",
     ),
-    "the usual one failed": ({"openvino": "failed", "embedded": (1, 1, True), "onnxruntime": (2, 2, True)}, "embedded"),
+    "the usual one failed": (
+        {"openvino": "failed", "embedded": (1, 1, True), "onnxruntime": (2, 2, True)},
+        "embedded",
+    ),
     "one was not measured": ({"embedded": (1, 1, True), "onnxruntime": (2, 2, True)}, "embedded"),
     "only one was measured": ({"embedded": (1, 1, True)}, "openvino"),
     "only one was measured, and it is wrong": ({"openvino": (1, 1, False)}, "onnxruntime"),
@@ -179,24 +198,35 @@ def test_the_fastest_accurate_backend_is_chosen(row: dict[str, Any], expected: s
 
 @pytest.mark.parametrize("policy", ["default", "prefer-cpu", "max-efficiency", "min-overall-power"])
 def test_every_policy_of_ours_goes_by_it(policy: str) -> None:
-    assert _chosen(_select(_records_of(_TABLE["another is fastest"][0]), policy=policy)) == "embedded"
+    assert (
+        _chosen(_select(_records_of(_TABLE["another is fastest"][0]), policy=policy)) == "embedded"
+    )
 
 
 def test_stale_records_choose_nothing() -> None:
-    records = _records_of(_TABLE["another is fastest"][0], stale_reason="EP openvino was 2025.4, is 2026.1")
+    records = _records_of(
+        _TABLE["another is fastest"][0], stale_reason="EP openvino was 2025.4, is 2026.1"
+    )
 
     assert _chosen(_select(records)) == "openvino"
 
 
 def test_records_of_another_variant_or_device_choose_nothing() -> None:
     other_variant = tuple(_measured(each, 9 - at, variant="v1") for at, each in enumerate(_HERE))
-    other_device = tuple(replace(_measured(each, 9 - at), device="gpu:8086:7d55") for at, each in enumerate(_HERE))
+    other_device = tuple(
+        replace(_measured(each, 9 - at), device="gpu:8086:7d55") for at, each in enumerate(_HERE)
+    )
 
-    assert _chosen(_select(SelectionRecords(measurements=other_variant + other_device))) == "openvino"
+    assert (
+        _chosen(_select(SelectionRecords(measurements=other_variant + other_device))) == "openvino"
+    )
 
 
 def test_records_without_an_interval_go_by_the_median_alone() -> None:
-    old = tuple(replace(_measured(each, 9 - at), lowest_s=None, highest_s=None) for at, each in enumerate(_HERE))
+    old = tuple(
+        replace(_measured(each, 9 - at), lowest_s=None, highest_s=None)
+        for at, each in enumerate(_HERE)
+    )
 
     assert _chosen(_select(SelectionRecords(measurements=old))) == "embedded"
 
@@ -206,7 +236,10 @@ def test_records_choose_the_backend_and_never_the_variant() -> None:
     slow = tuple(_measured(each, 10 + at, variant="v1") for at, each in enumerate(_HERE[1:]))
     fast = tuple(_measured(each, 3 - at) for at, each in enumerate(_HERE))
 
-    before, after = _select(None, component=two), _select(SelectionRecords(measurements=fast + slow), component=two)
+    before, after = (
+        _select(None, component=two),
+        _select(SelectionRecords(measurements=fast + slow), component=two),
+    )
 
     assert before.best is not None
     assert after.best is not None
@@ -217,12 +250,17 @@ def test_records_choose_the_backend_and_never_the_variant() -> None:
 def test_each_device_has_a_choice_of_its_own() -> None:
     places = tuple(
         EpDevice(ep_name=ep, backend=backend, device=gpu)
-        for ep, backend in (("OpenVINOExecutionProvider", "openvino"), ("DmlExecutionProvider", "onnxruntime"))
+        for ep, backend in (
+            ("OpenVINOExecutionProvider", "openvino"),
+            ("DmlExecutionProvider", "onnxruntime"),
+        )
         for gpu in _GPUS
     )
     on_first = [place for place in places if place.device == _GPUS[0]]
     records = SelectionRecords(
-        measurements=tuple(_measured(each, 3 - at, places=places) for at, each in enumerate(on_first))
+        measurements=tuple(
+            _measured(each, 3 - at, places=places) for at, each in enumerate(on_first)
+        )
     )
 
     best = _select(records, places=places).best
@@ -235,13 +273,20 @@ def test_each_device_has_a_choice_of_its_own() -> None:
 def test_it_says_why() -> None:
     selection = _select(_records_of(_TABLE["one was not measured"][0]))
 
-    told = {verdict.ep_device.backend: verdict.reason for verdict in selection.verdicts if verdict.ep_device}
+    told = {
+        verdict.ep_device.backend: verdict.reason
+        for verdict in selection.verdicts
+        if verdict.ep_device
+    }
     there = (
-        "it can run, but on CPUExecutionProvider (embedded) it was measured here as accurate, with a median of 1.0 ms"
+        "it can run, but on CPUExecutionProvider (embedded) it was measured here as accurate, with"
+        " a median of 1.0 ms"
     )
     assert told == {
-        "embedded": "it is the best of all that can run here; of its backends on this device "
-        "CPUExecutionProvider (embedded) was measured as accurate, and as fast as any",
+        "embedded": (
+            "it is the best of all that can run here; of its backends on this device "
+            "CPUExecutionProvider (embedded) was measured as accurate, and as fast as any"
+        ),
         "onnxruntime": f"{there}, which is faster: this one has 2.0 ms",
         "openvino": f"{there}; this one was not measured here",
     }
@@ -252,7 +297,9 @@ def test_it_says_that_two_cannot_be_told_apart() -> None:
     row = _TABLE["another is fastest, the usual one within its interval"][0]
 
     told = {
-        each.ep_device.backend: each.reason for each in _select(_records_of(row)).verdicts if each.ep_device is not None
+        each.ep_device.backend: each.reason
+        for each in _select(_records_of(row)).verdicts
+        if each.ep_device is not None
     }
 
     assert (
@@ -271,9 +318,14 @@ def test_another_variant_is_not_told_that_the_chosen_backend_is_known_to_be_fast
     selection = _select(records, component=two, places=places)
 
     assert _chosen(selection) == "embedded"
-    other = [each for each in selection.verdicts if each.variant.name == "v1" and each.decided_by == "backend"]
+    other = [
+        each
+        for each in selection.verdicts
+        if each.variant.name == "v1" and each.decided_by == "backend"
+    ]
     assert [each.reason for each in other] == [
-        "it can run, but 'v0' comes first in the order of backends, where what was measured here counts"
+        "it can run, but 'v0' comes first in the order of backends, where what was measured here"
+        " counts"
     ]
 
 

@@ -1,7 +1,9 @@
-"""The decision tables: variants × machines → verdict codes, and machines × policies × wishes → codes and the choice.
+"""The decision tables: variants × machines → verdict codes, and machines × policies × wishes →
+codes and the choice.
 
-The tables are data, written from the rules in docs/selection.md; the machines are constructed. Each row of
-decision_table.csv must also be what the oracle says, which is those rules written a second time.
+The tables are data, written from the rules in docs/selection.md; the machines are constructed. Each
+row of decision_table.csv must also be what the oracle says, which is those rules written a second
+time.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from typing import Any
 import pytest
 
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.selection.limits import limits_of
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection, Verdict
+from ortpkg.selection.wished_limits import limits_of
 from tests.selection import oracle
 from tests.selection.conftest import make_records
 
@@ -36,7 +38,10 @@ _ELIGIBILITY = [
 ]
 _RANKING = _rows("ranking.csv")
 _DECISIONS = _rows("decision_table.csv")
-_FACTS = {name: json.loads((_HERE / f"{name}.json").read_text()) for name in ("machines", "variants", "records")}
+_FACTS = {
+    name: json.loads((_HERE / f"{name}.json").read_text())
+    for name in ("machines", "variants", "records")
+}
 _SIZES = ("max_memory", "max_size")
 
 
@@ -52,7 +57,12 @@ def test_the_tables_are_not_small() -> None:
 @pytest.mark.requirement("K10")
 @pytest.mark.parametrize(("variant", "machine", "code"), _ELIGIBILITY)
 def test_a_variant_alone_gets_the_code_of_the_table(
-    variant: str, machine: str, code: str, machines: dict[str, Any], variants: dict[str, VariantInfo], select: Any
+    variant: str,
+    machine: str,
+    code: str,
+    machines: dict[str, Any],
+    variants: dict[str, VariantInfo],
+    select: Any,
 ) -> None:
     selection = select(machines[machine], [variants[variant]])
 
@@ -67,7 +77,11 @@ def test_the_choice_is_that_of_the_table(
     chosen = [variants[name] for name in row["variants"].split()]
 
     selection: Selection = select(
-        machines[row["machine"]], chosen, policy=row["policy"], device=row["device"] or None, ep=row["ep"] or None
+        machines[row["machine"]],
+        chosen,
+        policy=row["policy"],
+        device=row["device"] or None,
+        ep=row["ep"] or None,
     )
 
     assert _shown(selection) == row["selected"]
@@ -83,7 +97,9 @@ def test_every_verdict_is_that_of_the_table(
     wishes = _wishes(row["wishes"])
     names = row["variants"].split()
 
-    selection = _decided(row, wishes, machines[row["machine"]], [variants[name] for name in names], select)
+    selection = _decided(
+        row, wishes, machines[row["machine"]], [variants[name] for name in names], select
+    )
 
     assert _codes(selection, names) == row["verdicts"]
     assert _place(selection) == row["place"]
@@ -94,13 +110,21 @@ def test_the_oracle_says_the_same_of_the_row(row: dict[str, str]) -> None:
     chosen = {name: _FACTS["variants"][name] for name in row["variants"].split()}
     records = _FACTS["records"].get(row["records"], {})
 
-    answer = oracle.decide(_FACTS["machines"][row["machine"]], chosen, row["policy"], _wishes(row["wishes"]), records)
+    answer = oracle.decide(
+        _FACTS["machines"][row["machine"]], chosen, row["policy"], _wishes(row["wishes"]), records
+    )
 
     assert " ".join(f"{name}={code}" for name, code in answer.codes.items()) == row["verdicts"]
     assert answer.place == row["place"]
 
 
-def _decided(row: dict[str, str], wishes: dict[str, Any], machine: Any, chosen: list[VariantInfo], select: Any) -> Any:
+def _decided(
+    row: dict[str, str],
+    wishes: dict[str, Any],
+    machine: Any,
+    chosen: list[VariantInfo],
+    select: Any,
+) -> Any:
     own = {key: wishes[key] for key in ("device", "ep", "check_architecture") if key in wishes}
     limits = limits_of(**{key: value for key, value in wishes.items() if key not in own})
     records = make_records(_FACTS["records"][row["records"]], machine) if row["records"] else None
@@ -108,7 +132,9 @@ def _decided(row: dict[str, str], wishes: dict[str, Any], machine: Any, chosen: 
 
 
 def _wishes(text: str) -> dict[str, Any]:
-    """E.g. "device=npu where.quantization=int8 max_size=100 strict_facts": numbers are numbers, a lone word is true."""
+    """E.g. "device=npu where.quantization=int8 max_size=100 strict_facts": numbers are numbers, a
+    lone word is true.
+    """
     wishes: dict[str, Any] = {}
     for word in text.split():
         key, _, value = word.partition("=")
@@ -125,7 +151,9 @@ def _codes(selection: Selection, names: list[str]) -> str:
     found = []
     for name in names:
         verdict = main_verdict([each for each in selection.verdicts if each.variant.name == name])
-        criterion = {"named EP": "named-EP", "declaration order": "declared"}.get(verdict.decided_by or "", "")
+        criterion = {"named EP": "named-EP", "declaration order": "declared"}.get(
+            verdict.decided_by or "", ""
+        )
         suffix = f"/{criterion or verdict.decided_by}" if verdict.code == "LOWER_RANK" else ""
         found.append(f"{name}={verdict.code}{suffix}")
     return " ".join(found)

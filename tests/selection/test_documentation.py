@@ -18,7 +18,9 @@ def _section(heading: str) -> str:
 
 
 def test_every_code_has_its_meaning_and_no_other_is_there() -> None:
-    documented = re.findall(r"^\| `([A-Z_]+)` \| (\S.*\S) \|$", _section("### The codes"), re.MULTILINE)
+    documented = re.findall(
+        r"^\| `([A-Z_]+)` \| (\S.*\S) \|$", _section("### The codes"), re.MULTILINE
+    )
 
     assert sorted(code for code, _ in documented) == sorted(code.value for code in ReasonCode)
 
@@ -30,7 +32,9 @@ def test_every_code_stands_beside_the_rule_that_gives_it() -> None:
 
 
 def test_the_order_is_that_of_the_code() -> None:
-    documented = re.findall(r"^[0-9]+\. .*?\*\*(.+?)\*\*", _section("## Which one is best: the order"), re.MULTILINE)
+    documented = re.findall(
+        r"^[0-9]+\. .*?\*\*(.+?)\*\*", _section("## Which one is best: the order"), re.MULTILINE
+    )
 
     assert (*documented[:1], "latency", *documented[1:]) == MEASURED_CRITERIA
     assert tuple(documented[1:]) == CRITERIA
@@ -38,10 +42,13 @@ def test_the_order_is_that_of_the_code() -> None:
 
 def test_every_policy_is_documented_with_its_order() -> None:
     rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \| (.+) \|$", _TEXT, re.MULTILINE)
-    documented = {name: order for names, order in rows for name in re.findall(r"`([a-z-]+)`", names)}
+    documented = {
+        name: order for names, order in rows for name in re.findall(r"`([a-z-]+)`", names)
+    }
 
     assert documented == {
-        policy.name: ", ".join(kind.value for kind in policy.device_order) for policy in POLICIES.values()
+        policy.name: ", ".join(kind.value for kind in policy.device_order)
+        for policy in POLICIES.values()
     }
     assert all(f"`{name}`" in _TEXT for name in RELEASE_POLICIES)
 

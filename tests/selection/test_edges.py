@@ -1,4 +1,6 @@
-"""Where a rule or the order turns: values on the very edge, facts of several devices, names in other words."""
+"""Where a rule or the order turns: values on the very edge, facts of several devices, names in
+other words.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,30 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.frozen import FrozenMapping
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.limits import NO_LIMITS, limits_of
-from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry, SelectionRecords, device_key
+from ortpkg.selection.measurements import (
+    QuarantineCause,
+    QuarantineEntry,
+    SelectionRecords,
+    device_key,
+)
 from ortpkg.selection.provider_option_devices import device_option_of
 from ortpkg.selection.selector import make_request, select_variant
 from ortpkg.selection.variant_facts import Precision, precision_of
 from ortpkg.selection.verdict import ReasonCode, Selection
+from ortpkg.selection.wished_limits import NO_LIMITS, limits_of
 
 _ROOT = Path("package").absolute()
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")
 _GB = 10**9
 
 
-def _variant(name: str = "v", *, peak: int | None = None, options: dict[str, str] | None = None, **stated: Any) -> Any:
+def _variant(
+    name: str = "v",
+    *,
+    peak: int | None = None,
+    options: dict[str, str] | None = None,
+    **stated: Any,
+) -> Any:
     return VariantInfo(
         name=name,
         component_name="m",
@@ -52,7 +65,9 @@ def _codes(selection: Selection) -> list[ReasonCode]:
     return [verdict.code for verdict in selection.verdicts]
 
 
-def _offer(backend: str, device: HardwareDevice | None = _CPU, ep: str = "CPUExecutionProvider") -> EpDevice:
+def _offer(
+    backend: str, device: HardwareDevice | None = _CPU, ep: str = "CPUExecutionProvider"
+) -> EpDevice:
     return EpDevice(ep_name=ep, backend=backend, device=device)
 
 
@@ -62,7 +77,9 @@ def test_backends_rank_openvino_onnxruntime_plugins_and_then_our_own() -> None:
 
     selection = _select(variants, [_offer(backend) for backend in backends])
 
-    assert [each.ep_device and each.ep_device.backend for each in selection.verdicts] == list(reversed(backends))
+    assert [each.ep_device and each.ep_device.backend for each in selection.verdicts] == list(
+        reversed(backends)
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,9 +93,16 @@ def test_backends_rank_openvino_onnxruntime_plugins_and_then_our_own() -> None:
 def test_a_variant_may_take_its_last_byte_and_no_more(device: HardwareDevice, most: int) -> None:
     offers = [_offer("onnxruntime", device, ep="XExecutionProvider")]
 
-    for limits in (NO_LIMITS, limits_of(max_memory="1TB")):  # with limits, each variant is looked at in full
-        assert _codes(_select([_variant(peak=most)], offers, limits=limits)) == [ReasonCode.SELECTED]
-        assert _codes(_select([_variant(peak=most + 1)], offers, limits=limits)) == [ReasonCode.MEMORY_TOO_SMALL]
+    for limits in (
+        NO_LIMITS,
+        limits_of(max_memory="1TB"),
+    ):  # with limits, each variant is looked at in full
+        assert _codes(_select([_variant(peak=most)], offers, limits=limits)) == [
+            ReasonCode.SELECTED
+        ]
+        assert _codes(_select([_variant(peak=most + 1)], offers, limits=limits)) == [
+            ReasonCode.MEMORY_TOO_SMALL
+        ]
 
 
 def test_limits_hold_on_their_last_byte() -> None:
@@ -86,15 +110,21 @@ def test_limits_hold_on_their_last_byte() -> None:
     limits = limits_of(max_memory=1000)
 
     assert _codes(_select([_variant(peak=1000)], offers, limits=limits)) == [ReasonCode.SELECTED]
-    assert _codes(_select([_variant(peak=1001)], offers, limits=limits)) == [ReasonCode.MEMORY_TOO_LARGE]
+    assert _codes(_select([_variant(peak=1001)], offers, limits=limits)) == [
+        ReasonCode.MEMORY_TOO_LARGE
+    ]
 
 
 @pytest.mark.parametrize("kind", [DeviceType.GPU, DeviceType.NPU])
 @pytest.mark.parametrize("is_discrete", [False, None])
-def test_the_memory_that_an_integrated_device_shares_is_not_its_own(kind: DeviceType, is_discrete: bool | None) -> None:
+def test_the_memory_that_an_integrated_device_shares_is_not_its_own(
+    kind: DeviceType, is_discrete: bool | None
+) -> None:
     device = HardwareDevice(type=kind, is_discrete=is_discrete, memory_nbytes=_GB)
 
-    selection = _select([_variant(peak=2 * _GB)], [_offer("onnxruntime", device, ep="XExecutionProvider")])
+    selection = _select(
+        [_variant(peak=2 * _GB)], [_offer("onnxruntime", device, ep="XExecutionProvider")]
+    )
 
     assert _codes(selection) == [ReasonCode.SELECTED]
 
@@ -109,9 +139,15 @@ def test_the_memory_that_an_integrated_device_shares_is_not_its_own(kind: Device
         ("1.1", "551.2", ReasonCode.SELECTED),
     ],
 )
-def test_quarantine_is_of_one_version_of_ep_and_driver(ep_version: str, driver_version: str, code: ReasonCode) -> None:
-    gpu = HardwareDevice(type=DeviceType.GPU, metadata={"driver_version": driver_version} if driver_version else {})
-    offer = EpDevice(ep_name="XExecutionProvider", device=gpu, backend="onnxruntime", ep_version=ep_version)
+def test_quarantine_is_of_one_version_of_ep_and_driver(
+    ep_version: str, driver_version: str, code: ReasonCode
+) -> None:
+    gpu = HardwareDevice(
+        type=DeviceType.GPU, metadata={"driver_version": driver_version} if driver_version else {}
+    )
+    offer = EpDevice(
+        ep_name="XExecutionProvider", device=gpu, backend="onnxruntime", ep_version=ep_version
+    )
     entry = QuarantineEntry(
         component_name="m",
         variant_name="v",
@@ -125,12 +161,19 @@ def test_quarantine_is_of_one_version_of_ep_and_driver(ep_version: str, driver_v
         recorded_at="2026-11-20T10:00:00+00:00",
     )
 
-    assert _codes(_select([_variant()], [offer], records=SelectionRecords(quarantined=(entry,)))) == [code]
+    assert _codes(
+        _select([_variant()], [offer], records=SelectionRecords(quarantined=(entry,)))
+    ) == [code]
 
 
 @pytest.mark.parametrize(
     ("word", "precision"),
-    [("int16", Precision.FP16), ("uint16", Precision.FP16), ("int8", Precision.INT8), ("float", Precision.FP32)],
+    [
+        ("int16", Precision.FP16),
+        ("uint16", Precision.FP16),
+        ("int8", Precision.INT8),
+        ("float", Precision.FP32),
+    ],
 )
 def test_sixteen_bits_are_as_precise_as_half_floats(word: str, precision: Precision) -> None:
     assert precision_of({"data_types": [word]}) is precision
@@ -141,7 +184,11 @@ def test_sixteen_bits_are_as_precise_as_half_floats(word: str, precision: Precis
 def test_the_architecture_of_an_accelerator_must_be_the_same(kind: DeviceType) -> None:
     """No order is known among them: what is not the same does not run."""
     variants = [_variant("other", architecture="gen12"), _variant("own", architecture="xe2")]
-    offers = [_offer("onnxruntime", HardwareDevice(type=kind, architecture="xe2"), ep="XExecutionProvider")]
+    offers = [
+        _offer(
+            "onnxruntime", HardwareDevice(type=kind, architecture="xe2"), ep="XExecutionProvider"
+        )
+    ]
 
     selection = _select(variants, offers, check_architecture=True)
 
@@ -162,10 +209,12 @@ def test_the_architecture_of_an_accelerator_must_be_the_same(kind: DeviceType) -
 def test_the_device_that_is_asked_for_counts_for_eps_without_devices_too(
     ep: str, device: str, code: ReasonCode
 ) -> None:
-    assert _codes(_select([_variant(ep=ep)], [_offer("onnxruntime", None, ep=ep)], device=device)) == [code]
+    assert _codes(
+        _select([_variant(ep=ep)], [_offer("onnxruntime", None, ep=ep)], device=device)
+    ) == [code]
 
 
-# --- names in other words --------------------------------------------------------------------------------------------
+# --- names in other words -------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("K09")
@@ -175,6 +224,6 @@ def test_an_alias_of_an_ep_has_the_options_of_that_ep(ep: str) -> None:
     variant = _variant(ep=ep, device="npu", options={"device_type": "GPU"})
 
     assert device_option_of(variant) == ("device_type", "GPU")
-    assert _codes(_select([variant], [_offer("openvino", npu, ep="OpenVINOExecutionProvider")])) == [
-        ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT
-    ]
+    assert _codes(
+        _select([variant], [_offer("openvino", npu, ep="OpenVINOExecutionProvider")])
+    ) == [ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT]

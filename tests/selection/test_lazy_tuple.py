@@ -9,7 +9,9 @@ from ortpkg.selection.lazy_tuple import LazyTuple
 from ortpkg.selection.verdict import Verdict
 
 
-def test_verdicts_are_made_once_and_only_when_looked_at(machines: Any, variants: Any, select: Any) -> None:
+def test_verdicts_are_made_once_and_only_when_looked_at(
+    machines: Any, variants: Any, select: Any
+) -> None:
     all_of_them = tuple(select(machines["rtx"], [variants["cuda"], variants["cpu"]]).verdicts)
     calls = []
 

@@ -10,7 +10,8 @@ import pytest
 from ortpkg.errors import UsageError
 from ortpkg.package.package_info import Constraints, VariantInfo
 from ortpkg.quantities import parse_duration_s, parse_nbytes
-from ortpkg.selection.limits import (
+from ortpkg.selection.variant_facts import Precision, peak_memory_of, precision_of, size_of
+from ortpkg.selection.wished_limits import (
     NO_LIMITS,
     Limits,
     check_where_keys,
@@ -19,7 +20,6 @@ from ortpkg.selection.limits import (
     meets_condition,
     recorded_fact,
 )
-from ortpkg.selection.variant_facts import Precision, peak_memory_of, precision_of, size_of
 
 
 def _variant(metadata: dict[str, Any]) -> VariantInfo:
@@ -35,7 +35,15 @@ def _variant(metadata: dict[str, Any]) -> VariantInfo:
 
 @pytest.mark.parametrize(
     ("text", "nbytes"),
-    [("500MB", 500_000_000), ("1.5 GiB", 3 << 29), ("2gb", 2 * 10**9), ("17", 17), (17, 17), ("0", 0), (".5kB", 500)],
+    [
+        ("500MB", 500_000_000),
+        ("1.5 GiB", 3 << 29),
+        ("2gb", 2 * 10**9),
+        ("17", 17),
+        (17, 17),
+        ("0", 0),
+        (".5kB", 500),
+    ],
 )
 def test_a_size_is_read_as_people_write_it(text: str | int, nbytes: int) -> None:
     assert parse_nbytes(text, "max-size") == nbytes
@@ -43,12 +51,15 @@ def test_a_size_is_read_as_people_write_it(text: str | int, nbytes: int) -> None
 
 @pytest.mark.parametrize("text", ["", "MB", "-1", "1e9", "5 apples", "1 GB 2", "nan", -1, True])
 def test_what_is_no_size_is_a_usage_error_that_shows_one(text: Any) -> None:
-    with pytest.raises(UsageError, match=r"max-size is no size: .*; write e\.g\. 500MB, 2GB or 1\.5GiB"):
+    with pytest.raises(
+        UsageError, match=r"max-size is no size: .*; write e\.g\. 500MB, 2GB or 1\.5GiB"
+    ):
         parse_nbytes(text, "max-size")
 
 
 @pytest.mark.parametrize(
-    ("text", "duration_s"), [("5ms", 5e-3), ("200us", 2e-4), ("200 µs", 2e-4), ("2", 2.0), (0.1, 0.1)]
+    ("text", "duration_s"),
+    [("5ms", 5e-3), ("200us", 2e-4), ("200 µs", 2e-4), ("2", 2.0), (0.1, 0.1)],
 )
 def test_a_duration_is_read_as_people_write_it(text: str | float, duration_s: float) -> None:
     assert parse_duration_s(text, "max-latency") == pytest.approx(duration_s)
@@ -84,7 +95,10 @@ def test_every_limit_is_described_in_words() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({"min_precision": "int9"}, r"there is no precision 'int9' \(did you mean 'int\d'\?\); known are: int4, int8"),
+        (
+            {"min_precision": "int9"},
+            r"there is no precision 'int9' \(did you mean 'int\d'\?\); known are: int4, int8",
+        ),
         ({"where": ["quantization"]}, "where is no condition: 'quantization'; write KEY=VALUE"),
         ({"where": ["=int8"]}, "where is no condition"),
         ({"max_error": float("nan")}, "max-error is no distance"),
@@ -121,7 +135,9 @@ def test_metadata_can_be_asked_for_by_a_mapping_too() -> None:
         ({"a": 1}, "a", False),
     ],
 )
-def test_a_recorded_fact_is_compared_by_what_it_is(recorded: object, wanted: str, holds: bool) -> None:
+def test_a_recorded_fact_is_compared_by_what_it_is(
+    recorded: object, wanted: str, holds: bool
+) -> None:
     assert has_value(recorded, wanted) is holds
 
 
@@ -151,9 +167,15 @@ def test_what_no_variant_records_cannot_be_asked_for() -> None:
 
     check_where_keys([("opset", "1"), ("quantization", "x")], variants)
     check_where_keys([("version", "1.0")], variants, package_version="1.0")
-    with pytest.raises(UsageError, match="no variant records 'version' in its metadata; recorded are: 'opset', 'quan"):
+    with pytest.raises(
+        UsageError,
+        match="no variant records 'version' in its metadata; recorded are: 'opset', 'quan",
+    ):
         check_where_keys([("opset", "1"), ("version", "1.0")], variants)
-    with pytest.raises(UsageError, match=r"'opset2' in its metadata \(did you mean 'opset'\?\); recorded are: 'opset'"):
+    with pytest.raises(
+        UsageError,
+        match=r"'opset2' in its metadata \(did you mean 'opset'\?\); recorded are: 'opset'",
+    ):
         check_where_keys([("opset2", "1")], variants)
     with pytest.raises(UsageError, match="recorded are: nothing"):
         check_where_keys([("opset", "1")], [])

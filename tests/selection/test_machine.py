@@ -15,13 +15,19 @@ from ortpkg.devices.profiles import read_profile
 from ortpkg.errors import ExecutionProviderError, UsageError
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers import ep_registry, onnxruntime_factory
+from ortpkg.providers import machine_offer as machine
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.ep_registry import AvailableFactories
 from ortpkg.providers.installed_distribution import InstalledDistribution
+from ortpkg.providers.machine_offer import (
+    MachineOffer,
+    asked_once,
+    discover_ep_devices,
+    offer_of_profile,
+    this_machine,
+)
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.selection import machine
-from ortpkg.selection.machine import MachineOffer, asked_once, discover_ep_devices, offer_of_profile, this_machine
 
 _ONNXRUNTIME = (InstalledDistribution(name="onnxruntime-qnn", version="1.31.1"),)
 
@@ -53,7 +59,9 @@ def test_the_offer_of_a_profile_is_what_the_profile_says() -> None:
 
     assert offer.machine is profile.machine
     assert offer.ep_devices is profile.ep_devices
-    assert offer.notes == ("the machine profile 'snapdragon-x-laptop' is constructed: nobody probed such a machine",)
+    assert offer.notes == (
+        "the machine profile 'snapdragon-x-laptop' is constructed: nobody probed such a machine",
+    )
 
 
 @pytest.mark.requirement("K10")
@@ -66,10 +74,17 @@ def test_an_ep_that_is_not_installed_gives_compatibility_unknown() -> None:
 @pytest.mark.requirement("K10")
 def test_an_installed_ep_rates_a_profiles_string_only_in_the_same_version() -> None:
     same = read_profile("intel-core-ultra-laptop")
-    older = replace(same, ep_devices=tuple(replace(each, ep_version="2025.1.0") for each in same.ep_devices))
-    unsaid = replace(same, ep_devices=tuple(replace(each, ep_version="") for each in same.ep_devices))
+    older = replace(
+        same, ep_devices=tuple(replace(each, ep_version="2025.1.0") for each in same.ep_devices)
+    )
+    unsaid = replace(
+        same, ep_devices=tuple(replace(each, ep_version="") for each in same.ep_devices)
+    )
 
-    rated = [offer_of_profile(each).compatibility(each.ep_devices[2], "x") for each in (same, older, unsaid)]
+    rated = [
+        offer_of_profile(each).compatibility(each.ep_devices[2], "x")
+        for each in (same, older, unsaid)
+    ]
 
     assert rated == [
         CompiledModelCompatibility.OPTIMAL,
@@ -102,20 +117,26 @@ def test_onnxruntime_rates_a_profiles_string_for_a_device_that_it_has_here_too(
         ep_registry,
         "OnnxRuntimeEpFactory",
         lambda name: OnnxRuntimeEpFactory(
-            name, lambda _: ProbeAnswer(value=offers), lambda *_: ProbeAnswer(value="EP_UNSUPPORTED")
+            name,
+            lambda _: ProbeAnswer(value=offers),
+            lambda *_: ProbeAnswer(value="EP_UNSUPPORTED"),
         ),
     )
 
     offer = offer_of_profile(profile)
 
-    assert offer.compatibility(offer.ep_devices[0], "soc60") is CompiledModelCompatibility.UNSUPPORTED
+    assert (
+        offer.compatibility(offer.ep_devices[0], "soc60") is CompiledModelCompatibility.UNSUPPORTED
+    )
     assert offer.compatibility(offer.ep_devices[1], "soc60") is CompiledModelCompatibility.UNKNOWN
 
 
 def test_the_embedded_cpu_provider_is_the_same_everywhere() -> None:
     offer = offer_of_profile(read_profile("plain-server"))
 
-    assert offer.compatibility(offer.ep_devices[-1], "x") is CompiledModelCompatibility.NOT_APPLICABLE
+    assert (
+        offer.compatibility(offer.ep_devices[-1], "x") is CompiledModelCompatibility.NOT_APPLICABLE
+    )
 
 
 class _Told(OpenVinoEpFactory):
@@ -162,7 +183,11 @@ def _offer(monkeypatch: pytest.MonkeyPatch, *factories: _Told, **wishes: Any) ->
 def test_a_provider_that_offers_nothing_is_told_of_where_it_is_meant(
     monkeypatch: pytest.MonkeyPatch, wishes: dict[str, Any], is_told: bool
 ) -> None:
-    factories = [_Told(_QNN, [], "nothing here"), _Told(_CUDA, [_device(_CUDA)], "not said"), _Told("A", [])]
+    factories = [
+        _Told(_QNN, [], "nothing here"),
+        _Told(_CUDA, [_device(_CUDA)], "not said"),
+        _Told("A", []),
+    ]
 
     offer = _offer(monkeypatch, *factories, **wishes)
 
@@ -175,13 +200,33 @@ def test_a_provider_that_offers_nothing_is_told_of_where_it_is_meant(
     [
         (ExecutionProviderError("it crashed", ep_name=_QNN), "it crashed"),
         (ValueError("odd"), f"{_QNN} (openvino) failed to report its devices: ValueError: 'odd'"),
-        (None, f"{_QNN} (openvino) reported 'None' where an EpDevice of its own name and backend belongs"),
-        ([_device(_QNN), 3], f"{_QNN} (openvino) reported '3' where an EpDevice of its own name and backend belongs"),
+        (
+            None,
+            (
+                f"{_QNN} (openvino) reported 'None' where an EpDevice of its own name and backend"
+                " belongs"
+            ),
+        ),
+        (
+            [_device(_QNN), 3],
+            f"{_QNN} (openvino) reported '3' where an EpDevice of its own name and backend belongs",
+        ),
         ([_device(_CUDA)], f"{_QNN} (openvino) reported "),
         ([_device(_QNN, "other")], f"{_QNN} (openvino) reported "),
-        ([EpDevice(ep_name=_QNN, device="cpu", backend="openvino")], f"{_QNN} (openvino) reported "),  # type: ignore[arg-type]
+        (
+            [EpDevice(ep_name=_QNN, device="cpu", backend="openvino")],
+            f"{_QNN} (openvino) reported ",
+        ),  # type: ignore[arg-type]
     ],
-    ids=["its own error", "any error", "nothing", "a number", "another's", "another backend's", "no device"],
+    ids=[
+        "its own error",
+        "any error",
+        "nothing",
+        "a number",
+        "another's",
+        "another backend's",
+        "no device",
+    ],
 )
 def test_a_factory_that_fails_is_left_out_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, answer: object, note: str
@@ -212,9 +257,13 @@ def test_a_machine_is_asked_once_where_that_is_wanted(monkeypatch: pytest.Monkey
     assert len(asked) == 4
 
 
-def test_an_emulated_device_of_an_unknown_provider_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emulated_device_of_an_unknown_provider_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ORTPKG_EMULATED_DEVICES", "qnn, foo")
-    with pytest.raises(UsageError, match=r"ORTPKG_EMULATED_DEVICES: .* 'foo'.*; known are: CPUExecutionProvider, "):
+    with pytest.raises(
+        UsageError, match=r"ORTPKG_EMULATED_DEVICES: .* 'foo'.*; known are: CPUExecutionProvider, "
+    ):
         this_machine()
 
 
@@ -228,4 +277,6 @@ def test_a_folder_of_the_environment_that_cannot_be_made_is_told_once(
     this_machine()
     this_machine()
     (told,) = [each for each in caplog.messages if variable in each]
-    assert told == f"{variable} is '{file}/folder', and '{file}' is no folder: nothing is kept there"
+    assert (
+        told == f"{variable} is '{file}/folder', and '{file}' is no folder: nothing is kept there"
+    )

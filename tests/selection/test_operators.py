@@ -1,4 +1,6 @@
-"""What is said of a variant whose model needs more than the operators of the opsets that it imports."""
+"""What is said of a variant whose model needs more than the operators of the opsets that it
+imports.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def judged(needed: ModelOperators, support: OperatorSupport | Exception) -> Oper
             raise support
         return support
 
-    return judge_operators(needed, DEVICE, OperatorEvidence(needs=lambda _variant: needed, support=answer))
+    return judge_operators(
+        needed, DEVICE, OperatorEvidence(needs=lambda _variant: needed, support=answer)
+    )
 
 
 def rejection_of(needed: ModelOperators) -> str:
@@ -51,11 +55,15 @@ def test_nothing_is_said_of_what_is_there() -> None:
     ],
 )
 def test_three_missing_operators_are_named_and_the_others_counted(count: int, named: str) -> None:
-    assert rejection_of(custom(count)).startswith(f"its model needs {named}, which {PLACE} does not have; a kernel")
+    assert rejection_of(custom(count)).startswith(
+        f"its model needs {named}, which {PLACE} does not have; a kernel"
+    )
 
 
 def test_the_hint_is_that_of_the_first_missing_operator() -> None:
-    needed = ModelOperators(operators=(("com.microsoft", "QAttention"), ("org.openvinotoolkit", "Swish")))
+    needed = ModelOperators(
+        operators=(("com.microsoft", "QAttention"), ("org.openvinotoolkit", "Swish"))
+    )
     assert f"does not have; {who_has(needed.operators[0])}" in rejection_of(needed)
 
 
@@ -67,9 +75,14 @@ def test_the_hint_is_that_of_the_first_missing_operator() -> None:
         (("",), "by an execution provider that it does not name"),
     ],
 )
-def test_of_contexts_that_are_not_loaded_the_first_ones_maker_is_named(sources: tuple[str, ...], maker: str) -> None:
+def test_of_contexts_that_are_not_loaded_the_first_ones_maker_is_named(
+    sources: tuple[str, ...], maker: str
+) -> None:
     reason = rejection_of(ModelOperators(context_sources=sources))
-    assert reason == f"its model holds a context (EPContext) compiled {maker}, which {PLACE} does not load"
+    assert (
+        reason
+        == f"its model holds a context (EPContext) compiled {maker}, which {PLACE} does not load"
+    )
 
 
 def test_what_cannot_be_told_keeps_the_variant() -> None:
@@ -79,7 +92,9 @@ def test_what_cannot_be_told_keeps_the_variant() -> None:
     )
     context = ModelOperators(context_sources=("QNN",))
     outcome = judged(context, OperatorSupport(unknown=context))
-    assert outcome.unchecked == (f"it cannot be told here whether {PLACE} has its compiled context",)
+    assert outcome.unchecked == (
+        f"it cannot be told here whether {PLACE} has its compiled context",
+    )
 
 
 def test_what_is_missing_counts_before_what_cannot_be_told() -> None:
@@ -99,9 +114,10 @@ GELU = OnnxOperator("", "Gelu", 17)
 
 def test_an_operator_that_the_opset_lacks_is_told_with_the_one_that_has_it() -> None:
     needed = ModelOperators(undefined=(GELU, OnnxOperator("", "NoSuch", 17)))
-    assert rejection_of(needed) == (
-        f"its model needs operators 'ai.onnx:Gelu' of opset 17, 'ai.onnx:NoSuch' of opset 17, which {PLACE} does not "
-        "have; ONNX has Gelu from opset 20 on"
+    assert (
+        rejection_of(needed)
+        == "its model needs operators 'ai.onnx:Gelu' of opset 17, 'ai.onnx:NoSuch' of opset 17,"
+        f" which {PLACE} does not have; ONNX has Gelu from opset 20 on"
     )
 
 
@@ -115,7 +131,9 @@ def test_what_an_ep_has_beyond_the_opset_keeps_the_variant_and_is_told() -> None
 
 
 @pytest.mark.parametrize("opset", [0, 25, 1000])
-def test_a_model_of_an_opset_that_is_not_known_is_not_read(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_an_opset_that_is_not_known_is_not_read(
+    opset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(operators, "newest_opset_here", lambda: 25)
     outcome = judged(ModelOperators(opset=opset), OperatorSupport())
     reason = f"its model imports opset {opset} of ai.onnx; opsets 1 to 25 are known here"

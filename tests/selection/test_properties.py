@@ -17,7 +17,6 @@ from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.package.frozen import FrozenMapping
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.limits import NO_LIMITS, Limits
 from ortpkg.selection.measurements import (
     Measurement,
     QuarantineCause,
@@ -29,8 +28,15 @@ from ortpkg.selection.policies import POLICIES
 from ortpkg.selection.selector import make_request, select_variant
 from ortpkg.selection.variant_facts import Precision
 from ortpkg.selection.verdict import ReasonCode, Selection
+from ortpkg.selection.wished_limits import NO_LIMITS, Limits
 
-_EPS = (CPU_EP, OPENVINO_EP, "CUDAExecutionProvider", "QNNExecutionProvider", "PluginExecutionProvider")
+_EPS = (
+    CPU_EP,
+    OPENVINO_EP,
+    "CUDAExecutionProvider",
+    "QNNExecutionProvider",
+    "PluginExecutionProvider",
+)
 _RATINGS = tuple(rating.value for rating in CompiledModelCompatibility)
 
 _hardware = st.builds(
@@ -76,7 +82,9 @@ _limits = st.builds(
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is asked for, and what is recorded: (variant, EP device, median in ms), or None for quarantine."""
+    """What is asked for, and what is recorded: (variant, EP device, median in ms), or None for
+    quarantine.
+    """
 
     policy: str
     device: str | None
@@ -91,7 +99,9 @@ _wishes = st.builds(
     device=st.none() | st.sampled_from(("cpu", "gpu", "npu")),
     check_architecture=st.booleans(),
     limits=st.just(NO_LIMITS) | _limits,
-    recorded=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.none() | st.integers(1, 3)), max_size=4),
+    recorded=st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 4), st.none() | st.integers(1, 3)), max_size=4
+    ),
 )
 _ROOT = Path("package").absolute()
 Stated = tuple[Constraints, dict[str, Any]]
@@ -135,8 +145,18 @@ def _records(wishes: Wishes, ep_devices: list[EpDevice]) -> SelectionRecords:
         }
         for name, each, _ in placed
     ]
-    measured: dict[str, Any] = {"p95_s": 0.002, "throughput_per_s": 1.0, "cold_start_s": 1.0, "first_run_s": 1.0}
-    failed: dict[str, Any] = {"ep_version": "", "driver_version": "", "detail": "", "recorded_at": "yesterday"}
+    measured: dict[str, Any] = {
+        "p95_s": 0.002,
+        "throughput_per_s": 1.0,
+        "cold_start_s": 1.0,
+        "first_run_s": 1.0,
+    }
+    failed: dict[str, Any] = {
+        "ep_version": "",
+        "driver_version": "",
+        "detail": "",
+        "recorded_at": "yesterday",
+    }
     return SelectionRecords(
         measurements=tuple(
             Measurement(**place, p50_s=median_ms / 1e3, **measured)
@@ -152,10 +172,14 @@ def _records(wishes: Wishes, ep_devices: list[EpDevice]) -> SelectionRecords:
 
 
 def _select(
-    component: ComponentInfo, ep_devices: list[EpDevice], wishes: Wishes, records: SelectionRecords | None = None
+    component: ComponentInfo,
+    ep_devices: list[EpDevice],
+    wishes: Wishes,
+    records: SelectionRecords | None = None,
 ) -> Selection:
     hardware = [ep_device.device for ep_device in ep_devices if ep_device.device is not None]
-    # The hardware list is what the system says; its order is the system's and not part of what is shuffled.
+    # The hardware list is what the system says; its order is the system's and not part of what is
+    # shuffled.
     hardware.sort(key=repr)
     request = make_request(
         component,
@@ -192,7 +216,9 @@ def test_the_order_of_discovery_never_changes_the_choice(
 
     records = _records(wishes, ep_devices)
 
-    assert _select(component, ep_devices, wishes, records) == _select(component, shuffled, wishes, records)
+    assert _select(component, ep_devices, wishes, records) == _select(
+        component, shuffled, wishes, records
+    )
 
 
 @_given

@@ -41,7 +41,9 @@ _CPU, _GPU, _NPU = DeviceType.CPU, DeviceType.GPU, DeviceType.NPU
         ("backend_type", "saver", None),
     ],
 )
-def test_reads_the_device_types_of_an_option(key: str, value: str, types: set[DeviceType] | None) -> None:
+def test_reads_the_device_types_of_an_option(
+    key: str, value: str, types: set[DeviceType] | None
+) -> None:
     assert named_device_types(key, value) == types
 
 
@@ -56,7 +58,9 @@ def test_an_option_of_another_provider_does_not_count(make_variant: Any) -> None
     assert device_option_of(make_variant("v", options=options)) == ("device_type", "GPU")
 
 
-@pytest.mark.parametrize("ep", [None, "CPUExecutionProvider", "OpenVINOExecutionProvider", "QNNExecutionProvider", "Z"])
+@pytest.mark.parametrize(
+    "ep", [None, "CPUExecutionProvider", "OpenVINOExecutionProvider", "QNNExecutionProvider", "Z"]
+)
 def test_each_option_is_one_providers_alone(make_variant: Any, ep: str | None) -> None:
     owners = {"device_type": "OpenVINOExecutionProvider", "backend_type": "QNNExecutionProvider"}
 

@@ -10,7 +10,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.explain import selection_to_json
+from ortpkg.selection.explanation import selection_to_json
 from ortpkg.selection.provider_option_wishes import provider_options_by_ep
 from ortpkg.selection.reasons import asked_for
 from ortpkg.selection.selector import make_request, select_variant
@@ -25,9 +25,24 @@ def hardware(kind: str) -> HardwareDevice:
 
 
 MACHINE = (
-    EpDevice(ep_name=OPENVINO, backend="openvino", device=hardware("gpu"), ep_options={"device_type": "GPU.0"}),
-    EpDevice(ep_name=OPENVINO, backend="openvino", device=hardware("gpu"), ep_options={"device_type": "GPU.1"}),
-    EpDevice(ep_name=OPENVINO, backend="openvino", device=hardware("npu"), ep_options={"device_type": "NPU"}),
+    EpDevice(
+        ep_name=OPENVINO,
+        backend="openvino",
+        device=hardware("gpu"),
+        ep_options={"device_type": "GPU.0"},
+    ),
+    EpDevice(
+        ep_name=OPENVINO,
+        backend="openvino",
+        device=hardware("gpu"),
+        ep_options={"device_type": "GPU.1"},
+    ),
+    EpDevice(
+        ep_name=OPENVINO,
+        backend="openvino",
+        device=hardware("npu"),
+        ep_options={"device_type": "NPU"},
+    ),
     EpDevice(ep_name=QNN, backend="onnxruntime", device=hardware("npu")),
     EpDevice(ep_name=CPU, backend="embedded", device=hardware("cpu")),
 )
@@ -46,7 +61,9 @@ def select(*variants: VariantInfo, provider_options: Any, ep: str | None = None)
     return select_variant(component, MACHINE, request)
 
 
-def variant(name: str, ep: str | None = None, device: str | None = None, **options: str) -> VariantInfo:
+def variant(
+    name: str, ep: str | None = None, device: str | None = None, **options: str
+) -> VariantInfo:
     return VariantInfo(
         name=name,
         component_name="m",
@@ -71,25 +88,35 @@ def test_an_option_of_the_caller_decides_between_the_variants_of_an_ep() -> None
     (conflict,) = (
         each
         for each in selection.verdicts
-        if each.variant is npu and each.ep_device is not None and each.ep_device.ep_options.get("device_type") == "NPU"
+        if each.variant is npu
+        and each.ep_device is not None
+        and each.ep_device.ep_options.get("device_type") == "NPU"
     )
     assert conflict.code is ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT
     assert (
         conflict.reason
-        == "the provider option device_type='GPU' that was asked for does not allow this EP device, an NPU"
+        == "the provider option device_type='GPU' that was asked for does not allow this EP device,"
+        " an NPU"
     )
 
 
 @pytest.mark.requirement("K09")
 @pytest.mark.parametrize("value", ["AUTO:NPU,CPU", "HETERO:NPU,CPU", "npu"])
 def test_lists_of_devices_count_as_in_a_package(value: str) -> None:
-    selection = select(variant("any", OPENVINO), provider_options={OPENVINO: {"device_type": value}})
+    selection = select(
+        variant("any", OPENVINO), provider_options={OPENVINO: {"device_type": value}}
+    )
     assert selection.best is not None
     assert selection.best.ep_device is MACHINE[2]
 
 
 def test_a_list_without_the_variants_device_rules_it_out() -> None:
-    assert select(variant("gpu", OPENVINO, "gpu"), provider_options={"device_type": "AUTO:NPU,CPU"}).best is None
+    assert (
+        select(
+            variant("gpu", OPENVINO, "gpu"), provider_options={"device_type": "AUTO:NPU,CPU"}
+        ).best
+        is None
+    )
 
 
 def test_a_numbered_device_is_that_one() -> None:
@@ -108,7 +135,9 @@ def test_a_numbered_device_is_that_one() -> None:
         ("AUTO:-GPU.1,-NPU", {("gpu", "GPU.0"), ("any", "GPU.0")}),
     ],
 )
-def test_nothing_runs_on_a_device_that_a_list_excludes(value: str, eligible: set[tuple[str, str]]) -> None:
+def test_nothing_runs_on_a_device_that_a_list_excludes(
+    value: str, eligible: set[tuple[str, str]]
+) -> None:
     variants = [variant(name, OPENVINO, name) for name in ("npu", "gpu", "cpu")]
     selection = select(*variants, variant("any", OPENVINO), provider_options={"device_type": value})
 
@@ -122,12 +151,18 @@ def test_nothing_runs_on_a_device_that_a_list_excludes(value: str, eligible: set
 
 @pytest.mark.requirement("K09")
 @pytest.mark.parametrize(
-    ("value", "names"), [("XPU", "'XPU'"), ("AUTO:GPU,-xpu", "'XPU'"), ("OTHER:GPU", "'OTHER'"), ("-CPU", "'-CPU'")]
+    ("value", "names"),
+    [("XPU", "'XPU'"), ("AUTO:GPU,-xpu", "'XPU'"), ("OTHER:GPU", "'OTHER'"), ("-CPU", "'-CPU'")],
 )
 def test_a_device_that_openvino_does_not_know_is_told(value: str, names: str) -> None:
-    with pytest.raises(UsageError, match=f"names {names}, which OpenVINO does not know; write CPU, GPU, NPU, "):
+    with pytest.raises(
+        UsageError, match=f"names {names}, which OpenVINO does not know; write CPU, GPU, NPU, "
+    ):
         select(variant("any", OPENVINO), provider_options={"device_type": value})
-    assert select(variant("cpu", CPU), provider_options={"cpu": {"device_type": value}}).best is not None
+    assert (
+        select(variant("cpu", CPU), provider_options={"cpu": {"device_type": value}}).best
+        is not None
+    )
 
 
 @pytest.mark.requirement("K09")
@@ -147,8 +182,12 @@ def test_the_callers_option_replaces_the_variants() -> None:
 
 
 def test_what_was_asked_for_is_part_of_the_answer() -> None:
-    selection = select(variant("cpu", CPU), provider_options={"openvino": {"device_type": "NPU", "num_streams": 2}})
-    assert selection_to_json(selection)["provider_options"] == {OPENVINO: {"device_type": "NPU", "num_streams": "2"}}
+    selection = select(
+        variant("cpu", CPU), provider_options={"openvino": {"device_type": "NPU", "num_streams": 2}}
+    )
+    assert selection_to_json(selection)["provider_options"] == {
+        OPENVINO: {"device_type": "NPU", "num_streams": "2"}
+    }
     asked = f"device_type=NPU of {OPENVINO}, num_streams=2 of {OPENVINO}"
     assert asked_for(selection) == f"policy default, {asked}"
 
@@ -159,7 +198,11 @@ def test_what_was_asked_for_is_part_of_the_answer() -> None:
         (None, None, {}),
         ({}, None, {}),
         ({"threads": 4}, CPU, {CPU: {"threads": "4"}}),
-        ({"device_type": "NPU", "precision": "FP16"}, None, {OPENVINO: {"device_type": "NPU", "precision": "FP16"}}),
+        (
+            {"device_type": "NPU", "precision": "FP16"},
+            None,
+            {OPENVINO: {"device_type": "NPU", "precision": "FP16"}},
+        ),
         ({"qnn": {"backend_type": "htp"}, CPU: {}}, None, {QNN: {"backend_type": "htp"}, CPU: {}}),
     ],
 )
@@ -177,8 +220,14 @@ def test_whose_options_they_are(wished: Any, ep: str | None, found: dict[str, An
         ({"device_type": None}, "write a text or a number"),
         ({"openvino": {3: "x"}}, "write a text or a number"),
         ({3: {"threads": 4}}, "an execution provider '3'; write its name"),
-        ({"openvino": {"device_type": "NPU"}, OPENVINO: {"device_type": "CPU"}}, f"name {OPENVINO} twice"),
-        ({"device_type": "NPU", "backend_type": "htp"}, "whose options are 'device_type', 'backend_type'"),
+        (
+            {"openvino": {"device_type": "NPU"}, OPENVINO: {"device_type": "CPU"}},
+            f"name {OPENVINO} twice",
+        ),
+        (
+            {"device_type": "NPU", "backend_type": "htp"},
+            "whose options are 'device_type', 'backend_type'",
+        ),
         ([("device_type", "NPU")], r"not \"\[\('device_type', 'NPU'\)\]\""),
     ],
 )

@@ -11,7 +11,11 @@ from ortpkg.selection.ranking import CRITERIA, deciding_criterion, order_devices
 
 def _gpu(name: str, *, memory: int | None = None, address: str = "") -> HardwareDevice:
     return HardwareDevice(
-        type=DeviceType.GPU, name=name, is_discrete=True, memory_nbytes=memory, metadata={"pci_address": address}
+        type=DeviceType.GPU,
+        name=name,
+        is_discrete=True,
+        memory_nbytes=memory,
+        metadata={"pci_address": address},
     )
 
 
@@ -21,7 +25,10 @@ def _cuda(device: HardwareDevice | None) -> EpDevice:
 
 def test_more_memory_comes_first_then_the_address() -> None:
     small, big = _cuda(_gpu("a", memory=8)), _cuda(_gpu("b", memory=24))
-    left, right = _cuda(_gpu("c", memory=4, address="0000:01:00.0")), _cuda(_gpu("c", memory=4, address="0000:41:00.0"))
+    left, right = (
+        _cuda(_gpu("c", memory=4, address="0000:01:00.0")),
+        _cuda(_gpu("c", memory=4, address="0000:41:00.0")),
+    )
 
     for found in itertools.permutations([left, right, small, big]):
         assert order_devices(found, POLICIES["default"], ()) == [big, small, left, right]
@@ -43,4 +50,6 @@ def test_an_ep_without_devices_counts_as_the_best_device_that_its_name_implies()
 def test_the_first_difference_decides() -> None:
     n = len(CRITERIA)
 
-    assert [deciding_criterion([0] * i + [1] + [9] * (n - 1 - i), [0] * n) for i in range(n)] == list(CRITERIA)
+    assert [
+        deciding_criterion([0] * i + [1] + [9] * (n - 1 - i), [0] * n) for i in range(n)
+    ] == list(CRITERIA)

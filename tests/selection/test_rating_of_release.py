@@ -1,4 +1,6 @@
-"""What a release's policy says of compatibility strings: what onnxruntime's execution provider says, not ours."""
+"""What a release's policy says of compatibility strings: what onnxruntime's execution provider
+says, not ours.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from ortpkg.devices.machine import Machine
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.selection.machine import MachineOffer
 
 REQUIRED = "meta=1.0;ov=2026.4.1;isa=Intel AVX2"
 THEIRS = f'{{"ovep_compat_ver":"1.0","ovep_bin_ver":"1.1","ov_compat_string":"{REQUIRED}"}}'
@@ -19,7 +21,11 @@ THEIRS = f'{{"ovep_compat_ver":"1.0","ovep_bin_ver":"1.1","ov_compat_string":"{R
 @pytest.mark.parametrize(
     ("info", "here", "there"),
     [
-        ("openvino;sdk={version};device=CPU;architecture=zen4", "EP_SUPPORTED_OPTIMAL", "EP_UNSUPPORTED"),
+        (
+            "openvino;sdk={version};device=CPU;architecture=zen4",
+            "EP_SUPPORTED_OPTIMAL",
+            "EP_UNSUPPORTED",
+        ),
         (THEIRS, "EP_SUPPORTED_OPTIMAL", "EP_SUPPORTED_OPTIMAL"),
         ("{{}}", "EP_NOT_APPLICABLE", "EP_NOT_APPLICABLE"),
     ],
@@ -28,7 +34,9 @@ THEIRS = f'{{"ovep_compat_ver":"1.0","ovep_bin_ver":"1.1","ov_compat_string":"{R
 def test_onnxruntimes_openvino_calls_ortpkgs_strings_unsupported_and_ours_does_not(
     info: str, here: str, there: str
 ) -> None:
-    factory = OpenVinoEpFactory(ask_requirements=lambda _device, _fingerprint: ProbeAnswer(value=REQUIRED))
+    factory = OpenVinoEpFactory(
+        ask_requirements=lambda _device, _fingerprint: ProbeAnswer(value=REQUIRED)
+    )
     cpu = HardwareDevice(type=DeviceType.CPU, architecture="zen4")
     offered = EpDevice(ep_name=OPENVINO_EP, device=cpu, backend=factory.backend)
     machine = Machine(os="linux", hardware=(cpu,))

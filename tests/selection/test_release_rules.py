@@ -1,6 +1,8 @@
-"""The rules of two generations of onnxruntime, as data, and what a selection by them says beyond the winner.
+"""The rules of two generations of onnxruntime, as data, and what a selection by them says beyond
+the winner.
 
-tests/interop/ asks the releases themselves; here are the rules that no EP of a stock wheel can show, too.
+tests/interop/ asks the releases themselves; here are the rules that no EP of a stock wheel can
+show, too.
 """
 
 from __future__ import annotations
@@ -16,18 +18,21 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.explain import selection_to_json
+from ortpkg.releases.release_selector import select_as_release
+from ortpkg.selection.explanation import selection_to_json
 from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, find_policy, policy_named
 from ortpkg.selection.reasons import no_suitable_variant_message
-from ortpkg.selection.release_selector import select_as_release
 from ortpkg.selection.verdict import ReasonCode, Selection
 
 _ROOT = Path("package").absolute()
-_TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "release_rules.json").read_text(encoding="utf-8"))
+_TABLE: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "release_rules.json").read_text(encoding="utf-8")
+)
 _ROWS = [(policy, row) for policy in (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31) for row in _TABLE[policy]]
 
 _CPU, _NPU, _GPU = (
-    HardwareDevice(type=each, name=each.value) for each in (DeviceType.CPU, DeviceType.NPU, DeviceType.GPU)
+    HardwareDevice(type=each, name=each.value)
+    for each in (DeviceType.CPU, DeviceType.NPU, DeviceType.GPU)
 )
 
 
@@ -46,7 +51,9 @@ _OFFERS = (
 
 
 def _rate(_ep_devices: Sequence[EpDevice], info: str) -> Any:
-    """A compatibility string is the rating that it gets; a text that is none is one that nobody has heard of."""
+    """A compatibility string is the rating that it gets; a text that is none is one that nobody has
+    heard of.
+    """
     if info == "raises":
         raise RuntimeError("out of order")
     return CompiledModelCompatibility(info) if info.startswith("EP_") else info
@@ -54,7 +61,9 @@ def _rate(_ep_devices: Sequence[EpDevice], info: str) -> Any:
 
 def _variant(name: str, *facts: str | None) -> VariantInfo:
     ep, device, compat, architecture = (*facts, None, None, None, None)[:4]
-    stated = Constraints(ep=ep, device=device, architecture=architecture, ep_compatibility_info=compat)
+    stated = Constraints(
+        ep=ep, device=device, architecture=architecture, ep_compatibility_info=compat
+    )
     return VariantInfo(
         name=name,
         component_name="m",
@@ -65,16 +74,22 @@ def _variant(name: str, *facts: str | None) -> VariantInfo:
     )
 
 
-def _select(policy: str, variants: Sequence[VariantInfo], eps: Sequence[str] = (), **more: Any) -> Selection:
+def _select(
+    policy: str, variants: Sequence[VariantInfo], eps: Sequence[str] = (), **more: Any
+) -> Selection:
     component = ComponentInfo(name="m", directory=_ROOT, variants=tuple(variants))
     more.setdefault("compatibility", _rate)
     ep_devices = more.pop("ep_devices", _OFFERS)
-    return select_as_release(component, ep_devices, policy=policy, hardware=(_CPU, _NPU), eps=eps, **more)
+    return select_as_release(
+        component, ep_devices, policy=policy, hardware=(_CPU, _NPU), eps=eps, **more
+    )
 
 
 @pytest.mark.requirement("K16")
 @pytest.mark.parametrize(
-    ("policy", "row"), _ROWS, ids=[f"{policy}-{row['rule']}-{row['says'].replace(' ', '-')}" for policy, row in _ROWS]
+    ("policy", "row"),
+    _ROWS,
+    ids=[f"{policy}-{row['rule']}-{row['says'].replace(' ', '-')}" for policy, row in _ROWS],
 )
 def test_the_release_selects_what_the_table_says(policy: str, row: dict[str, Any]) -> None:
     selection = _select(policy, [_variant(*facts) for facts in row["variants"]], row["eps"])
@@ -88,8 +103,12 @@ def test_the_release_selects_what_the_table_says(policy: str, row: dict[str, Any
 
 
 def test_the_table_has_every_rule() -> None:
-    assert {row["rule"] for row in _TABLE[ONNXRUNTIME_1_27]} == {f"A{number}" for number in range(1, 7)}
-    assert {row["rule"] for row in _TABLE[ONNXRUNTIME_1_31]} == {f"C{number}" for number in range(7)}
+    assert {row["rule"] for row in _TABLE[ONNXRUNTIME_1_27]} == {
+        f"A{number}" for number in range(1, 7)
+    }
+    assert {row["rule"] for row in _TABLE[ONNXRUNTIME_1_31]} == {
+        f"C{number}" for number in range(7)
+    }
 
 
 @pytest.mark.requirement("K16")
@@ -97,7 +116,10 @@ def test_a_tie_that_1_27_does_not_decide_is_a_warning_with_the_names() -> None:
     selection = _select(ONNXRUNTIME_1_27, [_variant("z", "mock"), _variant("a", "mock")], ["mock"])
 
     assert selection.warnings == (
-        ("unpredictable: onnxruntime 1.27 does not specify which of 'a', 'z' it selects; on Linux 'a' was seen to win"),
+        (
+            "unpredictable: onnxruntime 1.27 does not specify which of 'a', 'z' it selects; on"
+            " Linux 'a' was seen to win"
+        ),
     )
     assert selection_to_json(selection)["unpredictable"] == ["a", "z"]
 
@@ -127,7 +149,10 @@ def test_only_the_matching_device_is_rated_or_all_of_them() -> None:
 
     for policy in (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31):
         _select(
-            policy, [_variant("d", "mock", "npu", "x"), _variant("n", "mock", None, "y")], ["mock"], compatibility=rate
+            policy,
+            [_variant("d", "mock", "npu", "x"), _variant("n", "mock", None, "y")],
+            ["mock"],
+            compatibility=rate,
         )
 
     assert asked == [(["npu"], "x"), (["npu", "cpu"], "y")] * 2
@@ -143,7 +168,8 @@ def test_a_variant_that_more_than_one_backend_could_run_has_a_verdict_for_each()
     selection = _select(ONNXRUNTIME_1_31, [_variant("v", "CPUExecutionProvider")])
 
     assert [
-        (each.ep_device and each.ep_device.backend, each.code.value, each.decided_by) for each in selection.verdicts
+        (each.ep_device and each.ep_device.backend, each.code.value, each.decided_by)
+        for each in selection.verdicts
     ] == [
         ("onnxruntime", "SELECTED", None),
         ("embedded", "LOWER_RANK", "EP device order"),
@@ -154,24 +180,34 @@ def test_devices_are_those_of_another_backend_where_onnxruntime_has_not_the_ep()
     offers = [_offer("OpenVINOExecutionProvider", _NPU, "openvino")]
 
     selection = _select(
-        ONNXRUNTIME_1_31, [_variant("v", "OpenVINOExecutionProvider", "npu")], ["openvino"], ep_devices=offers
+        ONNXRUNTIME_1_31,
+        [_variant("v", "OpenVINOExecutionProvider", "npu")],
+        ["openvino"],
+        ep_devices=offers,
     )
 
     assert selection.best is not None
     assert selection.warnings == (
-        "no onnxruntime here has OpenVINOExecutionProvider: its devices are those that 'openvino' reports",
+        (
+            "no onnxruntime here has OpenVINOExecutionProvider: its devices are those that"
+            " 'openvino' reports"
+        ),
     )
 
 
 def test_a_second_ep_that_does_not_count_is_a_warning() -> None:
     selection = _select(ONNXRUNTIME_1_31, [_variant("v", "mock")], ["mock", "cpu"])
 
-    assert selection.warnings == ("onnxruntime 1.31 selects by one execution provider only, here mock",)
+    assert selection.warnings == (
+        "onnxruntime 1.31 selects by one execution provider only, here mock",
+    )
     assert selection.ep == "mock, CPUExecutionProvider"
 
 
 def test_a_package_that_the_release_does_not_open_has_no_variant() -> None:
-    selection = _select(ONNXRUNTIME_1_31, [_variant("v", "mock")], ["mock"], refusal="it does not open: why")
+    selection = _select(
+        ONNXRUNTIME_1_31, [_variant("v", "mock")], ["mock"], refusal="it does not open: why"
+    )
 
     assert [(each.code.value, each.reason) for each in selection.verdicts] == [
         ("PACKAGE_REFUSED", "it does not open: why")
@@ -181,12 +217,19 @@ def test_a_package_that_the_release_does_not_open_has_no_variant() -> None:
 
 def test_a_variant_without_keys_that_the_release_reads_is_not_there_for_it() -> None:
     older = VariantInfo(
-        name="v", component_name="m", directory=_ROOT, model_path=None, constraints=Constraints(ep="mock")
+        name="v",
+        component_name="m",
+        directory=_ROOT,
+        model_path=None,
+        constraints=Constraints(ep="mock"),
     )
 
     (verdict,) = _select(ONNXRUNTIME_1_31, [older], ["mock"]).verdicts
 
-    assert (verdict.code.value, verdict.reason) == ("PACKAGE_REFUSED", "it has no keys that onnxruntime 1.31 reads")
+    assert (verdict.code.value, verdict.reason) == (
+        "PACKAGE_REFUSED",
+        "it has no keys that onnxruntime 1.31 reads",
+    )
 
 
 def test_an_ep_that_nobody_can_rate_by_is_noted() -> None:
@@ -198,11 +241,15 @@ def test_an_ep_that_nobody_can_rate_by_is_noted() -> None:
     )
 
     assert selection.best is not None
-    assert selection.best.notes == ("its compatibility string cannot be rated here: counted as not applicable",)
+    assert selection.best.notes == (
+        "its compatibility string cannot be rated here: counted as not applicable",
+    )
 
 
 def test_ranks_are_named_by_the_criteria_of_the_release() -> None:
-    selection = _select(ONNXRUNTIME_1_31, [_variant("v", "mock", None, "EP_SUPPORTED_OPTIMAL")], ["mock"])
+    selection = _select(
+        ONNXRUNTIME_1_31, [_variant("v", "mock", None, "EP_SUPPORTED_OPTIMAL")], ["mock"]
+    )
 
     assert selection_to_json(selection)["selected"]["rank"] == {
         "score": -100,
@@ -212,14 +259,17 @@ def test_ranks_are_named_by_the_criteria_of_the_release() -> None:
 
 
 def test_a_mistyped_ep_is_a_usage_error_with_the_nearest_name() -> None:
-    with pytest.raises(UsageError, match="no execution provider 'azrue'; did you mean 'AzureExecutionProvider'"):
+    with pytest.raises(
+        UsageError, match="no execution provider 'azrue'; did you mean 'AzureExecutionProvider'"
+    ):
         _select(ONNXRUNTIME_1_31, [_variant("v", "mock")], ["azrue"])
 
 
 def test_policies_of_releases_are_known_by_name_but_are_no_order_of_devices() -> None:
     assert policy_named("ONNXRUNTIME_1.31") == ONNXRUNTIME_1_31
     with pytest.raises(
-        UsageError, match=r"no policy 'onnxruntime-1.30'; did you mean 'onnxruntime-1.31'\? \(policies: "
+        UsageError,
+        match=r"no policy 'onnxruntime-1.30'; did you mean 'onnxruntime-1.31'\? \(policies: ",
     ):
         policy_named("onnxruntime-1.30")
     with pytest.raises(UsageError, match=r"policy onnxruntime-1\.27 is no order of devices"):
@@ -241,7 +291,9 @@ def test_the_selection_of_a_variant_that_is_called_like_another_up_to_a_nul_is_a
 
 
 def test_to_1_27_a_name_that_goes_on_after_a_nul_is_another_name() -> None:
-    selection = _select(ONNXRUNTIME_1_27, [_variant("v\0x", "other"), _variant("v", "mock")], ["mock"])
+    selection = _select(
+        ONNXRUNTIME_1_27, [_variant("v\0x", "other"), _variant("v", "mock")], ["mock"]
+    )
 
     assert selection.best is not None
     assert selection.best.variant.name == "v"

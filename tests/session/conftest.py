@@ -39,8 +39,12 @@ def reference(text: str, feeds: Mapping[str, Any]) -> list[Any]:
         return list(ReferenceEvaluator(model_of(text)).run(None, dict(feeds)))
 
 
-def assert_as_reference(text: str, feeds: Mapping[str, Any], *, runs: int = 3, **options: Any) -> None:
-    """Our session agrees with onnx.reference, on its first runs (traced) and on later ones (patterned) alike."""
+def assert_as_reference(
+    text: str, feeds: Mapping[str, Any], *, runs: int = 3, **options: Any
+) -> None:
+    """Our session agrees with onnx.reference, on its first runs (traced) and on later ones
+    (patterned) alike.
+    """
     expected = reference(text, feeds)
     with session_of(text, **options) as session:
         for _ in range(runs):

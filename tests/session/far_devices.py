@@ -1,9 +1,11 @@
-"""Execution providers whose memory the CPU cannot read: two of them, made so that no test passes by accident.
+"""Execution providers whose memory the CPU cannot read: two of them, made so that no test passes by
+accident.
 
-The bytes of a block lie in a table of its device, scrambled, and are found by a handle that says nothing. They start as
-noise, are unscrambled by the device's own kernels and copy methods only, and those refuse tensors of another memory,
-blocks that were freed, offsets that are not aligned and ranges that do not lie within the block. What is handed to a
-kernel as an array, where a DeviceTensor belongs, is an error too.
+The bytes of a block lie in a table of its device, scrambled, and are found by a handle that says
+nothing. They start as noise, are unscrambled by the device's own kernels and copy methods only, and
+those refuse tensors of another memory, blocks that were freed, offsets that are not aligned and
+ranges that do not lie within the block. What is handed to a kernel as an array, where a
+DeviceTensor belongs, is an error too.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class FarDevice(DeviceAllocator):
     def allocate(self, nbytes: int) -> Any:
         handle = Handle()
         self.allocated.append(nbytes)
-        self._bytes[id(handle)] = np.random.default_rng(nbytes).integers(0, 256, nbytes, dtype=np.uint8)
+        self._bytes[id(handle)] = np.random.default_rng(nbytes).integers(
+            0, 256, nbytes, dtype=np.uint8
+        )
         weakref.finalize(handle, self._bytes.pop, id(handle))
         return handle
 
@@ -136,7 +140,8 @@ class FarKernelProvider(ExecutionProvider):
 class FarCompilingProvider(ExecutionProvider):
     """Fuses each run of neighbouring nodes that it knows, and computes them on its device.
 
-    ``result``: what a partition returns in place of what it computed, given the device, inputs and outputs.
+    ``result``: what a partition returns in place of what it computed, given the device, inputs and
+        outputs.
     """
 
     def __init__(
@@ -165,29 +170,43 @@ class FarCompilingProvider(ExecutionProvider):
                 runs.append([])
         return [self._capability(viewer, run, number) for number, run in enumerate(runs) if run]
 
-    def _capability(self, viewer: GraphViewer, run: Sequence[Node], number: int) -> ComputeCapability:
+    def _capability(
+        self, viewer: GraphViewer, run: Sequence[Node], number: int
+    ) -> ComputeCapability:
         graph = viewer.graph
         inside = {node.index for node in run}
         made = [value for node in run for value in node.outputs]
-        taken = dict.fromkeys(value for node in run for value in node.inputs if value and value not in made)
+        taken = dict.fromkeys(
+            value for node in run for value in node.inputs if value and value not in made
+        )
         given = [
             value
             for value in made
-            if graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value))
+            if graph.is_output(value)
+            or any(use.node_index not in inside for use in graph.consumers_of(value))
         ]
-        meta = MetaDef(name=f"{self.name}_{graph.name}_{number}", inputs=tuple(taken), outputs=tuple(given))
+        meta = MetaDef(
+            name=f"{self.name}_{graph.name}_{number}", inputs=tuple(taken), outputs=tuple(given)
+        )
         return ComputeCapability(node_indices=tuple(inside), meta_def=meta)
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         return [NodeComputeInfo(compute=self._computing(fused)) for fused in fused_nodes]
 
-    def _computing(self, fused: FusedNode) -> Callable[[Any, Sequence[Any], OpKernelContext], Sequence[Any]]:
+    def _computing(
+        self, fused: FusedNode
+    ) -> Callable[[Any, Sequence[Any], OpKernelContext], Sequence[Any]]:
         body = fused.body
 
         def compute(_state: Any, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
-            values = {name: self.device.read(value) for name, value in zip(body.inputs, inputs, strict=True)}
+            values = {
+                name: self.device.read(value)
+                for name, value in zip(body.inputs, inputs, strict=True)
+            }
             for node in body.nodes:
-                values[node.outputs[0]] = FUNCTIONS[node.op_type](*(values[name] for name in node.inputs))
+                values[node.outputs[0]] = FUNCTIONS[node.op_type](
+                    *(values[name] for name in node.inputs)
+                )
             outputs = []
             for slot, name in enumerate(body.outputs):
                 array = np.asarray(values[name])
@@ -203,7 +222,10 @@ def _kernel_def(device: FarDevice, op_type: str) -> KernelDef:
 
     def factory(_info: OpKernelInfo) -> Compute:
         def compute(context: OpKernelContext, *inputs: Any) -> Any:
-            arrays = [value if slot in host_inputs else device.read(value) for slot, value in enumerate(inputs)]
+            arrays = [
+                value if slot in host_inputs else device.read(value)
+                for slot, value in enumerate(inputs)
+            ]
             result = np.asarray(FUNCTIONS[op_type](*arrays))
             output = context.output(0, result.shape, result.dtype)
             device.write(output, result)

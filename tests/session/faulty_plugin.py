@@ -1,4 +1,6 @@
-"""A plug-in that squares by a partition and negates by a kernel, and fails as ``FAULT`` says ("run:abort")."""
+"""A plug-in that squares by a partition and negates by a kernel, and fails as ``FAULT`` says
+("run:abort").
+"""
 
 from __future__ import annotations
 
@@ -68,9 +70,13 @@ class Provider(ExecutionProvider):
     ) -> list[ComputeCapability]:
         fail_at("claim")
         squares = [node for node in viewer.nodes if node.op_type == "Mul"]
-        metas = [MetaDef(name="Square", inputs=node.inputs[:1], outputs=node.outputs) for node in squares]
+        metas = [
+            MetaDef(name="Square", inputs=node.inputs[:1], outputs=node.outputs) for node in squares
+        ]
         fused = zip(squares, metas, strict=True)
-        found = [ComputeCapability(node_indices=(node.index,), meta_def=meta) for node, meta in fused]
+        found = [
+            ComputeCapability(node_indices=(node.index,), meta_def=meta) for node, meta in fused
+        ]
         times = 2 if os.environ.get("FAULT") == "claim:twice" else 1
         return [*found, *super().get_capability(viewer, types_of) * times]
 

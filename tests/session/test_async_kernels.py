@@ -1,4 +1,6 @@
-"""Asynchronous and non-strict nodes (D07): nobody waits before a result is needed, and nothing is written over."""
+"""Asynchronous and non-strict nodes (D07): nobody waits before a result is needed, and nothing is
+written over.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,14 @@ ComputeInputs = Callable[[Sequence[Any]], Any]
 class Fusing(ExecutionProvider):
     """Fuses each node of one operator alone, and computes it as it is told to."""
 
-    def __init__(self, op_type: str, compute: ComputeInputs, *, is_async: bool = False, is_strict: bool = True) -> None:
+    def __init__(
+        self,
+        op_type: str,
+        compute: ComputeInputs,
+        *,
+        is_async: bool = False,
+        is_strict: bool = True,
+    ) -> None:
         super().__init__(f"{op_type}ExecutionProvider")
         self._op_type = op_type
         self._compute = compute
@@ -58,7 +67,11 @@ class Fusing(ExecutionProvider):
         return [
             ComputeCapability(
                 node_indices=(node.index,),
-                meta_def=MetaDef(name=f"{self._op_type}_{node.outputs[0]}", inputs=node.inputs, outputs=node.outputs),
+                meta_def=MetaDef(
+                    name=f"{self._op_type}_{node.outputs[0]}",
+                    inputs=node.inputs,
+                    outputs=node.outputs,
+                ),
             )
             for node in viewer.nodes
             if node.op_type == self._op_type
@@ -69,7 +82,8 @@ class Fusing(ExecutionProvider):
             return self._compute(inputs)
 
         return [
-            NodeComputeInfo(compute=compute, is_async=self._is_async, is_strict=self._is_strict) for _ in fused_nodes
+            NodeComputeInfo(compute=compute, is_async=self._is_async, is_strict=self._is_strict)
+            for _ in fused_nodes
         ]
 
 
@@ -81,7 +95,10 @@ def state_of(
     text: str, *providers: ExecutionProvider, profiler: Profiler | None = None, **options: Any
 ) -> SessionState:
     return create_session_state(
-        load_model(model_of(text)), options_of(**options), [*providers, CPUExecutionProvider()], profiler
+        load_model(model_of(text)),
+        options_of(**options),
+        [*providers, CPUExecutionProvider()],
+        profiler,
     )
 
 
@@ -93,7 +110,10 @@ def wait_for(event: threading.Event) -> None:
     assert event.wait(LONGEST_S), "nobody ran meanwhile"
 
 
-BESIDE = f"g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] y) {{ a = Exp(x) b = Neg(x) y = Add(a, b) }}"
+BESIDE = (
+    f"g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] y) {{ a = Exp(x) b = Neg(x) y = Add(a,"
+    " b) }"
+)
 
 
 @pytest.mark.requirement("D07")
@@ -112,18 +132,29 @@ def test_other_nodes_run_while_an_asynchronous_one_is_under_way() -> None:
     np.testing.assert_allclose(run(state), np.exp(X) - X, rtol=1e-5)
 
 
-@pytest.mark.parametrize("is_alone", [True, False], ids=["asynchronous but alone", "nothing asynchronous"])
-def test_where_nothing_overlaps_nodes_run_in_plain_order(is_alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "is_alone", [True, False], ids=["asynchronous but alone", "nothing asynchronous"]
+)
+def test_where_nothing_overlaps_nodes_run_in_plain_order(
+    is_alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def exp(inputs: Sequence[Any]) -> list[Any]:
         return [np.exp(inputs[0])]
 
     monkeypatch.setattr(graph_planner, "AsyncExecutor", None)  # cannot be made
-    text = f"g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] y) {{ y = Exp(x) }}" if is_alone else BESIDE
-    state = state_of(text, *([Fusing("Exp", in_background(exp), is_async=True)] if is_alone else []))
+    text = (
+        f"g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] y) {{ y = Exp(x) }}"
+        if is_alone
+        else BESIDE
+    )
+    state = state_of(
+        text, *([Fusing("Exp", in_background(exp), is_async=True)] if is_alone else [])
+    )
     np.testing.assert_allclose(run(state), np.exp(X) if is_alone else np.exp(X) - X, rtol=1e-5)
 
 
-#: Everything after p could take its memory, were it not read by a node that is under way until c is made.
+#: Everything after p could take its memory, were it not read by a node that is under way until c is
+#: made.
 CHAIN = f"""g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] y) {{
     p = Tanh(x)
     a = Exp(p)
@@ -154,7 +185,9 @@ def test_what_an_asynchronous_node_reads_stays_until_it_is_done(shape: str, patt
     state = state_of(text, *providers, enable_mem_pattern=pattern)
     for _ in range(3):
         is_over.clear()
-        np.testing.assert_allclose(run(state), np.exp(np.tanh(X)) - np.cos(np.sin(X)), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            run(state), np.exp(np.tanh(X)) - np.cos(np.sin(X)), rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.requirement("D07")
@@ -183,15 +216,22 @@ def test_what_nobody_reads_any_more_is_gone_while_an_asynchronous_node_is_under_
 
 @pytest.mark.requirement("D07")
 def test_an_output_that_nobody_takes_and_a_graph_output_are_waited_for() -> None:
-    text = f"g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] a, float[{SIZE},{SIZE}] b) {{ a = Exp(x) b = Neg(x) }}"
-    state = state_of(text, Fusing("Exp", in_background(lambda inputs: [np.exp(inputs[0])]), is_async=True))
+    text = (
+        f"g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] a, float[{SIZE},{SIZE}] b) {{ a ="
+        " Exp(x) b = Neg(x) }"
+    )
+    state = state_of(
+        text, Fusing("Exp", in_background(lambda inputs: [np.exp(inputs[0])]), is_async=True)
+    )
     a, b = state.executable.run([X], (), RunControl())
     np.testing.assert_allclose(a, np.exp(X), rtol=1e-5)
     np.testing.assert_array_equal(b, -X)
 
 
 @pytest.mark.requirement("D07")
-def test_a_non_strict_node_is_called_before_its_inputs_are_there_and_waits_for_them_itself() -> None:
+def test_a_non_strict_node_is_called_before_its_inputs_are_there_and_waits_for_them_itself() -> (
+    None
+):
     is_called = threading.Event()
 
     def exp(inputs: Sequence[Any]) -> list[Any]:
@@ -204,7 +244,10 @@ def test_a_non_strict_node_is_called_before_its_inputs_are_there_and_waits_for_t
         is_called.set()
         return [pending.result(LONGEST_S) + there]
 
-    providers = (Fusing("Exp", in_background(exp), is_async=True), Fusing("Add", add, is_strict=False))
+    providers = (
+        Fusing("Exp", in_background(exp), is_async=True),
+        Fusing("Add", add, is_strict=False),
+    )
     np.testing.assert_allclose(run(state_of(BESIDE, *providers)), np.exp(X) - X, rtol=1e-5)
 
 
@@ -223,7 +266,10 @@ def test_a_non_strict_node_may_do_without_an_input() -> None:
         is_called.set()
         return [inputs[1].copy()]
 
-    providers = (Fusing("Exp", in_background(exp), is_async=True), Fusing("Add", add, is_strict=False))
+    providers = (
+        Fusing("Exp", in_background(exp), is_async=True),
+        Fusing("Add", add, is_strict=False),
+    )
     np.testing.assert_array_equal(run(state_of(BESIDE, *providers)), -X)
     assert ended, "a run ends when nothing is under way any more"
 
@@ -236,7 +282,11 @@ def test_an_error_of_an_asynchronous_node_names_it() -> None:
     with pytest.raises(RunError, match=r"node 'Exp_a' .*failed: the device is gone"):
         run(state_of(BESIDE, Fusing("Exp", in_background(exp), is_async=True)))
     with pytest.raises(RunError, match=r"node 'Exp_a' .*returned 2 outputs where the node has 1"):
-        run(state_of(BESIDE, Fusing("Exp", in_background(lambda inputs: [inputs[0]] * 2), is_async=True)))
+        run(
+            state_of(
+                BESIDE, Fusing("Exp", in_background(lambda inputs: [inputs[0]] * 2), is_async=True)
+            )
+        )
 
 
 def test_a_run_that_fails_elsewhere_ends_when_nothing_is_under_way_any_more() -> None:
@@ -258,7 +308,9 @@ def test_a_run_that_fails_elsewhere_ends_when_nothing_is_under_way_any_more() ->
     assert ended
 
 
-@pytest.mark.parametrize("text", [BESIDE, "g (float[300,300] x) => (float[300,300] y) { y = Exp(x) }"])
+@pytest.mark.parametrize(
+    "text", [BESIDE, "g (float[300,300] x) => (float[300,300] y) { y = Exp(x) }"]
+)
 def test_limits_hold_while_the_run_waits(text: str) -> None:
     def exp(inputs: Sequence[Any]) -> list[Any]:
         time.sleep(0.4)
@@ -270,17 +322,25 @@ def test_limits_hold_while_the_run_waits(text: str) -> None:
     with pytest.raises(CancelledError):
         run(state, RunControl(is_terminated=iter([False] * 4 + [True] * 99).__next__))
     np.testing.assert_allclose(
-        run(state, RunControl(timeout_s=LONGEST_S)), np.exp(X) - X if text == BESIDE else np.exp(X), rtol=1e-5
+        run(state, RunControl(timeout_s=LONGEST_S)),
+        np.exp(X) - X if text == BESIDE else np.exp(X),
+        rtol=1e-5,
     )
 
 
 @pytest.mark.requirement("D07")
 @pytest.mark.parametrize("mode", ExecutionMode, ids=lambda mode: mode.name)
-@pytest.mark.parametrize("text", [BESIDE, "g (float[300,300] x) => (float[300,300] y) { y = Exp(x) }"])
-def test_results_are_the_same_in_every_mode_and_in_a_graph_of_one_node(mode: ExecutionMode, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", [BESIDE, "g (float[300,300] x) => (float[300,300] y) { y = Exp(x) }"]
+)
+def test_results_are_the_same_in_every_mode_and_in_a_graph_of_one_node(
+    mode: ExecutionMode, text: str
+) -> None:
     provider = Fusing("Exp", in_background(lambda inputs: [np.exp(inputs[0])]), is_async=True)
     expected = np.exp(X) - X if text == BESIDE else np.exp(X)
-    np.testing.assert_allclose(run(state_of(text, provider, execution_mode=mode)), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(state_of(text, provider, execution_mode=mode)), expected, rtol=1e-5
+    )
 
 
 def test_the_profile_has_the_whole_time_of_an_asynchronous_node() -> None:
@@ -303,7 +363,15 @@ class Kernels(ExecutionProvider):
             return lambda _context, x: POOL.submit(np.exp, x)
 
         self._registry = KernelRegistry(
-            [KernelDef(op_type="Exp", since=(13,), factory=factory, uses_output_buffer=False, is_async=True)]
+            [
+                KernelDef(
+                    op_type="Exp",
+                    since=(13,),
+                    factory=factory,
+                    uses_output_buffer=False,
+                    is_async=True,
+                )
+            ]
         )
 
     @property

@@ -1,4 +1,6 @@
-"""Sessions over com.microsoft operators whose types no schema tells: plans, generation step by step, named errors."""
+"""Sessions over com.microsoft operators whose types no schema tells: plans, generation step by
+step, named errors.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from tests.session.conftest import options_of
 
 RNG = np.random.default_rng(4)
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
-#: One decoder layer's attention: packed projections, rotary positions, caches that grow with each call.
+#: One decoder layer's attention: packed projections, rotary positions, caches that grow with each
+#: call.
 DECODER = """
 g (float[B,L,32] x, float[B,2,P,8] past_key, float[B,2,P,8] past_value, int32[B] seqlens, int32[1] total,
    float[32,64] w, float[32,32] back, float[64,4] cosines, float[64,4] sines)
@@ -39,16 +42,32 @@ def normal(*shape: int) -> Any:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-WEIGHTS = {"w": normal(32, 64), "back": normal(32, 32), "cosines": normal(64, 4), "sines": normal(64, 4)}
+WEIGHTS = {
+    "w": normal(32, 64),
+    "back": normal(32, 32),
+    "cosines": normal(64, 4),
+    "sines": normal(64, 4),
+}
 
 
 def step(new: int, ends: list[int], key: Any, value: Any) -> dict[str, Any]:
-    lengths = {"seqlens": np.array(ends, np.int32) - np.int32(1), "total": np.array([max(ends)], np.int32)}
-    return {"x": normal(len(ends), new, 32), "past_key": key, "past_value": value, **lengths, **WEIGHTS}
+    lengths = {
+        "seqlens": np.array(ends, np.int32) - np.int32(1),
+        "total": np.array([max(ends)], np.int32),
+    }
+    return {
+        "x": normal(len(ends), new, 32),
+        "past_key": key,
+        "past_value": value,
+        **lengths,
+        **WEIGHTS,
+    }
 
 
 @pytest.mark.requirement("M21")
-@pytest.mark.parametrize("options", [{}, {"enable_mem_pattern": False}, {"enable_mem_reuse": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"enable_mem_pattern": False}, {"enable_mem_reuse": False}]
+)
 def test_a_cache_that_grows_with_each_token_stays_right(options: dict[str, Any]) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     peer = onnxruntime.InferenceSession(model_of(DECODER), providers=["CPUExecutionProvider"])
@@ -60,7 +79,9 @@ def test_a_cache_that_grows_with_each_token_stays_right(options: dict[str, Any])
             found, expected = session.run(None, feeds), peer.run(None, feeds)
             rows = [slice(0, end if feeds["x"].shape[1] > 1 else 1) for end in ends]
             for row, own in enumerate(rows):  # a prompt's padding does not count
-                np.testing.assert_allclose(found[0][row, own], expected[0][row, own], rtol=1e-4, atol=1e-4)
+                np.testing.assert_allclose(
+                    found[0][row, own], expected[0][row, own], rtol=1e-4, atol=1e-4
+                )
             for one, other in zip(found[1:], expected[1:], strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
             ends = [end + 1 for end in ends]
@@ -109,7 +130,11 @@ FAILING: dict[str, tuple[str, dict[str, Any], str]] = {
     "GatherBlockQuantized": (
         """g (uint8[4,16] x, int64[N] i, float[4,M] s) => (float[N,32] y)
         { [rows] y = com.microsoft.GatherBlockQuantized <block_size = 16> (x, i, s) }""",
-        {"x": np.zeros((4, 16), np.uint8), "i": np.zeros(1, np.int64), "s": np.ones((4, 3), np.float32)},
+        {
+            "x": np.zeros((4, 16), np.uint8),
+            "i": np.zeros(1, np.int64),
+            "s": np.ones((4, 3), np.float32),
+        },
         r"'rows' \(GatherBlockQuantized\) failed: scales .* have shape \(4, 2\), not \(4, 3\)",
     ),
     "NGramRepeatBlock": (
@@ -125,13 +150,18 @@ FAILING: dict[str, tuple[str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", FAILING)
 def test_a_node_whose_inputs_do_not_fit_is_named(name: str) -> None:
     text, feeds, message = FAILING[name]
-    with InferenceSession(model_of(text), options_of()) as session, pytest.raises(RunError, match=message):
+    with (
+        InferenceSession(model_of(text), options_of()) as session,
+        pytest.raises(RunError, match=message),
+    ):
         session.run(None, feeds)
 
 
 def test_a_node_whose_attributes_do_not_fit_is_named_at_start() -> None:
     text = DECODER.replace("num_heads = 4, kv_num_heads = 2", "num_heads = 4, kv_num_heads = 3")
-    with pytest.raises(InvalidGraphError, match=r"attention.*num_heads=4 is no multiple of kv_num_heads=3") as caught:
+    with pytest.raises(
+        InvalidGraphError, match=r"attention.*num_heads=4 is no multiple of kv_num_heads=3"
+    ) as caught:
         InferenceSession(model_of(text), options_of())
     assert caught.value.node_name == "attention"
 
@@ -149,7 +179,10 @@ def test_embeddings_of_whole_number_tokens_run_in_a_session(token_type: Any) -> 
     feeds |= {"words": normal(9, 4), "places": normal(5, 4), "w": normal(4), "b": normal(4)}
     total = feeds["words"][feeds["ids"]] + feeds["places"][:3]
     centred = total - total.mean(axis=-1, keepdims=True)
-    expected = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 0.125) * feeds["w"] + feeds["b"]
+    expected = (
+        centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 0.125) * feeds["w"]
+        + feeds["b"]
+    )
     with InferenceSession(model_of(text), options_of()) as session:
         np.testing.assert_allclose(session.run(None, feeds)[0], expected, rtol=1e-5, atol=1e-6)
 
@@ -176,13 +209,20 @@ g (float[B,L,32] x, float[B,2,C,8] past_key, float[B,2,C,8] past_value, int32[B]
 def test_a_window_and_experts_stay_right_token_after_token(options: dict[str, Any]) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     peer = onnxruntime.InferenceSession(model_of(WINDOWED), providers=["CPUExecutionProvider"])
-    experts = {"router": normal(32, 3) / 8, "first": normal(3, 24, 32) / 8, "second": normal(3, 32, 24) / 8}
+    experts = {
+        "router": normal(32, 3) / 8,
+        "first": normal(3, 24, 32) / 8,
+        "second": normal(3, 32, 24) / 8,
+    }
     key = value = np.zeros((2, 2, 6, 8), np.float32)
     ends = [3, 3]
     with InferenceSession(model_of(WINDOWED), options_of(**options)) as session:
         feeds = step(3, ends, key, value)
         for _ in range(8):
-            feeds = {name: feeds[name] for name in ("x", "past_key", "past_value", "seqlens", "total", "w")} | experts
+            feeds = {
+                name: feeds[name]
+                for name in ("x", "past_key", "past_value", "seqlens", "total", "w")
+            } | experts
             found, expected = session.run(None, feeds), peer.run(None, feeds)
             np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-3)
             ends = [end + 1 for end in ends]

@@ -1,4 +1,6 @@
-"""Sessions for which nobody names a provider: all that the machine supports, in the built-in order, CPU last."""
+"""Sessions for which nobody names a provider: all that the machine supports, in the built-in order,
+CPU last.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ import pytest
 from ortpkg.backend.session_backend import prepare
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP, KNOWN_EPS
-from ortpkg.errors import CompileError, ExecutionProviderError, UnknownExecutionProviderError, UsageError
+from ortpkg.errors import (
+    CompileError,
+    ExecutionProviderError,
+    UnknownExecutionProviderError,
+    UsageError,
+)
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.ep_factory import EpFactory
@@ -65,7 +72,13 @@ class Offering(EpFactory):
 
     version = "1"
 
-    def __init__(self, ep_name: str, *devices: HardwareDevice | None, failure: str = "", backend: str = "openvino"):
+    def __init__(
+        self,
+        ep_name: str,
+        *devices: HardwareDevice | None,
+        failure: str = "",
+        backend: str = "openvino",
+    ):
         self.ep_name = ep_name
         self.backend = backend
         self._devices = devices
@@ -77,7 +90,10 @@ class Offering(EpFactory):
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
         if self._failure:
             raise ExecutionProviderError(self._failure, ep_name=self.ep_name)
-        return [EpDevice(ep_name=self.ep_name, device=device, backend=self.backend) for device in self._devices]
+        return [
+            EpDevice(ep_name=self.ep_name, device=device, backend=self.backend)
+            for device in self._devices
+        ]
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         return BrokenCompiler(self.ep_name, ep_devices=devices, options=options)
@@ -99,11 +115,15 @@ def offer(monkeypatch: pytest.MonkeyPatch, *factories: EpFactory) -> None:
         lambda _hardware, **_asked: AvailableFactories(factories=tuple(factories)),
     )
     by_name = {factory.ep_name: factory for factory in factories}
-    monkeypatch.setattr("ortpkg.session.provider_list.find_factory", lambda name, backend=None: by_name[name])
+    monkeypatch.setattr(
+        "ortpkg.session.provider_list.find_factory", lambda name, backend=None: by_name[name]
+    )
 
 
 @pytest.mark.requirement("P11")
-def test_what_the_machine_supports_comes_in_the_built_in_order_and_cpu_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_machine_supports_comes_in_the_built_in_order_and_cpu_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     offer(
         monkeypatch,
         Offering(CPU_EP, CPU, backend="onnxruntime"),
@@ -112,7 +132,12 @@ def test_what_the_machine_supports_comes_in_the_built_in_order_and_cpu_last(monk
         Offering("CUDAExecutionProvider", None),
     )
     names = default_ep_names(SessionOptions())
-    assert names == ("CUDAExecutionProvider", "OpenVINOExecutionProvider", "DmlExecutionProvider", CPU_EP)
+    assert names == (
+        "CUDAExecutionProvider",
+        "OpenVINOExecutionProvider",
+        "DmlExecutionProvider",
+        CPU_EP,
+    )
     assert list(names) == sorted(names, key=KNOWN_EPS.index)
 
 
@@ -168,12 +193,16 @@ def test_a_list_of_names_is_taken_as_it_is() -> None:
     ],
     ids=["memory", "time", "deterministic", "optimized model", "parallel"],
 )
-def test_options_that_only_the_engine_keeps_leave_the_cpu_provider_alone(options: SessionOptions) -> None:
+def test_options_that_only_the_engine_keeps_leave_the_cpu_provider_alone(
+    options: SessionOptions,
+) -> None:
     assert default_ep_names(options) == (CPU_EP,)
 
 
 @pytest.mark.requirement("P11")
-def test_the_variable_stands_in_the_place_of_the_built_in_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_stands_in_the_place_of_the_built_in_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ORTPKG_PROVIDERS", "prepack, cpu")
     with InferenceSession(MODEL) as session:
         assert session.get_providers() == ["PrepackExecutionProvider", CPU_EP]
@@ -182,7 +211,9 @@ def test_the_variable_stands_in_the_place_of_the_built_in_list(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("text", "error"), [(" , ", UsageError), ("cpu,Frobnicate", UnknownExecutionProviderError)], ids=["none", "unknown"]
+    ("text", "error"),
+    [(" , ", UsageError), ("cpu,Frobnicate", UnknownExecutionProviderError)],
+    ids=["none", "unknown"],
 )
 def test_a_variable_that_names_nothing_that_is_here_is_an_error(
     monkeypatch: pytest.MonkeyPatch, text: str, error: type[Exception]
@@ -224,13 +255,17 @@ def test_a_named_cpu_session_loads_no_other_library(tmp_path: Path) -> None:
         "import sys, ortpkg; ortpkg.InferenceSession('m.onnx', providers=['CPUExecutionProvider']);"
         "print([name for name in ('openvino', 'onnxruntime') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 def _device(name: str, kind: DeviceType = DeviceType.GPU) -> EpDevice:
     hardware = HardwareDevice(type=kind, name=name)
-    return EpDevice(ep_name="DmlExecutionProvider", device=hardware, backend="openvino", ep_options={"id": name})
+    return EpDevice(
+        ep_name="DmlExecutionProvider", device=hardware, backend="openvino", ep_options={"id": name}
+    )
 
 
 def test_the_cpu_provider_keeps_the_devices_that_it_was_chosen_for() -> None:
@@ -250,7 +285,9 @@ class TestSeveralDevices:
         made = self.made = []
 
         class Factory(Offering):
-            def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+            def create(
+                self, devices: Sequence[EpDevice], options: Mapping[str, str]
+            ) -> ExecutionProvider:
                 made.append(([each.device.name for each in devices if each.device], dict(options)))
                 return ExecutionProvider(self.ep_name, ep_devices=devices, options=options)
 
@@ -259,19 +296,26 @@ class TestSeveralDevices:
     @pytest.mark.requirement("K21")
     def test_neighbours_with_equal_options_get_one_provider(self) -> None:
         first, second = _device("first"), _device("second")
-        with InferenceSession(MODEL, ep_devices=[(first, {"a": "1"}), (second, {"a": "1"})]) as session:
+        with InferenceSession(
+            MODEL, ep_devices=[(first, {"a": "1"}), (second, {"a": "1"})]
+        ) as session:
             (provider, _cpu) = session._providers
         assert self.made == [(["first", "second"], {"a": "1"})]
         assert provider.get_ep_devices() == (first, second)
 
     @pytest.mark.requirement("K21")
     def test_other_options_make_a_provider_of_their_own(self) -> None:
-        devices: list[tuple[EpDevice, dict[str, Any]]] = [(_device("first"), {}), (_device("second"), {"a": "1"})]
+        devices: list[tuple[EpDevice, dict[str, Any]]] = [
+            (_device("first"), {}),
+            (_device("second"), {"a": "1"}),
+        ]
         InferenceSession(MODEL, ep_devices=devices).close()
         assert self.made == [(["first"], {}), (["second"], {"a": "1"})]
 
     @pytest.mark.requirement("K21")
-    def test_a_plugin_that_is_named_is_made_with_its_devices(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_plugin_that_is_named_is_made_with_its_devices(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         plugin = Offering("AcmeExecutionProvider", CPU, GPU, backend="acme")
         offer(monkeypatch, plugin)
         with InferenceSession(MODEL, providers=["cpu"]):
@@ -283,7 +327,10 @@ class TestSeveralDevices:
 
 @pytest.mark.requirement("K21")
 def test_several_devices_of_openvino_are_one_virtual_device() -> None:
-    devices = [EpDevice(ep_name="x", device=None, ep_options={"device_type": name}) for name in ("GPU.1", "CPU", "CPU")]
+    devices = [
+        EpDevice(ep_name="x", device=None, ep_options={"device_type": name})
+        for name in ("GPU.1", "CPU", "CPU")
+    ]
     assert openvino_device(devices, {}) == "HETERO:GPU.1,CPU"
     assert openvino_device(devices[:1], {"device_type": "GPU"}) == "GPU.1"
     assert openvino_device(devices, {"device_type": "NPU"}) == "NPU"

@@ -33,7 +33,10 @@ def test_a_function_chooses_by_what_it_is_told() -> None:
     told: list[tuple[int, Mapping[str, str], int]] = []
 
     def choose(
-        devices: Sequence[ortpkg.OrtEpDevice], model: Mapping[str, str], runtime: Mapping[str, str], most: int
+        devices: Sequence[ortpkg.OrtEpDevice],
+        model: Mapping[str, str],
+        runtime: Mapping[str, str],
+        most: int,
     ) -> Sequence[ortpkg.OrtEpDevice]:
         told.append((len(devices), model, most))
         return [each for each in devices if each.ep_name == "CPUExecutionProvider"]
@@ -52,7 +55,9 @@ def test_a_function_must_choose_of_what_it_was_given() -> None:
         session_of(options)
     stranger = object()
     options.set_provider_selection_policy_delegate(lambda *_: [stranger])
-    with pytest.raises(UsageError, match=r"chose '<object.*', which is none of the devices it was given"):
+    with pytest.raises(
+        UsageError, match=r"chose '<object.*', which is none of the devices it was given"
+    ):
         session_of(options)
     with pytest.raises(TypeError, match="a delegate is a function"):
         options.set_provider_selection_policy_delegate(3)  # type: ignore[arg-type]

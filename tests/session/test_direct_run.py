@@ -1,4 +1,6 @@
-"""A session whose model is one node on a native library runs without the engine around it, and means the same."""
+"""A session whose model is one node on a native library runs without the engine around it, and
+means the same.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError, RunError, SessionError, UsageError
+from ortpkg.errors import (
+    CancelledError,
+    LimitExceededError,
+    OrtpkgError,
+    RunError,
+    SessionError,
+    UsageError,
+)
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode, RunOptions, SessionOptions
 
@@ -27,7 +36,9 @@ both (float[N, 4] x) => (float[N, 4] y, float[N, 4] x) { y = Relu(x) }"""
 Compute = Callable[[Any, Sequence[Any], Any], Sequence[Any]]
 
 
-def _session(text: str = MLP, options: SessionOptions | None = None, **arguments: Any) -> InferenceSession:
+def _session(
+    text: str = MLP, options: SessionOptions | None = None, **arguments: Any
+) -> InferenceSession:
     model = onnx.parser.parse_model(text).SerializeToString()
     return InferenceSession(model, options, **{"backend": "onnxruntime", **arguments})
 
@@ -57,9 +68,14 @@ def test_a_model_that_one_library_takes_whole_runs_directly() -> None:
 
 def test_openvino_runs_directly_too() -> None:
     pytest.importorskip("openvino")
-    with _session(backend="openvino", providers=["OpenVINOExecutionProvider"]) as session, _indirect() as other:
+    with (
+        _session(backend="openvino", providers=["OpenVINOExecutionProvider"]) as session,
+        _indirect() as other,
+    ):
         assert _is_direct(session)
-        for ours, theirs in zip(session.run(None, _feeds()), other.run(None, _feeds()), strict=True):
+        for ours, theirs in zip(
+            session.run(None, _feeds()), other.run(None, _feeds()), strict=True
+        ):
             np.testing.assert_allclose(ours, theirs)
 
 
@@ -93,7 +109,9 @@ def test_a_default_stands_in_for_an_input_that_is_left_out() -> None:
     x = _feeds()["x"]
     with _session(DEFAULTED) as session:
         np.testing.assert_array_equal(session.run(None, {"x": x})[0], x * 3)
-        np.testing.assert_array_equal(session.run(None, {"x": x, "scale": np.array([2], np.float32)})[0], x * 2)
+        np.testing.assert_array_equal(
+            session.run(None, {"x": x, "scale": np.array([2], np.float32)})[0], x * 2
+        )
         np.testing.assert_array_equal(session.run(None, {"x": x})[0], x * 3)
 
 
@@ -194,10 +212,14 @@ def _read_only(array: Any) -> Any:
 _MANNERS: dict[str, Compute] = {
     "gives back its inputs": lambda _self, inputs, _context: inputs,
     "gives back a view of an input": lambda _self, inputs, _context: [inputs[0][:1], inputs[1].T],
-    "gives what cannot be written": lambda _self, inputs, _context: [_read_only(each + 1) for each in inputs],
+    "gives what cannot be written": lambda _self, inputs, _context: [
+        _read_only(each + 1) for each in inputs
+    ],
     "gives numbers": lambda _self, _inputs, _context: (np.float32(1), np.float32(2)),
     "gives texts": lambda _self, _inputs, _context: (np.array(["a"]), np.array([b"b"])),
-    "gives a view of what is its own": lambda _self, inputs, _context: [(each + 1)[::-1] for each in inputs],
+    "gives a view of what is its own": lambda _self, inputs, _context: [
+        (each + 1)[::-1] for each in inputs
+    ],
     "gives one of two": lambda _self, inputs, _context: [inputs[0] + 1],
     "gives three of two": lambda _self, inputs, _context: [inputs[0] + 1] * 3,
     "gives nothing": lambda _self, _inputs, _context: (),
@@ -223,7 +245,8 @@ def _outcome(session: InferenceSession, feeds: dict[str, Any]) -> tuple[Any, ...
             assert result.flags.writeable
             assert not any(np.may_share_memory(result, feed) for feed in feeds.values())
     return tuple(
-        (str(each.dtype), each.shape, each.tolist()) if isinstance(each, np.ndarray) else each for each in results
+        (str(each.dtype), each.shape, each.tolist()) if isinstance(each, np.ndarray) else each
+        for each in results
     )
 
 
@@ -244,13 +267,18 @@ def test_whatever_a_library_raises_is_an_error_of_the_run(
 ) -> None:
     monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _raises(error))
     options = _limited(execution_mode=mode, inter_op_num_threads=2, enable_profiling=True)
-    with _session(options=options) as session, pytest.raises(RunError, match=r"node 'CPU__0' \(CPU__0\) failed: \w"):
+    with (
+        _session(options=options) as session,
+        pytest.raises(RunError, match=r"node 'CPU__0' \(CPU__0\) failed: \w"),
+    ):
         session.run(None, _feeds())
 
 
 @pytest.mark.parametrize("mode", ExecutionMode)
 def test_an_interrupt_stays_one(mode: ExecutionMode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _raises(KeyboardInterrupt()))
+    monkeypatch.setattr(
+        onnxruntime_library._OnnxRuntimeModel, "compute", _raises(KeyboardInterrupt())
+    )
     options = _limited(execution_mode=mode, inter_op_num_threads=2, enable_profiling=True)
     with _session() as direct, pytest.raises(KeyboardInterrupt):
         direct.run(None, _feeds())
@@ -260,7 +288,10 @@ def test_an_interrupt_stays_one(mode: ExecutionMode, monkeypatch: pytest.MonkeyP
 
 def test_a_failure_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _MANNERS["raises"])
-    with _session() as session, pytest.raises(RunError, match=r"node 'CPU__0' \(CPU__0\) failed") as caught:
+    with (
+        _session() as session,
+        pytest.raises(RunError, match=r"node 'CPU__0' \(CPU__0\) failed") as caught,
+    ):
         session.run(None, _feeds())
     assert caught.value.node_name == "CPU__0"
     assert "\x1b" not in str(caught.value)

@@ -1,4 +1,6 @@
-"""What the module keeps per process, under onnxruntime's names: providers, plug-ins, loggers, seed, threads."""
+"""What the module keeps per process, under onnxruntime's names: providers, plug-ins, loggers, seed,
+threads.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _CPU_MEMORY = ("Cpu", ortpkg.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ortpkg.Ort
 NOISE = "g (float[4] x) => (float[4] y) { n = RandomNormalLike(x) y = Add(x, n) }"
 
 
-# --- execution providers and devices ---------------------------------------------------------------------------------
+# --- execution providers and devices --------------------------------------------------------------
 
 
 def test_all_providers_are_those_of_the_release() -> None:
@@ -54,7 +56,9 @@ def test_ep_devices_name_a_provider_and_a_device_once_with_the_release_s_numbers
 
 
 def test_an_ep_device_says_what_its_provider_says_of_it() -> None:
-    hardware = HardwareDevice(type=DeviceType.NPU, name="Tensor unit", vendor="Acme", vendor_id=0x1ACE, device_id=7)
+    hardware = HardwareDevice(
+        type=DeviceType.NPU, name="Tensor unit", vendor="Acme", vendor_id=0x1ACE, device_id=7
+    )
     ours = EpDevice(
         ep_name="AcmeExecutionProvider",
         ep_vendor="Acme Inc.",
@@ -80,11 +84,17 @@ def test_an_ep_device_has_no_streams() -> None:
 
 
 def test_hardware_devices_include_the_cpu() -> None:
-    assert ortpkg.OrtHardwareDeviceType.CPU in {device.type for device in ortpkg.get_hardware_devices()}
+    assert ortpkg.OrtHardwareDeviceType.CPU in {
+        device.type for device in ortpkg.get_hardware_devices()
+    }
 
 
 def test_why_a_provider_cannot_use_a_device() -> None:
-    (cpu, *_) = [each for each in ortpkg.get_hardware_devices() if each.type is ortpkg.OrtHardwareDeviceType.CPU]
+    cpu, *_ = [
+        each
+        for each in ortpkg.get_hardware_devices()
+        if each.type is ortpkg.OrtHardwareDeviceType.CPU
+    ]
     details = ortpkg.get_hardware_device_ep_incompatibility_details("CPUExecutionProvider", cpu)
     assert details == {"reasons_bitmask": 0, "notes": None, "error_code": 0}
     other = ortpkg.OrtHardwareDevice(HardwareDevice(type=DeviceType.NPU, name="somebody else's"))
@@ -134,7 +144,7 @@ def test_compatibility_string_of_no_model(tmp_path: Path) -> None:
         ortpkg.get_compatibility_info_from_model_bytes(b"this is no model", "AcmeEP")
 
 
-# --- plug-ins --------------------------------------------------------------------------------------------------------
+# --- plug-ins -------------------------------------------------------------------------------------
 
 _REGISTERS = """
 import numpy as np, onnx.parser, ortpkg as ort
@@ -155,7 +165,11 @@ print("AcmeExecutionProvider" in ort.get_available_providers())
 def test_a_registered_plug_in_is_a_provider_until_it_is_unregistered(tmp_path: Path) -> None:
     variables = {**os.environ, "PYTHONPATH": str(_EXAMPLE), "ORTPKG_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", _REGISTERS], capture_output=True, text=True, check=False, env=variables
+        [sys.executable, "-c", _REGISTERS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=variables,
     )
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
@@ -168,7 +182,9 @@ def test_a_registered_plug_in_is_a_provider_until_it_is_unregistered(tmp_path: P
 
 def test_a_native_library_is_refused_with_the_way_out() -> None:
     with pytest.raises(UsageError, match=r"package\.module:factory"):
-        ortpkg.register_execution_provider_library("native", "/opt/lib/libonnxruntime_providers_acme.so")
+        ortpkg.register_execution_provider_library(
+            "native", "/opt/lib/libonnxruntime_providers_acme.so"
+        )
 
 
 def test_a_plug_in_that_cannot_be_loaded_is_not_registered() -> None:
@@ -178,7 +194,7 @@ def test_a_plug_in_that_cannot_be_loaded_is_not_registered() -> None:
         ortpkg.unregister_execution_provider_library("broken")
 
 
-# --- memory ----------------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def test_memory_info_says_what_it_was_made_with() -> None:
@@ -211,7 +227,11 @@ def test_what_is_not_said_of_an_arena_is_left_to_the_allocator() -> None:
             arena.max_power_of_two_extend_bytes,
         )
 
-    assert said(ortpkg.OrtArenaCfg(8)) == said(ortpkg.OrtArenaCfg({"max_mem": 8})) == (8, -1, -1, -1, -1, -1)
+    assert (
+        said(ortpkg.OrtArenaCfg(8))
+        == said(ortpkg.OrtArenaCfg({"max_mem": 8}))
+        == (8, -1, -1, -1, -1, -1)
+    )
     assert said(ortpkg.OrtArenaCfg({})) == (0, -1, -1, -1, -1, -1)
     assert said(ortpkg.OrtArenaCfg(1, 2, 3, 4)) == (1, 2, 3, 4, -1, -1)
     with pytest.raises(UsageError, match="OrtArenaCfg has no option 'max_memory'"):
@@ -241,7 +261,11 @@ def test_arena_configuration_from_numbers_and_from_names() -> None:
     assert (by_number.max_mem, by_number.arena_extend_strategy) == (8, 0)
     assert (by_number.initial_chunk_size_bytes, by_number.max_dead_bytes_per_chunk) == (4, 2)
     by_name = ortpkg.OrtArenaCfg({"max_mem": 16, "max_power_of_two_extend_bytes": 17})
-    assert (by_name.max_mem, by_name.max_power_of_two_extend_bytes, by_name.arena_extend_strategy) == (16, 17, -1)
+    assert (
+        by_name.max_mem,
+        by_name.max_power_of_two_extend_bytes,
+        by_name.arena_extend_strategy,
+    ) == (16, 17, -1)
 
 
 @pytest.mark.parametrize("options", [{"max_memory": 1}, {"max_mem": "1"}, {"max_mem": True}])
@@ -253,14 +277,16 @@ def test_arena_configuration_refuses_what_it_has_not(options: dict[str, int]) ->
 def test_allocators_are_checked() -> None:
     info = ortpkg.OrtMemoryInfo(*_CPU_MEMORY)
     ortpkg.create_and_register_allocator(info, None)
-    ortpkg.create_and_register_allocator_v2("CPUExecutionProvider", info, {}, ortpkg.OrtArenaCfg(0, -1, -1, -1))
+    ortpkg.create_and_register_allocator_v2(
+        "CPUExecutionProvider", info, {}, ortpkg.OrtArenaCfg(0, -1, -1, -1)
+    )
     with pytest.raises(ExecutionProviderError, match="no allocator"):
         ortpkg.create_and_register_allocator_v2("CUDAExecutionProvider", info, {}, None)
     with pytest.raises(TypeError):
         ortpkg.create_and_register_allocator("Cpu", None)  # type: ignore[arg-type]
 
 
-# --- settings --------------------------------------------------------------------------------------------------------
+# --- settings -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -286,7 +312,8 @@ def test_no_such_severity(severity: int, logger: logging.Logger) -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [ortpkg.set_default_logger_severity, ortpkg.set_default_logger_verbosity, ortpkg.set_seed]
+    "function",
+    [ortpkg.set_default_logger_severity, ortpkg.set_default_logger_verbosity, ortpkg.set_seed],
 )
 @pytest.mark.parametrize("value", ["3", 2.5, None, True])
 def test_numbers_are_whole(function: object, value: object) -> None:
@@ -319,7 +346,9 @@ def test_seed_makes_sessions_draw_the_same_stream() -> None:
 
 
 def test_without_a_seed_sessions_differ() -> None:
-    drawn = [session_of(NOISE).run(None, {"x": np.zeros(4, np.float32)})[0].tolist() for _ in range(2)]
+    drawn = [
+        session_of(NOISE).run(None, {"x": np.zeros(4, np.float32)})[0].tolist() for _ in range(2)
+    ]
     assert drawn[0] != drawn[1]
 
 

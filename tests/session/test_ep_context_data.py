@@ -1,4 +1,6 @@
-"""Compiled contexts that functions of the caller take and give, instead of files beside the model."""
+"""Compiled contexts that functions of the caller take and give, instead of files beside the
+model.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def test_no_file_lies_beside_the_compiled_model_then(path: Path) -> None:
     compiler.compile_to_file()
     assert {each.name for each in path.parent.iterdir()} == {"model.onnx", "model_ctx.onnx"}
     assert list(shelf.kept) == ["model_prepack.bin"]
-    np.testing.assert_array_equal(outputs(path.with_name("model_ctx.onnx"), shelf.reading()), outputs(path))
+    np.testing.assert_array_equal(
+        outputs(path.with_name("model_ctx.onnx"), shelf.reading()), outputs(path)
+    )
 
 
 def test_a_cleared_function_is_not_called(path: Path) -> None:
@@ -95,9 +99,14 @@ def test_a_cleared_function_is_not_called(path: Path) -> None:
 
 
 def test_embedded_contexts_stay_in_the_model(path: Path) -> None:
-    shelf, compiler = Shelf(), ortpkg.ModelCompiler(compiling(), path, embed_compiled_data_into_model=True)
+    shelf, compiler = (
+        Shelf(),
+        ortpkg.ModelCompiler(compiling(), path, embed_compiled_data_into_model=True),
+    )
     compiler.set_ep_context_data_write_func(shelf.write)
-    np.testing.assert_array_equal(outputs(compiler.compile_to_bytes(), shelf.reading()), outputs(path))
+    np.testing.assert_array_equal(
+        outputs(compiler.compile_to_bytes(), shelf.reading()), outputs(path)
+    )
     assert not shelf.kept
     assert not shelf.asked
 
@@ -108,7 +117,9 @@ def test_a_function_that_fails_ends_compiling_and_leaves_no_file(path: Path) -> 
 
     compiler = ortpkg.ModelCompiler(compiling(), path)
     compiler.set_ep_context_data_write_func(full)
-    with pytest.raises(EpContextWriteError, match=r"'model_prepack\.bin', failed: OSError: no room"):
+    with pytest.raises(
+        EpContextWriteError, match=r"'model_prepack\.bin', failed: OSError: no room"
+    ):
         compiler.compile_to_file()
     assert [each.name for each in path.parent.iterdir()] == ["model.onnx"]
 
@@ -117,10 +128,14 @@ def test_what_cannot_be_read_ends_the_session(path: Path) -> None:
     shelf = Shelf()
     model = compiled(path, shelf)
     nbytes = len(shelf.kept["model_ctx_prepack.bin"])
-    with pytest.raises(EpContextError, match=f"a context may have {nbytes - 1} bytes here, not {nbytes}"):
+    with pytest.raises(
+        EpContextError, match=f"a context may have {nbytes - 1} bytes here, not {nbytes}"
+    ):
         outputs(model, shelf.reading(nbytes - 1))
     shelf.kept = {"model_ctx_prepack.bin": b"x" * 200}
-    with pytest.raises(EpContextError, match=r"the context that the function gave for 'model_ctx_prepack\.bin'"):
+    with pytest.raises(
+        EpContextError, match=r"the context that the function gave for 'model_ctx_prepack\.bin'"
+    ):
         outputs(model, shelf.reading())
     shelf.kept = {}
     with pytest.raises(EpContextError, match=r"failed: KeyError: 'model_ctx_prepack\.bin'"):
@@ -152,7 +167,13 @@ def test_room_is_allocated_once_within_its_bounds_and_written_within_its_size() 
 
 def test_data_is_read_within_its_bounds_and_during_the_call() -> None:
     data = ortpkg.OrtEpContextData(memoryview(b"12345"))
-    assert (data.size, data.read(), data.read(3), data.read(1, 2), data.read(5)) == (5, b"12345", b"45", b"23", b"")
+    assert (data.size, data.read(), data.read(3), data.read(1, 2), data.read(5)) == (
+        5,
+        b"12345",
+        b"45",
+        b"23",
+        b"",
+    )
     for offset, length in ((6, None), (-1, 2), (0, 6), (2, -1)):
         with pytest.raises(UsageError, match="a context of 5 bytes has no"):
             data.read(offset, length)
@@ -164,7 +185,10 @@ def test_data_is_read_within_its_bounds_and_during_the_call() -> None:
 def test_wrong_functions_and_bounds_are_refused_as_onnxruntime_does(path: Path) -> None:
     options: Any = ortpkg.SessionOptions()
     compiler: Any = ortpkg.ModelCompiler(compiling(), path)
-    for register, *most in ((options.set_ep_context_data_read_func, 1), (compiler.set_ep_context_data_write_func,)):
+    for register, *most in (
+        (options.set_ep_context_data_read_func, 1),
+        (compiler.set_ep_context_data_write_func,),
+    ):
         with pytest.raises(RuntimeError, match="must not be None"):
             register(None, *most)
         with pytest.raises(TypeError, match="a function is needed, not int"):

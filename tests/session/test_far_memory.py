@@ -1,4 +1,6 @@
-"""Sessions over providers whose memory the CPU cannot read: every value is copied where it crosses, and only there."""
+"""Sessions over providers whose memory the CPU cannot read: every value is copied where it crosses,
+and only there.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ import pytest
 from ortpkg.engine.device_copies import copy_compute
 from ortpkg.engine.memories import memories_of
 from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import CancelledError, ExecutionProviderError, KernelNotFoundError, LimitExceededError, RunError
+from ortpkg.errors import (
+    CancelledError,
+    ExecutionProviderError,
+    KernelNotFoundError,
+    LimitExceededError,
+    RunError,
+)
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.device_tensor import DeviceTensor
@@ -44,7 +52,13 @@ class Far:
     """A session on two far devices, one that compiles and one with kernels, and the CPU."""
 
     def __init__(
-        self, text: str, first: Sequence[str], second: Sequence[str] = (), *, compiles: Sequence[bool], **options: Any
+        self,
+        text: str,
+        first: Sequence[str],
+        second: Sequence[str] = (),
+        *,
+        compiles: Sequence[bool],
+        **options: Any,
     ) -> None:
         self.text = text
         self.one, self.two = FarDevice("One:0"), FarDevice("Two:0", 512)
@@ -98,9 +112,13 @@ CHAIN = """g (float[2,3] x) => (float[2,3] y) {
 
 
 @KINDS
-@pytest.mark.parametrize("text", [CHAIN, CHAIN.replace("[2,3]", "[N,3]")], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    "text", [CHAIN, CHAIN.replace("[2,3]", "[N,3]")], ids=["static", "dynamic"]
+)
 @pytest.mark.requirement("D08", "D02", "M01")
-def test_values_are_copied_where_they_cross_and_nowhere_else(text: str, compiles: Sequence[bool]) -> None:
+def test_values_are_copied_where_they_cross_and_nowhere_else(
+    text: str, compiles: Sequence[bool]
+) -> None:
     far = Far(text, ["Neg", "Mul"], ["Exp"], compiles=compiles)
     far.assert_as_on_cpu(x=X)
     far.forget()
@@ -114,7 +132,9 @@ def test_values_are_copied_where_they_cross_and_nowhere_else(text: str, compiles
 @pytest.mark.parametrize("mode", [ExecutionMode.ORT_SEQUENTIAL, ExecutionMode.ORT_PARALLEL])
 @pytest.mark.parametrize("pattern", [True, False])
 @pytest.mark.requirement("D08")
-def test_value_that_several_nodes_read_is_copied_once(compiles: Sequence[bool], mode: Any, pattern: bool) -> None:
+def test_value_that_several_nodes_read_is_copied_once(
+    compiles: Sequence[bool], mode: Any, pattern: bool
+) -> None:
     text = """g (float[2,3] x) => (float[2,3] y, float[2,3] z) {
         a = Exp(x)
         b = Neg(a)
@@ -124,7 +144,14 @@ def test_value_that_several_nodes_read_is_copied_once(compiles: Sequence[bool], 
         y = Mul(e, c)
         z = Exp(x)
     }"""
-    far = Far(text, ["Exp"], ["Neg", "Add"], compiles=compiles, execution_mode=mode, enable_mem_pattern=pattern)
+    far = Far(
+        text,
+        ["Exp"],
+        ["Neg", "Add"],
+        compiles=compiles,
+        execution_mode=mode,
+        enable_mem_pattern=pattern,
+    )
     far.assert_as_on_cpu(x=X)
     far.forget()
     far.run(X)
@@ -143,7 +170,9 @@ def test_constants_are_placed_once_in_each_memory_that_reads_them(compiles: Sequ
     }"""
     far = Far(text, ["Add"], ["Mul"], compiles=compiles)
     assert far.one.to_device.count(12) == far.two.to_device.count(12) == 1
-    assert describe_plan(far.state, ()).graph.weight_nbytes == 3 * 12  # Sub reads it in the memory of the CPU
+    assert (
+        describe_plan(far.state, ()).graph.weight_nbytes == 3 * 12
+    )  # Sub reads it in the memory of the CPU
     only_far = Far(text, ["Add", "Sub"], ["Mul"], compiles=compiles)
     assert describe_plan(only_far.state, ()).graph.weight_nbytes == 2 * 12
     far.forget()
@@ -153,7 +182,9 @@ def test_constants_are_placed_once_in_each_memory_that_reads_them(compiles: Sequ
 
 @KINDS
 @pytest.mark.requirement("D08")
-def test_graph_outputs_in_the_middle_and_twice_are_the_callers_own(compiles: Sequence[bool]) -> None:
+def test_graph_outputs_in_the_middle_and_twice_are_the_callers_own(
+    compiles: Sequence[bool],
+) -> None:
     text = """g (float[2,3] x) => (float[2,3] a, float[2,3] b, float[2,3] x2) {
         a = Neg(x)
         b = Exp(a)
@@ -184,7 +215,9 @@ LOOP = """g (float[2,3] x, int64 n) => (float[2,3] y, float[K,2,3] all) <float[3
 
 @KINDS
 @pytest.mark.requirement("D08", "P04")
-def test_bodies_of_loops_read_outer_values_and_constants_that_were_placed_once(compiles: Sequence[bool]) -> None:
+def test_bodies_of_loops_read_outer_values_and_constants_that_were_placed_once(
+    compiles: Sequence[bool],
+) -> None:
     far = Far(LOOP, ["Add", "Mul"], ["Neg", "Exp"], compiles=compiles)
     assert sorted(far.one.to_device) == [12, 12]
     far.forget()
@@ -192,7 +225,8 @@ def test_bodies_of_loops_read_outer_values_and_constants_that_were_placed_once(c
     far.assert_as_on_cpu(x=X, n=n, runs=2)
     far.forget()
     far.run(X, n)
-    # Into One: `far` before the loop, and the state in each iteration; into Two: x, and `next` in each.
+    # Into One: `far` before the loop, and the state in each iteration; into Two: x, and `next` in
+    # each.
     assert far.one.to_device == [24] * 5
     assert far.two.to_device == [24] * 5
 
@@ -207,7 +241,12 @@ def test_branches_copy_what_they_take_only_where_they_are_taken(compiles: Sequen
             else_branch = e () => (float[2,3] far) { }
         >
     }"""
-    far = Far(text.replace("far) { }", "c) { c = Sigmoid(far) }"), ["Exp", "Mul"], ["Neg"], compiles=compiles)
+    far = Far(
+        text.replace("far) { }", "c) { c = Sigmoid(far) }"),
+        ["Exp", "Mul"],
+        ["Neg"],
+        compiles=compiles,
+    )
     for p in (True, False):
         far.assert_as_on_cpu(p=np.array(p), x=X, runs=2)
     far.forget()
@@ -282,7 +321,9 @@ def test_each_memory_has_a_block_of_its_own_that_runs_share(compiles: Sequence[b
         pattern = peaks[device.name]
         assert pattern is not None
         assert all(offset % device.alignment == 0 for offset in pattern.offsets.values())
-        assert len(device.allocated) == (1 if is_compiler else 0)  # what a partition makes is no planned memory
+        assert len(device.allocated) == (
+            1 if is_compiler else 0
+        )  # what a partition makes is no planned memory
     assert far.one.live_nbytes + far.two.live_nbytes < 8 * x.nbytes
 
 
@@ -333,11 +374,15 @@ class PinnedProvider(CPUExecutionProvider):
 
 @pytest.mark.requirement("D08", "M24")
 @pytest.mark.parametrize("pattern", [True, False])
-def test_memory_that_the_cpu_reads_is_shared_and_still_gives_the_provider_its_inputs(pattern: bool) -> None:
+def test_memory_that_the_cpu_reads_is_shared_and_still_gives_the_provider_its_inputs(
+    pattern: bool,
+) -> None:
     provider = PinnedProvider()
     text = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Tanh(a)  y = Exp(b) }"
     options = options_of(enable_mem_pattern=pattern)
-    state = create_session_state(load_model(model_of(text)), options, [provider, CPUExecutionProvider()])
+    state = create_session_state(
+        load_model(model_of(text)), options, [provider, CPUExecutionProvider()]
+    )
     assert [step.op_type for step in state.executable.plan.steps] == ["Exp", "Tanh", "Exp"]
     (y,) = state.executable.run([X], (), RunControl())
     np.testing.assert_allclose(y, np.exp(np.tanh(np.exp(X))), rtol=1e-6)
@@ -351,25 +396,39 @@ def test_memory_that_the_cpu_reads_is_shared_and_still_gives_the_provider_its_in
 @pytest.mark.requirement("D08")
 def test_memory_that_the_cpu_reads_is_not_copied_to_beside_one_that_it_cannot_read() -> None:
     far, pinned = FarDevice("Far:0"), PinnedProvider()
-    providers = [FarKernelProvider("FarExecutionProvider", far, "Neg"), pinned, CPUExecutionProvider()]
+    providers = [
+        FarKernelProvider("FarExecutionProvider", far, "Neg"),
+        pinned,
+        CPUExecutionProvider(),
+    ]
     text = "g (float[2,3] x) => (float[2,3] y) { a = Neg(x)  b = Tanh(a)  y = Exp(b) }"
     state = create_session_state(load_model(model_of(text)), options_of(), providers)
     (y,) = state.executable.run([X], (), RunControl())
     np.testing.assert_allclose(y, np.exp(np.tanh(-X)), rtol=1e-6)
-    copied = [step.op_type for step in state.executable.plan.steps if step.op_type not in {"Neg", "Tanh", "Exp"}]
+    copied = [
+        step.op_type
+        for step in state.executable.plan.steps
+        if step.op_type not in {"Neg", "Tanh", "Exp"}
+    ]
     assert copied == ["MemcpyFromHost", "MemcpyToHost"]
     assert (far.to_device, far.to_host) == ([24], [24])
 
 
 def faulty(result: Any) -> SessionState:
-    provider = FarCompilingProvider("OneExecutionProvider", FarDevice("One:0"), "Neg", result=result)
+    provider = FarCompilingProvider(
+        "OneExecutionProvider", FarDevice("One:0"), "Neg", result=result
+    )
     text = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Neg(a)  y = Mul(b, a) }"
-    return create_session_state(load_model(model_of(text)), options_of(), [provider, CPUExecutionProvider()])
+    return create_session_state(
+        load_model(model_of(text)), options_of(), [provider, CPUExecutionProvider()]
+    )
 
 
 def _moved(tensor: Any) -> DeviceTensor:
     """The tensor, said to lie in another memory."""
-    return DeviceTensor(memory="Two:0", block=tensor.block, offset=0, shape=tensor.shape, dtype=tensor.dtype)
+    return DeviceTensor(
+        memory="Two:0", block=tensor.block, offset=0, shape=tensor.shape, dtype=tensor.dtype
+    )
 
 
 @pytest.mark.parametrize(
@@ -386,7 +445,9 @@ def _moved(tensor: Any) -> DeviceTensor:
     ],
 )
 @pytest.mark.requirement("D08")
-def test_partition_that_returns_a_value_in_another_memory_is_an_error(result: Any, message: str) -> None:
+def test_partition_that_returns_a_value_in_another_memory_is_an_error(
+    result: Any, message: str
+) -> None:
     with pytest.raises(RunError, match=message):
         faulty(result).executable.run([X], (), RunControl())
 
@@ -409,7 +470,9 @@ def test_memory_that_gives_no_block_is_an_error_that_names_it() -> None:
     device = FarDevice("Full:0")
     device.allocate = lambda nbytes: (_ for _ in ()).throw(MemoryError("all taken"))  # type: ignore[method-assign]
     text = "g (float[2,3] x) => (float[2,3] y) <float[3] w = {1, 2, 3}> { y = Add(x, w) }"
-    with pytest.raises(ExecutionProviderError, match=r"its memory 'Full:0' gave no block of 12 bytes: all taken"):
+    with pytest.raises(
+        ExecutionProviderError, match=r"its memory 'Full:0' gave no block of 12 bytes: all taken"
+    ):
         create_session_state(
             load_model(model_of(text)),
             options_of(),
@@ -431,7 +494,9 @@ class Alone(FarCompilingProvider):
     """Fuses each node alone."""
 
     def get_capability(self, viewer: GraphViewer, _types_of: Any) -> list[ComputeCapability]:
-        return [self._capability(viewer, [node], number) for number, node in enumerate(viewer.nodes)]
+        return [
+            self._capability(viewer, [node], number) for number, node in enumerate(viewer.nodes)
+        ]
 
 
 @pytest.mark.requirement("D08")
@@ -458,12 +523,22 @@ def test_what_a_partition_made_itself_counts_until_nobody_reads_it_any_more() ->
     ("first", "second", "message"),
     [
         (FarDevice("Same:0"), FarDevice("Same:0", 64), r"mean different things by memory 'Same:0'"),
-        (FarDevice("Cpu"), FarDevice("Two:0"), r"and the CPU mean different things by memory 'Cpu'"),
+        (
+            FarDevice("Cpu"),
+            FarDevice("Two:0"),
+            r"and the CPU mean different things by memory 'Cpu'",
+        ),
     ],
 )
 @pytest.mark.requirement("M13")
-def test_memories_of_one_name_must_be_one_memory(first: FarDevice, second: FarDevice, message: str) -> None:
-    providers = [FarKernelProvider("A", first, "Neg"), FarKernelProvider("B", second, "Exp"), CPUExecutionProvider()]
+def test_memories_of_one_name_must_be_one_memory(
+    first: FarDevice, second: FarDevice, message: str
+) -> None:
+    providers = [
+        FarKernelProvider("A", first, "Neg"),
+        FarKernelProvider("B", second, "Exp"),
+        CPUExecutionProvider(),
+    ]
     with pytest.raises(ExecutionProviderError, match=message):
         create_session_state(load_model(model_of(CHAIN)), options_of(), providers)
 
@@ -475,8 +550,12 @@ class _Mute(CPUAllocator):
 
 def test_memory_that_the_cpu_cannot_read_needs_an_allocator_that_copies() -> None:
     provider = FarKernelProvider("MuteExecutionProvider", _Mute(), "Neg")  # type: ignore[arg-type]
-    with pytest.raises(ExecutionProviderError, match=r"its allocator cannot copy; derive it from DeviceAllocator"):
-        create_session_state(load_model(model_of(CHAIN)), options_of(), [provider, CPUExecutionProvider()])
+    with pytest.raises(
+        ExecutionProviderError, match=r"its allocator cannot copy; derive it from DeviceAllocator"
+    ):
+        create_session_state(
+            load_model(model_of(CHAIN)), options_of(), [provider, CPUExecutionProvider()]
+        )
 
 
 @pytest.mark.parametrize("op_type", ["MemcpyFromHost", "MemcpyToHost"])
@@ -485,8 +564,9 @@ def test_memory_that_the_cpu_cannot_read_needs_an_allocator_that_copies() -> Non
     [
         "g (float[2,3] x) => (float[2,3] y) {{ a = Neg(x)  [own] y = {}(a) }}",
         (
-            "g (bool c, float[2,3] x) => (float[2,3] y) {{ y = If (c) <then_branch = t () => (float[2,3] p) "
-            "{{ [own] p = {}(x) }}, else_branch = e () => (float[2,3] q) {{ q = Neg(x) }}> }}"
+            "g (bool c, float[2,3] x) => (float[2,3] y) {{ y = If (c) <then_branch = t () =>"
+            " (float[2,3] p) {{ [own] p = {}(x) }}, else_branch = e () => (float[2,3] q) {{ q ="
+            " Neg(x) }}> }}"
         ),
     ],
     ids=["main graph", "branch"],
@@ -541,15 +621,22 @@ def test_strict_invocation_checks_types_and_shapes_of_what_lies_far_away() -> No
     text = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Neg(a)  y = Mul(b, a) }"
     for result, message in (
         (None, ""),
-        (lambda _device, _inputs, outputs: [outputs[0].viewed_as((3, 2), outputs[0].dtype)], r"as float32\[3, 2\]"),
+        (
+            lambda _device, _inputs, outputs: [outputs[0].viewed_as((3, 2), outputs[0].dtype)],
+            r"as float32\[3, 2\]",
+        ),
     ):
         provider = FarCompilingProvider("OneExecutionProvider", device, "Neg", result=result)
-        state = create_session_state(load_model(model_of(text)), options, [provider, CPUExecutionProvider()])
+        state = create_session_state(
+            load_model(model_of(text)), options, [provider, CPUExecutionProvider()]
+        )
         if message:
             with pytest.raises(RunError, match=message):
                 state.executable.run([X], (), RunControl())
         else:
-            np.testing.assert_allclose(state.executable.run([X], (), RunControl())[0], -(np.exp(X) ** 2), rtol=1e-6)
+            np.testing.assert_allclose(
+                state.executable.run([X], (), RunControl())[0], -(np.exp(X) ** 2), rtol=1e-6
+            )
 
 
 @pytest.fixture(params=[False, True], ids=["kernels", "compiled"])
@@ -560,14 +647,19 @@ def session(
     kind = FarCompilingProvider if request.param else FarKernelProvider
     provider = kind("OneExecutionProvider", FarDevice("One:0"), "Neg", "Exp")
     monkeypatch.setattr(session_parts, "create_session_providers", lambda *_: ([provider], False))
-    text = "g (float[N,3] x) => (float[N,3] y, float[N,3] z) { a = Neg(x)  y = Exp(a)  z = Sigmoid(y) }"
+    text = (
+        "g (float[N,3] x) => (float[N,3] y, float[N,3] z) { a = Neg(x)  y = Exp(a)  z ="
+        " Sigmoid(y) }"
+    )
     options = options_of(enable_profiling=True, profile_file_prefix=str(tmp_path / "profile_"))
     with InferenceSession(model_of(text).SerializeToString(), options) as made:
         yield made
 
 
 @pytest.mark.requirement("D08")
-def test_bound_arrays_of_the_caller_are_read_and_written_across_memories(session: InferenceSession) -> None:
+def test_bound_arrays_of_the_caller_are_read_and_written_across_memories(
+    session: InferenceSession,
+) -> None:
     binding = session.io_binding()
     x, y = X.copy(), np.zeros_like(X)
     binding.bind_ortvalue_input("x", OrtValue.ortvalue_from_numpy(x))
@@ -577,11 +669,15 @@ def test_bound_arrays_of_the_caller_are_read_and_written_across_memories(session
         x[:] = X + shift
         session.run_with_iobinding(binding)
         np.testing.assert_allclose(y, np.exp(-x), rtol=1e-6)
-        np.testing.assert_allclose(binding.copy_outputs_to_cpu()[1], 1 / (1 + np.exp(-np.exp(-x))), rtol=1e-5)
+        np.testing.assert_allclose(
+            binding.copy_outputs_to_cpu()[1], 1 / (1 + np.exp(-np.exp(-x))), rtol=1e-5
+        )
 
 
 @pytest.mark.requirement("D08", "D09")
-def test_threads_run_one_session_across_memories_at_the_same_time(session: InferenceSession) -> None:
+def test_threads_run_one_session_across_memories_at_the_same_time(
+    session: InferenceSession,
+) -> None:
     inputs = [X + number for number in range(16)]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda x: session.run(["y"], {"x": x})[0], inputs))
@@ -590,9 +686,11 @@ def test_threads_run_one_session_across_memories_at_the_same_time(session: Infer
 
 
 @pytest.mark.requirement("D08")
-def test_copies_stand_in_the_profile_and_their_time_in_the_placement(session: InferenceSession) -> None:
+def test_copies_stand_in_the_profile_and_their_time_in_the_placement(
+    session: InferenceSession,
+) -> None:
     session.run(None, {"x": X})
-    (far, _cpu) = session.get_placement().entries
+    far, _cpu = session.get_placement().entries
     assert (far.ep_name, far.node_count) == ("OneExecutionProvider", 2)
     assert far.duration_s is not None
     profile = json.loads(Path(session.end_profiling()).read_text())
@@ -619,7 +717,9 @@ def test_strided_arrays_are_laid_out_before_they_are_copied() -> None:
     memories = memories_of([FarKernelProvider("OneExecutionProvider", device, "Neg")])
     far = memories.devices["OneExecutionProvider"]
     np.testing.assert_array_equal(device.read(memories.placed(far, X.T, "w")), X.T)
-    copy = Node(index=0, name="c", op_type="MemcpyFromHost", domain="", inputs=("x",), outputs=("y",))
+    copy = Node(
+        index=0, name="c", op_type="MemcpyFromHost", domain="", inputs=("x",), outputs=("y",)
+    )
 
     class Context:
         def output(self, _index: int, shape: tuple[int, ...], dtype: Any) -> DeviceTensor:
@@ -642,4 +742,8 @@ def test_a_constant_that_its_memory_does_not_take_is_an_error(
 
     monkeypatch.setattr(FarDevice, "copy_from_host", refuse)
     with pytest.raises(told, match=r"ended|constant 'w.* could not be copied there: no room"):
-        Far("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }", ["Add"], compiles=(False, False))
+        Far(
+            "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
+            ["Add"],
+            compiles=(False, False),
+        )

@@ -21,13 +21,21 @@ GOOD: dict[str, Any] = {
 
 WRONG = {
     "unknown name": ({"imagf": 1}, [], "no input 'imagf', did you mean 'image'?"),
-    "missing name": ({}, ["sizes"], "Required inputs (['sizes']) are missing from input feed (['image', 'names'])."),
+    "missing name": (
+        {},
+        ["sizes"],
+        "Required inputs (['sizes']) are missing from input feed (['image', 'names']).",
+    ),
     "element type": (
         {"image": np.zeros((3, 2))},
         [],
         "input 'image' is numpy float64, expected tensor(float) (numpy float32)",
     ),
-    "tuple": ({"image": ((1.0, 2.0),)}, [], "input 'image' is a tuple, expected a numpy array of tensor(float)"),
+    "tuple": (
+        {"image": ((1.0, 2.0),)},
+        [],
+        "input 'image' is a tuple, expected a numpy array of tensor(float)",
+    ),
     "rank": (
         {"image": np.zeros(3, np.float32)},
         [],
@@ -38,7 +46,11 @@ WRONG = {
         [],
         "input 'image' has size 4 in dimension 1 (shape [3, 4]), expected 2 (shape '[N, 2]')",
     ),
-    "strings of nothing": ({"names": [None]}, [], "'names' is an element of type NoneType, expected tensor(string)"),
+    "strings of nothing": (
+        {"names": [None]},
+        [],
+        "'names' is an element of type NoneType, expected tensor(string)",
+    ),
 }
 
 
@@ -50,7 +62,10 @@ def test_wrong_feed_is_refused_with_what_would_be_right(
     with session_of(TEXT) as session, pytest.raises(InvalidFeedError) as caught:
         session.run(None, feeds)
     assert message in str(caught.value)
-    assert (caught.value.code, caught.value.exit_code) == (StatusCode.INVALID_ARGUMENT, ExitCode.USAGE)
+    assert (caught.value.code, caught.value.exit_code) == (
+        StatusCode.INVALID_ARGUMENT,
+        ExitCode.USAGE,
+    )
 
 
 RIGHT = {

@@ -1,4 +1,6 @@
-"""Float16 models and execution providers that compute in float32: casts come before the partition (D04)."""
+"""Float16 models and execution providers that compute in float32: casts come before the partition
+(D04).
+"""
 
 from __future__ import annotations
 
@@ -54,10 +56,14 @@ KERNELS = {"Relu": (14, relu), "Transpose": (21, transpose)}
 class KernelProvider(ExecutionProvider):
     """Has kernels of its own for Relu, and for Transpose, of some types."""
 
-    def __init__(self, *types: ElementType, op_types: Sequence[str] = ("Relu", "Transpose")) -> None:
+    def __init__(
+        self, *types: ElementType, op_types: Sequence[str] = ("Relu", "Transpose")
+    ) -> None:
         super().__init__("KernelExecutionProvider")
         self._registry = KernelRegistry(
-            KernelDef(op_type=op_type, since=(since,), factory=factory, types={"T": frozenset(types)})
+            KernelDef(
+                op_type=op_type, since=(since,), factory=factory, types={"T": frozenset(types)}
+            )
             for op_type, (since, factory) in KERNELS.items()
             if op_type in op_types
         )
@@ -80,7 +86,9 @@ class FusingProvider(ExecutionProvider):
         return [
             ComputeCapability(
                 node_indices=(node.index,),
-                meta_def=MetaDef(name=f"Fused_{node.name}", inputs=node.inputs, outputs=node.outputs),
+                meta_def=MetaDef(
+                    name=f"Fused_{node.name}", inputs=node.inputs, outputs=node.outputs
+                ),
             )
             for node in viewer.nodes
             if node.op_type == "Relu" and types_of(node) == {"T": ElementType.FLOAT}
@@ -97,11 +105,15 @@ class FusingProvider(ExecutionProvider):
 
 def state_of(provider: ExecutionProvider, level: int = 99, text: str = TEXT) -> SessionState:
     options = options_of(graph_optimization_level=GraphOptimizationLevel(level))
-    return create_session_state(load_model(model_of(text)), options, [provider, CPUExecutionProvider()])
+    return create_session_state(
+        load_model(model_of(text)), options, [provider, CPUExecutionProvider()]
+    )
 
 
 def taken(state: SessionState, provider: ExecutionProvider) -> list[str]:
-    return [op for each in state.partitions if each.provider == provider.name for op in each.op_types]
+    return [
+        op for each in state.partitions if each.provider == provider.name for op in each.op_types
+    ]
 
 
 def operators(state: SessionState) -> list[str]:
@@ -152,7 +164,9 @@ def test_no_cast_is_made_for_a_provider_that_gains_nothing_by_it(provider: Kerne
     text = "g (float16[2,3] x) => (float16[3,2] y) { b = Transpose(x) y = Relu(b) }"
     second = KernelProvider(ElementType.FLOAT16)
     second.name = "SecondExecutionProvider"
-    state = create_session_state(load_model(model_of(text)), options_of(), [provider, second, CPUExecutionProvider()])
+    state = create_session_state(
+        load_model(model_of(text)), options_of(), [provider, second, CPUExecutionProvider()]
+    )
     assert operators(state) == ["Relu", "Transpose"]
 
 

@@ -65,7 +65,9 @@ def test_dynamic_shapes_stay_right_when_they_change() -> None:
     with session_of(RESIDUAL) as session:
         for size in [1, 4, 1, 9, 4, 1, 0, 2, *range(3, 14), 1]:
             feeds = batch(size)
-            np.testing.assert_allclose(session.run(None, feeds)[0], reference(RESIDUAL, feeds)[0], rtol=1e-5)
+            np.testing.assert_allclose(
+                session.run(None, feeds)[0], reference(RESIDUAL, feeds)[0], rtol=1e-5
+            )
 
 
 @pytest.mark.requirement("M17")
@@ -93,17 +95,23 @@ def test_static_shapes_have_their_pattern_at_initialization() -> None:
 
 @pytest.mark.requirement("D09")
 @pytest.mark.requirement("D10")
-@pytest.mark.parametrize("options", [OPTIONS["default"], OPTIONS["parallel"]], ids=["sequential", "parallel"])
+@pytest.mark.parametrize(
+    "options", [OPTIONS["default"], OPTIONS["parallel"]], ids=["sequential", "parallel"]
+)
 def test_many_threads_on_one_session_get_their_own_answers(options: dict[str, Any]) -> None:
     feeds = [batch(size) for size in (3, 3, 7, 7, 3, 2, 3, 7)]
     expected = [reference(RESIDUAL, feed)[0] for feed in feeds]
     with session_of(RESIDUAL, **options) as session, ThreadPoolExecutor(8) as threads:
         for _ in range(10):
-            for ours, theirs in zip(threads.map(lambda feed: session.run(None, feed)[0], feeds), expected, strict=True):
+            for ours, theirs in zip(
+                threads.map(lambda feed: session.run(None, feed)[0], feeds), expected, strict=True
+            ):
                 np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
-@pytest.mark.parametrize("options", [OPTIONS["default"], OPTIONS["neither"]], ids=["default", "plain"])
+@pytest.mark.parametrize(
+    "options", [OPTIONS["default"], OPTIONS["neither"]], ids=["default", "plain"]
+)
 def test_outputs_belong_to_the_caller(options: dict[str, Any]) -> None:
     text = """g (float[4] x) => (float[4] y, float[4] same, float[4] w, float[2,2] view)
     <float[4] w = {1,2,3,4}, int64[2] shape = {2, 2}>
@@ -129,17 +137,22 @@ def test_output_lists_are_not_changed_by_the_next_run() -> None:
 
 
 def test_runs_only_what_is_asked_for_by_name() -> None:
-    with session_of("g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Abs(x) }") as session:
+    with session_of(
+        "g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Abs(x) }"
+    ) as session:
         outputs = session.run(["z"], {"x": np.array([-1, 2], np.float32)})
     assert [output.tolist() for output in outputs] == [[1, 2]]
 
 
 def test_unknown_output_is_an_error_with_a_suggestion() -> None:
-    with session_of(RESIDUAL) as session, pytest.raises(UsageError, match=r"no output 'yy', did you mean 'y'\?"):
+    with (
+        session_of(RESIDUAL) as session,
+        pytest.raises(UsageError, match=r"no output 'yy', did you mean 'y'\?"),
+    ):
         session.run(["yy"], batch(1))
 
 
-# --- control flow ----------------------------------------------------------------------------------------------------
+# --- control flow ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
@@ -194,7 +207,9 @@ def test_scan_runs() -> None:
             u = Identity(t)
         }> (start, x)
     }"""
-    assert_as_reference(text, {"start": np.zeros(2, np.float32), "x": np.arange(10, dtype=np.float32).reshape(5, 2)})
+    assert_as_reference(
+        text, {"start": np.zeros(2, np.float32), "x": np.arange(10, dtype=np.float32).reshape(5, 2)}
+    )
 
 
 def test_sequence_in_and_out() -> None:
@@ -213,13 +228,15 @@ def test_sequence_in_and_out() -> None:
             assert y.tolist() == [2, 0]
 
 
-# --- limits ----------------------------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 def test_model_that_asks_for_too_much_memory_is_stopped_before_it_allocates() -> None:
     with (
         session_of("g (int64[1] n) => (float[M] y) { y = ConstantOfShape(n) }") as session,
-        pytest.raises(LimitExceededError, match=r"node '.*' \(ConstantOfShape\): the run asks for 4\.0 TB"),
+        pytest.raises(
+            LimitExceededError, match=r"node '.*' \(ConstantOfShape\): the run asks for 4\.0 TB"
+        ),
     ):
         session.run(None, {"n": np.array([10**12])})
 
@@ -244,7 +261,10 @@ def test_memory_limit_of_the_run_counts_what_lives_at_the_same_time() -> None:
 
 def test_memory_limit_of_the_run_counts_the_weights() -> None:
     ones = ", ".join(["1"] * 65536)
-    text = f"g (float[1] x) => (float[256, 256] y) <float[256, 256] w = {{{ones}}}> {{ y = Add(x, w) }}"
+    text = (
+        f"g (float[1] x) => (float[256, 256] y) <float[256, 256] w = {{{ones}}}> {{ y = Add(x,"
+        " w) }"
+    )
     x = {"x": np.zeros(1, np.float32)}
     with session_of(text) as session:
         session.run(None, x, RunOptions(memory_limit_nbytes=600_000))
@@ -257,7 +277,10 @@ def test_memory_limit_of_the_run_counts_the_weights() -> None:
 @pytest.mark.parametrize("mode", ExecutionMode, ids=lambda mode: mode.name)
 def test_endless_loop_runs_into_the_timeout(mode: ExecutionMode) -> None:
     session = session_of(ENDLESS_LOOP, timeout_s=0.2, execution_mode=mode)
-    with session, pytest.raises(LimitExceededError, match=r"passed its time limit of 0\.2 s") as caught:
+    with (
+        session,
+        pytest.raises(LimitExceededError, match=r"passed its time limit of 0\.2 s") as caught,
+    ):
         session.run(None, {"start": np.ones(2, np.float32)})
     assert caught.value.limit == "time"
 
@@ -265,22 +288,32 @@ def test_endless_loop_runs_into_the_timeout(mode: ExecutionMode) -> None:
 def test_run_can_be_ended_from_another_thread() -> None:
     run_options = RunOptions()
     threading.Timer(0.1, setattr, (run_options, "terminate", True)).start()
-    with session_of(ENDLESS_LOOP) as session, pytest.raises(CancelledError, match="ended by its caller"):
+    with (
+        session_of(ENDLESS_LOOP) as session,
+        pytest.raises(CancelledError, match="ended by its caller"),
+    ):
         session.run(None, {"start": np.ones(2, np.float32)}, run_options)
 
 
 @pytest.mark.requirement("P16")
-@pytest.mark.parametrize("options", [OPTIONS["default"], OPTIONS["parallel"]], ids=["sequential", "parallel"])
+@pytest.mark.parametrize(
+    "options", [OPTIONS["default"], OPTIONS["parallel"]], ids=["sequential", "parallel"]
+)
 def test_failing_kernel_is_named(options: dict[str, Any]) -> None:
     text = "g (float[N] x, float[M] z) => (float[K] y) { [adder] y = Add(x, z) }"
     with session_of(text, **options) as session:
         with pytest.raises(RunError, match=r"node 'adder' \(Add\) failed: .*broadcast") as caught:
             session.run(None, {"x": np.ones(3, np.float32), "z": np.ones(4, np.float32)})
-        assert (caught.value.code, caught.value.node_name) == (StatusCode.RUNTIME_EXCEPTION, "adder")
-        assert session.run(None, {"x": np.ones(2, np.float32), "z": np.ones(2, np.float32)})[0].tolist() == [2, 2]
+        assert (caught.value.code, caught.value.node_name) == (
+            StatusCode.RUNTIME_EXCEPTION,
+            "adder",
+        )
+        assert session.run(None, {"x": np.ones(2, np.float32), "z": np.ones(2, np.float32)})[
+            0
+        ].tolist() == [2, 2]
 
 
-# --- making a session ------------------------------------------------------------------------------------------------
+# --- making a session -----------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("P14")
@@ -288,13 +321,19 @@ def test_failing_kernel_is_named(options: dict[str, Any]) -> None:
 def test_cpu_runs_everything_where_nothing_is_named() -> None:
     with session_of(RESIDUAL) as session:
         assert session.get_providers() == ["CPUExecutionProvider"]
-        assert {partition.provider for partition in session.get_partitions()} == {"CPUExecutionProvider"}
+        assert {partition.provider for partition in session.get_partitions()} == {
+            "CPUExecutionProvider"
+        }
 
 
 def test_unknown_provider_is_an_error_with_a_suggestion() -> None:
-    with pytest.raises(UnknownExecutionProviderError, match="did you mean 'OpenVINOExecutionProvider'"):
+    with pytest.raises(
+        UnknownExecutionProviderError, match="did you mean 'OpenVINOExecutionProvider'"
+    ):
         InferenceSession(
-            model_of(RESIDUAL).SerializeToString(), providers=["OpenVINOExecutionProvidr"], enable_fallback=False
+            model_of(RESIDUAL).SerializeToString(),
+            providers=["OpenVINOExecutionProvidr"],
+            enable_fallback=False,
         )
 
 
@@ -304,12 +343,16 @@ def test_operator_that_nobody_has_is_an_error_that_says_which() -> None:
     model.opset_import.add(domain="com.example", version=3)
     with pytest.raises(KernelNotFoundError) as caught:
         InferenceSession(model.SerializeToString())
-    assert "'Frobnicate' of domain 'com.example', opset 3, types (T=float), at node 'odd'" in str(caught.value)
+    assert "'Frobnicate' of domain 'com.example', opset 3, types (T=float), at node 'odd'" in str(
+        caught.value
+    )
 
 
 def test_provider_options_must_fit_the_providers() -> None:
     with pytest.raises(InvalidSessionOptionError, match="2 entries for 1 providers"):
-        InferenceSession(model_of(RESIDUAL).SerializeToString(), None, ["cpu"], [{}, {}], enable_fallback=False)
+        InferenceSession(
+            model_of(RESIDUAL).SerializeToString(), None, ["cpu"], [{}, {}], enable_fallback=False
+        )
 
 
 def test_inputs_and_outputs_are_described() -> None:
@@ -351,7 +394,10 @@ def test_profile_is_a_chrome_trace_with_an_event_per_node(tmp_path: Path) -> Non
         events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
     nodes = [event for event in events if event["cat"] == "Node"]
     assert {event["args"]["op_name"] for event in nodes} >= {"MatMul", "Tanh", "Mul"}
-    assert all(event["ph"] == "X" and event["args"]["provider"] == "CPUExecutionProvider" for event in nodes)
+    assert all(
+        event["ph"] == "X" and event["args"]["provider"] == "CPUExecutionProvider"
+        for event in nodes
+    )
     assert {event["name"] for event in events} >= {"session_initialization", "model_run"}
 
 

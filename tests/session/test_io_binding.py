@@ -46,7 +46,9 @@ def test_result_that_does_not_fit_its_buffer_is_an_error() -> None:
         binding = session.io_binding()
         binding.bind_cpu_input("x", X)
         binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_shape_and_type([3], np.float32))
-        with pytest.raises(UsageError, match=r"output 'y' is float32\[2\], but is bound to float32\[3\]"):
+        with pytest.raises(
+            UsageError, match=r"output 'y' is float32\[2\], but is bound to float32\[3\]"
+        ):
             session.run_with_iobinding(binding)
 
 
@@ -59,7 +61,9 @@ def test_unknown_names_and_devices_are_refused() -> None:
             binding.bind_output("q")
         with pytest.raises(UsageError, match="there is no device 'toaster'"):
             binding.bind_output("y", "toaster")
-        with pytest.raises(UsageError, match="values lie on device 'cpu'; 'cuda', id 0 is not supported"):
+        with pytest.raises(
+            UsageError, match="values lie on device 'cpu'; 'cuda', id 0 is not supported"
+        ):
             binding.bind_output("y", "cuda", 0, np.float32, [2], X.ctypes.data)
         with pytest.raises(UsageError, match="no output is bound"):
             session.run_with_iobinding(binding)
@@ -68,7 +72,9 @@ def test_unknown_names_and_devices_are_refused() -> None:
 @pytest.mark.parametrize("ort", [ortpkg, onnxruntime], ids=["ortpkg", "onnxruntime"])
 def test_an_output_for_a_device_that_is_not_here_lies_in_the_memory_of_the_cpu(ort: Any) -> None:
     """Programs for GPUs that run on a machine without one."""
-    session = ort.InferenceSession(model_of(TEXT).SerializeToString(), providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        model_of(TEXT).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     binding = session.io_binding()
     binding.bind_cpu_input("x", X)
     binding.bind_output("y", "cuda", 0)
@@ -91,7 +97,7 @@ def test_ort_value_describes_itself() -> None:
     value.update_inplace(np.array([1, -2], np.float32))
 
 
-# --- outputs computed where they are bound ----------------------------------------------------------------------------
+# --- outputs computed where they are bound --------------------------------------------------------
 
 _CACHED = """g (float[B,1,96] x, float[B,2,P,16] past_key, float[B,2,P,16] past_value, int32[B] seqlens, int32[1] total)
 => (float[B,1,32] y, float[B,2,T,16] present_key, float[B,2,T,16] present_value) {
@@ -117,13 +123,17 @@ def step_of(position: int, caches: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("ort", [ortpkg, onnxruntime], ids=["ortpkg", "onnxruntime"])
 @pytest.mark.parametrize("options", [{}, {"execution_mode": 1}])
-def test_a_cache_bound_as_past_and_as_present_is_extended_in_place(ort: Any, options: dict[str, Any]) -> None:
+def test_a_cache_bound_as_past_and_as_present_is_extended_in_place(
+    ort: Any, options: dict[str, Any]
+) -> None:
     settings = ort.SessionOptions()
     if options:
         settings.execution_mode = ort.ExecutionMode.ORT_PARALLEL
     session = ort.InferenceSession(CACHED, settings, providers=["CPUExecutionProvider"])
     plain = [np.zeros((1, 2, 0, 16), np.float32)] * 2
-    shared = [ort.OrtValue.ortvalue_from_numpy(np.full((1, 2, 9, 16), 7, np.float32)) for _ in range(2)]
+    shared = [
+        ort.OrtValue.ortvalue_from_numpy(np.full((1, 2, 9, 16), 7, np.float32)) for _ in range(2)
+    ]
     for position in range(9):
         feeds = step_of(position, plain)
         expected = session.run(None, feeds)
@@ -136,7 +146,9 @@ def test_a_cache_bound_as_past_and_as_present_is_extended_in_place(ort: Any, opt
             binding.bind_ortvalue_output(f"present_{part}", value)
         binding.bind_output("y")
         session.run_with_iobinding(binding)
-        np.testing.assert_allclose(binding.get_outputs()[2].numpy(), expected[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            binding.get_outputs()[2].numpy(), expected[0], rtol=1e-5, atol=1e-6
+        )
         for value, whole in zip(shared, plain, strict=True):
             np.testing.assert_allclose(value.numpy()[:, :, : position + 1], whole, rtol=1e-6)
             if position:  # what lies behind the new place is left alone: nothing was copied
@@ -169,7 +181,11 @@ def test_an_output_in_memory_of_an_input_that_is_read_later_is_right() -> None:
 
 def test_an_output_that_overlaps_its_input_in_part_is_right() -> None:
     memory = np.arange(6, dtype=np.float32)
-    bound_run("g (float[N] x) => (float[N] y) { a = Neg(x) y = Neg(a) }", {"x": memory[:5]}, {"y": memory[1:]})
+    bound_run(
+        "g (float[N] x) => (float[N] y) { a = Neg(x) y = Neg(a) }",
+        {"x": memory[:5]},
+        {"y": memory[1:]},
+    )
     np.testing.assert_array_equal(memory, [0, 0, 1, 2, 3, 4])
 
 
@@ -179,7 +195,9 @@ def test_two_outputs_in_the_same_memory_are_what_was_bound_last() -> None:
     np.testing.assert_array_equal(memory, x)
 
 
-@pytest.mark.parametrize("text", ["y = Reshape(a, s)", "y = Identity(a)", "y = MatMul(a, a)", "y = Transpose(a)"])
+@pytest.mark.parametrize(
+    "text", ["y = Reshape(a, s)", "y = Identity(a)", "y = MatMul(a, a)", "y = Transpose(a)"]
+)
 def test_bound_outputs_of_every_kind_of_kernel_are_right(text: str) -> None:
     x, y = np.arange(9, dtype=np.float32).reshape(3, 3), np.zeros((3, 3), np.float32)
     graph = f"g (float[3,3] x) => (float[3,3] y) <int64[2] s = {{3, 3}}> {{ a = Neg(x) {text} }}"

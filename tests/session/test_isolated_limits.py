@@ -38,7 +38,9 @@ def test_making_a_session_ends_at_its_time_and_not_before(clock: Clock) -> None:
     clock.now_s += 5
     making.check_cancelled()
     clock.now_s += 0.1
-    with pytest.raises(LimitExceededError, match="on acme passed the time limit of 5 s; it was loading") as caught:
+    with pytest.raises(
+        LimitExceededError, match="on acme passed the time limit of 5 s; it was loading"
+    ) as caught:
         making.check_cancelled()
     assert caught.value.limit == "time"
 
@@ -53,7 +55,9 @@ def test_making_a_session_without_limits_takes_what_it_takes(clock: Clock) -> No
 def test_the_memory_of_making_a_session_is_limited_beside_the_model_itself() -> None:
     making = _Making("acme", LoadLimits(memory_limit_nbytes=1000), WORKER, allowance_nbytes=50)
     making.check_allocation(1050)
-    with pytest.raises(LimitExceededError, match=r"takes 1.1 kB, which passes .* 1 kB and 50 B for") as caught:
+    with pytest.raises(
+        LimitExceededError, match=r"takes 1.1 kB, which passes .* 1 kB and 50 B for"
+    ) as caught:
         making.check_allocation(1051)
     assert caught.value.limit == "memory"
 

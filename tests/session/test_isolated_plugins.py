@@ -1,4 +1,6 @@
-"""Plug-ins that do harm while they claim, compile or run: with ``isolate`` a child ends, and its caller lives."""
+"""Plug-ins that do harm while they claim, compile or run: with ``isolate`` a child ends, and its
+caller lives.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="exact memory of
 
 @pytest.fixture(autouse=True)
 def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    )
     plugins.register_plugin("tests.session.faulty_plugin:Factory")
     yield
     plugins.unregister_plugin(NAME)
@@ -98,7 +102,13 @@ def test_it_computes_and_says_of_itself_what_a_session_here_says() -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("claim:abort", f"was made is no more: it was ended by SIGABRT.*; {NAME} was to say which nodes it runs"),
+        (
+            "claim:abort",
+            (
+                f"was made is no more: it was ended by SIGABRT.*; {NAME} was to say which nodes it"
+                " runs"
+            ),
+        ),
         ("compile:exit", f"was made is no more: it ended with status 7; {NAME} was to compile"),
         ("compile:sys.exit", f"{NAME} failed to compile: 'SystemExit: licence expired'"),
     ],
@@ -121,12 +131,16 @@ def test_one_that_ends_its_process_while_a_session_is_made(
         ("run:sys.exit", "node 'Square' .* failed: SystemExit: licence expired"),
     ],
 )
-def test_one_that_ends_its_process_in_a_run(monkeypatch: pytest.MonkeyPatch, fault: str, said: str) -> None:
+def test_one_that_ends_its_process_in_a_run(
+    monkeypatch: pytest.MonkeyPatch, fault: str, said: str
+) -> None:
     monkeypatch.setenv("FAULT", fault)
     with isolated() as session:
         with pytest.raises(RunError, match=said):
             session.run(None, {"x": BAD})
-        np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], 1 - X * X)  # by a new child, where one ended
+        np.testing.assert_array_equal(
+            session.run(["y"], {"x": X})[0], 1 - X * X
+        )  # by a new child, where one ended
 
 
 @pytest.mark.parametrize("fault", ["run:print", "run:fork", "compile:fork"])
@@ -146,7 +160,9 @@ def test_one_that_hangs_while_a_session_is_made_costs_the_time_limit(
     monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("FAULT", f"{place}:hang")
-    with pytest.raises(LimitExceededError, match=f"making the session on {_PLUGIN}. passed the time limit of 4 s"):
+    with pytest.raises(
+        LimitExceededError, match=f"making the session on {_PLUGIN}. passed the time limit of 4 s"
+    ):
         isolated(timeout_s=4.0)
 
 
@@ -154,7 +170,9 @@ def test_one_that_hangs_in_a_run_costs_the_time_limit(monkeypatch: pytest.Monkey
     monkeypatch.setenv("FAULT", "run:hang")
     with isolated() as session:
         child = child_of(session)
-        with pytest.raises(LimitExceededError, match=r"the run passed its time limit of 0\.5 s") as caught:
+        with pytest.raises(
+            LimitExceededError, match=r"the run passed its time limit of 0\.5 s"
+        ) as caught:
             session.run(None, {"x": BAD}, RunOptions(timeout_s=0.5))
         assert caught.value.limit == "time"
         assert child.wait(timeout=60) != 0
@@ -166,7 +184,9 @@ def test_a_run_that_hangs_is_ended_by_its_caller(monkeypatch: pytest.MonkeyPatch
     options = RunOptions()
     ended: list[str] = []
     with isolated() as session:
-        session.run_async(None, {"x": BAD}, lambda _outputs, _data, error: ended.append(error), None, options)
+        session.run_async(
+            None, {"x": BAD}, lambda _outputs, _data, error: ended.append(error), None, options
+        )
         time.sleep(0.2)
         options.terminate = True
         while not ended:
@@ -175,8 +195,12 @@ def test_a_run_that_hangs_is_ended_by_its_caller(monkeypatch: pytest.MonkeyPatch
 
 
 @linux_only
-@pytest.mark.parametrize("fault", ["compile:eat", "run:eat", "compile:eat beside", "run:eat beside"])
-def test_one_that_eats_memory_is_ended_at_the_limit(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault", ["compile:eat", "run:eat", "compile:eat beside", "run:eat beside"]
+)
+def test_one_that_eats_memory_is_ended_at_the_limit(
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     """In its own process, or in one that it starts."""
     monkeypatch.setenv("FAULT", fault)
     with pytest.raises(LimitExceededError, match=r"memory limit of 300 MB") as caught:

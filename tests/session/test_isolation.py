@@ -1,4 +1,6 @@
-"""A session whose native library runs in a child process: limits that hold, crashes that are told."""
+"""A session whose native library runs in a child process: limits that hold, crashes that are
+told.
+"""
 
 from __future__ import annotations
 
@@ -99,12 +101,22 @@ def test_it_computes_as_in_this_process(backend: str) -> None:
             fed = {**feed, "x": np.repeat(feed["x"], rows, axis=0)}
             y, doubled, not_c = session.run(None, fed)
             np.testing.assert_array_equal(doubled, 2 * fed["x"])
-            assert (y.shape, y.dtype, not_c.shape, not_c.dtype) == ((rows, 3), np.float32, (), np.bool_)
+            assert (y.shape, y.dtype, not_c.shape, not_c.dtype) == (
+                (rows, 3),
+                np.float32,
+                (),
+                np.bool_,
+            )
             assert y.flags.writeable
-        planned = {value.name: (value.size, value.nbytes) for value in session.get_plan({"N": 3}).graph.values}
+        planned = {
+            value.name: (value.size, value.nbytes)
+            for value in session.get_plan({"N": 3}).graph.values
+        }
         assert planned["doubled"] == ("16*N", 48)
         assert session.get_placement().describe().startswith("1 of 1 EPs: ")
-        assert f"({backend}, CPU): 4 of 4 nodes, 48 B of weights" in session.get_placement().describe()
+        assert (
+            f"({backend}, CPU): 4 of 4 nodes, 48 B of weights" in session.get_placement().describe()
+        )
 
 
 def test_texts_cross_over() -> None:
@@ -122,7 +134,10 @@ def child_of(session: InferenceSession) -> subprocess.Popen[bytes]:
 
 
 def assert_was_killed(child: subprocess.Popen[bytes]) -> None:
-    """It was ended while it computed: one that comes to its end answers and stays. How long that took, load decides."""
+    """It was ended while it computed: one that comes to its end answers and stays.
+
+    How long that took, load decides.
+    """
     status = child.wait(timeout=60)
     assert status == (-signal.SIGKILL if os.name == "posix" else 1)
 
@@ -138,7 +153,9 @@ def test_a_native_kernel_that_passes_the_memory_limit_is_ended(backend: str) -> 
         assert caught.value.limit == "memory"
         assert_was_killed(child)
         # The next run has a new child.
-        assert session.run(None, hungry_feed(10), options)[0] == pytest.approx(10 * (np.e + np.sin(np.e)), rel=1e-5)
+        assert session.run(None, hungry_feed(10), options)[0] == pytest.approx(
+            10 * (np.e + np.sin(np.e)), rel=1e-5
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -161,13 +178,18 @@ def test_terminate_ends_a_native_kernel() -> None:
 
 @linux_only
 def test_a_model_that_unfolds_while_it_loads_is_ended() -> None:
-    with pytest.raises(LimitExceededError, match=r"loading the model takes .* memory limit of 200 MB"):
+    with pytest.raises(
+        LimitExceededError, match=r"loading the model takes .* memory limit of 200 MB"
+    ):
         isolated(BOMB, "openvino", memory_limit_nbytes=200_000_000)
 
 
 def test_a_model_that_takes_too_long_to_load_is_ended() -> None:
     # On a busy machine the limit may be passed while the model is read here, before a child has it.
-    with pytest.raises(LimitExceededError, match=r"(loading the model|making the session) passed .* limit of 0\.02 s"):
+    with pytest.raises(
+        LimitExceededError,
+        match=r"(loading the model|making the session) passed .* limit of 0\.02 s",
+    ):
         isolated(MLP, "onnxruntime", timeout_s=0.02)
 
 
@@ -184,27 +206,38 @@ def end_child_of(session: InferenceSession, how: signal.Signals) -> None:
         (signal.SIGKILL, "it was ended by SIGKILL, as the system does where memory runs out"),
     ],
 )
-def test_a_crash_during_a_run_is_an_error_and_the_next_run_works(how: signal.Signals, told: str) -> None:
+def test_a_crash_during_a_run_is_an_error_and_the_next_run_works(
+    how: signal.Signals, told: str
+) -> None:
     pytest.importorskip("onnxruntime")
     with InferenceSession(endless_loop(), backend="onnxruntime", isolate=True) as session:
         threading.Timer(0.3, end_child_of, (session, how)).start()
-        with pytest.raises(RunError, match=f"the process in which onnxruntime ran the model is no more: {told}"):
+        with pytest.raises(
+            RunError, match=f"the process in which onnxruntime ran the model is no more: {told}"
+        ):
             session.run(None, {"x": np.ones(1, np.float32)})
         with pytest.raises(LimitExceededError):
             session.run(None, {"x": np.ones(1, np.float32)}, RunOptions(timeout_s=0.2))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a script as interpreter")
-def test_a_library_that_crashes_while_it_is_loaded_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_a_library_that_crashes_while_it_is_loaded_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     pytest.importorskip("onnxruntime")
     crashing = tmp_path / "python"
     crashing.write_text("#!/bin/sh\necho 'no such symbol' >&2\nkill -ABRT $$\n", encoding="ascii")
     crashing.chmod(0o755)
     monkeypatch.setenv("ORTPKG_PYTHON", str(crashing))
-    with pytest.raises(ExecutionProviderError, match="onnxruntime cannot be loaded: it was ended by SIGABRT; its last"):
+    with pytest.raises(
+        ExecutionProviderError,
+        match="onnxruntime cannot be loaded: it was ended by SIGABRT; its last",
+    ):
         isolated(MLP, "onnxruntime")
     monkeypatch.setenv("ORTPKG_PYTHON", str(tmp_path / "missing"))
-    with pytest.raises(ExecutionProviderError, match=r"for onnxruntime: ORTPKG_PYTHON is .*: No such file"):
+    with pytest.raises(
+        ExecutionProviderError, match=r"for onnxruntime: ORTPKG_PYTHON is .*: No such file"
+    ):
         isolated(MLP, "onnxruntime")
 
 
@@ -222,7 +255,10 @@ def test_a_model_that_the_library_refuses_goes_to_the_next_provider_as_ever() ->
 def test_options_of_the_devices_that_were_chosen_reach_the_child() -> None:
     pytest.importorskip("openvino")
     device = EpDevice(
-        ep_name=OPENVINO_EP, backend="openvino", device=None, ep_options={"device_type": "NO_SUCH_DEVICE"}
+        ep_name=OPENVINO_EP,
+        backend="openvino",
+        device=None,
+        ep_options={"device_type": "NO_SUCH_DEVICE"},
     )
     with InferenceSession(data_of(MLP), ep_devices=[(device, {})], isolate=True) as session:
         assert "NO_SUCH_DEVICE" in session.get_placement().entries[0].reason
@@ -231,8 +267,18 @@ def test_options_of_the_devices_that_were_chosen_reach_the_child() -> None:
 @pytest.mark.parametrize(
     ("providers", "backend", "error", "message"),
     [
-        ([(OPENVINO_EP, {"nonsense": "1"})], None, InvalidSessionOptionError, "has no option 'nonsense'"),
-        (["NoSuchExecutionProvider"], "onnxruntime", ExecutionProviderError, "NoSuchExecutionProvider"),
+        (
+            [(OPENVINO_EP, {"nonsense": "1"})],
+            None,
+            InvalidSessionOptionError,
+            "has no option 'nonsense'",
+        ),
+        (
+            ["NoSuchExecutionProvider"],
+            "onnxruntime",
+            ExecutionProviderError,
+            "NoSuchExecutionProvider",
+        ),
     ],
 )
 def test_what_the_library_does_not_know_is_an_error_at_creation(

@@ -1,4 +1,6 @@
-"""Limits of a session hold while it is made: reading, inference, folding, transforming, planning."""
+"""Limits of a session hold while it is made: reading, inference, folding, transforming,
+planning.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +71,15 @@ def branches(count: int) -> ModelProto:
     for _ in range(count.bit_length()):
         around = GraphProto(name="b")
         node = around.node.add(op_type="If", input=["c"], output=["o"])
-        node.attribute.extend(helper.make_attribute(name, leaf) for name in ("then_branch", "else_branch"))
+        node.attribute.extend(
+            helper.make_attribute(name, leaf) for name in ("then_branch", "else_branch")
+        )
         around.output.extend(leaf.output)
         leaf = around
     node = model.graph.node.add(op_type="If", input=["c"], output=["y"])
-    node.attribute.extend(helper.make_attribute(name, leaf) for name in ("then_branch", "else_branch"))
+    node.attribute.extend(
+        helper.make_attribute(name, leaf) for name in ("then_branch", "else_branch")
+    )
     return model
 
 
@@ -87,7 +93,9 @@ def doubling_functions(count: int) -> ModelProto:
         inner = {"op_type": f"f{number - 1}", "domain": "f"} if number else {"op_type": "Relu"}
         function.node.add(input=["a"], output=["t"], **inner)
         function.node.add(input=["t"], output=["b"], **inner)
-    model.graph.node.add(op_type=f"f{count.bit_length() - 1}", domain="f", input=["x"], output=["y"])
+    model.graph.node.add(
+        op_type=f"f{count.bit_length() - 1}", domain="f", input=["x"], output=["y"]
+    )
     return model
 
 
@@ -105,16 +113,22 @@ BOMBS = (chain, constants, declared, outputs, branches, doubling_functions)
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.__name__)
-def test_a_session_that_takes_too_long_to_make_is_a_limits_error(bomb: Callable[[int], ModelProto]) -> None:
+def test_a_session_that_takes_too_long_to_make_is_a_limits_error(
+    bomb: Callable[[int], ModelProto],
+) -> None:
     model = bomb(20_000).SerializeToString()
     start_s = time.monotonic()
-    with pytest.raises(LimitExceededError, match=r"making the session passed its time limit of 0\.1 s") as raised:
+    with pytest.raises(
+        LimitExceededError, match=r"making the session passed its time limit of 0\.1 s"
+    ) as raised:
         InferenceSession(model, SessionOptions(timeout_s=0.1), ["cpu"])
     assert raised.value.limit == "time"
     assert time.monotonic() - start_s < 5
 
 
-@pytest.mark.parametrize(("bomb", "count"), [(chain, 30_000), (constants, 70_000), (declared, 90_000)])
+@pytest.mark.parametrize(
+    ("bomb", "count"), [(chain, 30_000), (constants, 70_000), (declared, 90_000)]
+)
 def test_a_model_whose_own_objects_take_too_much_memory_is_a_limits_error(
     bomb: Callable[[int], ModelProto], count: int
 ) -> None:
@@ -138,7 +152,9 @@ def test_a_sparse_constant_is_judged_by_what_it_takes_when_dense() -> None:
 
 
 def test_sparse_constants_are_bounded_together() -> None:
-    with pytest.raises(ModelFileError, match="with those before it, when dense; at most 2147483648 are allowed"):
+    with pytest.raises(
+        ModelFileError, match="with those before it, when dense; at most 2147483648 are allowed"
+    ):
         load_model(sparse(1 << 28, tensors=3))
 
 

@@ -50,7 +50,8 @@ def test_third_run_allocates_nothing_but_its_output(text: str) -> None:
         assert peak_nbytes(session) < NBYTES + 65536
 
 
-#: What a transformer's layer spends its time in. Blocks of 64 kB, two per thread, are what activations need besides.
+#: What a transformer's layer spends its time in. Blocks of 64 kB, two per thread, are what
+#: activations need besides.
 LAYER = """g (float[1,128,512] x) => (float[1,128,512] y)
 <float[512,512] w = {0}, float[512] scale = {1}, float[512] shift = {2}> {
     h = LayerNormalization(x, scale, shift)
@@ -70,7 +71,9 @@ def test_layers_of_transformers_allocate_blocks_at_most(threads: int) -> None:
     values = np.random.default_rng(0).standard_normal((3, 512, 512)).astype(np.float32)
     text = LAYER
     for number, value in enumerate((values[0], values[1, 0], values[2, 0])):
-        text = text.replace(f"{{{number}}}", "{" + ", ".join(f"{v:.4f}" for v in value.ravel()) + "}")
+        text = text.replace(
+            f"{{{number}}}", "{" + ", ".join(f"{v:.4f}" for v in value.ravel()) + "}"
+        )
     x = {"x": values[:1, :128]}
     with session_of(text, intra_op_num_threads=threads) as session:
         for _ in range(2):
@@ -131,7 +134,10 @@ def test_a_traced_run_records_what_was_there_what_came_and_what_was_reused() -> 
         frame = ExecutionFrame(executable, values, RunControl(), tracer=tracer)
         execute_sequentially(executable.instructions, frame)
     name_of = executable.plan.values.name_of
-    assert {name_of(r.value_index): (r.allocation_step, name_of(r.reused_buffer)) for r in tracer.records()} == {
+    assert {
+        name_of(r.value_index): (r.allocation_step, name_of(r.reused_buffer))
+        for r in tracer.records()
+    } == {
         "x": (0, "x"),
         "a": (0, "a"),
         "b": (1, "b"),
@@ -148,7 +154,9 @@ def test_a_kind_that_no_output_can_have_is_a_failure_that_names_the_node(kind: A
         executable = session._state.executable
         frame = ExecutionFrame(executable, executable.initial_values(), RunControl())
         slot = executable.instructions[0].outputs[0]._replace(kind=kind)
-        with pytest.raises(PlanVerificationError, match=r"node 'Exp_.*planned as '.*', which nothing") as caught:
+        with pytest.raises(
+            PlanVerificationError, match=r"node 'Exp_.*planned as '.*', which nothing"
+        ) as caught:
             frame.allocate(slot, (SIZE,), np.dtype(np.float32), 0)
     assert caught.value.code is StatusCode.FAIL
 
@@ -169,7 +177,9 @@ def test_values_lie_where_their_kind_says() -> None:
         entry = executable.pool.find(())
         assert entry is not None
         views = executable.pool.take(entry).views
-        placed = {name for name in kinds if views[executable.plan.values.index_of(name)] is not None}
+        placed = {
+            name for name in kinds if views[executable.plan.values.index_of(name)] is not None
+        }
     assert placed == {"a", "b", "c", "d", "e"}
 
 
@@ -189,7 +199,9 @@ GROWING = """g (float[B,1,16] x, float[B,P,16] past) => (float[B,1,16] y, float[
 def growing_feeds(past: int, batch: int = 1) -> dict[str, Any]:
     generator = np.random.default_rng(past)
     shapes = {"x": (batch, 1, 16), "past": (batch, past, 16)}
-    return {name: generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    return {
+        name: generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()
+    }
 
 
 @pytest.mark.requirement("M21")
@@ -203,7 +215,9 @@ def test_a_cache_that_grows_finds_its_pattern_ready() -> None:
         for past in range(6, 60):
             feeds = growing_feeds(past)
             assert pool.find((1, past)) is entry
-            for ours, theirs in zip(session.run(None, feeds), reference(GROWING, feeds), strict=True):
+            for ours, theirs in zip(
+                session.run(None, feeds), reference(GROWING, feeds), strict=True
+            ):
                 np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
         assert len(pool.classes) == 2
 
@@ -213,26 +227,47 @@ def test_caches_whose_lengths_have_no_names_grow_together() -> None:
     caches = [f"past{number}" for number in range(12)]
     inputs = ", ".join(f"float[1,?,4] {name}" for name in caches)
     nodes = "\n".join(
-        f"doubled{number} = Add({name}, {name}) e{number} = Exp(doubled{number}) s{number} = ReduceSum(e{number})"
+        f"doubled{number} = Add({name}, {name}) e{number} = Exp(doubled{number}) s{number} ="
+        f" ReduceSum(e{number})"
         for number, name in enumerate(caches)
     )
-    text = f"g ({inputs}) => (float[1,1,1] y) {{ {nodes} y = Sum({', '.join(f's{n}' for n in range(12))}) }}"
+    text = (
+        f"g ({inputs}) => (float[1,1,1] y) {{ {nodes} y ="
+        f" Sum({', '.join(f's{n}' for n in range(12))}) }}"
+    )
     with session_of(text) as session:
         pool = session._state.executable.pool
         assert pool is not None
         for length in range(100, 112):
-            feeds = {name: np.full((1, length, 4), number / 9, np.float32) for number, name in enumerate(caches)}
-            np.testing.assert_allclose(session.run(None, feeds)[0], reference(text, feeds)[0], rtol=1e-4)
+            feeds = {
+                name: np.full((1, length, 4), number / 9, np.float32)
+                for number, name in enumerate(caches)
+            }
+            np.testing.assert_allclose(
+                session.run(None, feeds)[0], reference(text, feeds)[0], rtol=1e-4
+            )
         assert len(pool.classes) == 2
 
 
 @pytest.mark.requirement("M21")
 def test_lengths_and_batches_in_any_order_stay_right() -> None:
     with session_of(GROWING) as session:
-        runs = [(700, 1), (0, 3), (701, 1), (1, 1), (90, 2), (702, 3), (12, 1), (0, 1), *((n, 1) for n in range(9))]
+        runs = [
+            (700, 1),
+            (0, 3),
+            (701, 1),
+            (1, 1),
+            (90, 2),
+            (702, 3),
+            (12, 1),
+            (0, 1),
+            *((n, 1) for n in range(9)),
+        ]
         for past, batch in runs:
             feeds = growing_feeds(past, batch)
-            for ours, theirs in zip(session.run(None, feeds), reference(GROWING, feeds), strict=True):
+            for ours, theirs in zip(
+                session.run(None, feeds), reference(GROWING, feeds), strict=True
+            ):
                 np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
@@ -244,7 +279,9 @@ def test_room_to_grow_is_no_reason_to_pass_the_memory_limit() -> None:
         pool = session._state.executable.pool
         entry = pool.find((1, 6)) if pool is not None else None
         assert entry is not None
-        large = tuple(dataclasses.replace(each, peak_size=1 << 30) for each in entry.patterns.patterns)
+        large = tuple(
+            dataclasses.replace(each, peak_size=1 << 30) for each in entry.patterns.patterns
+        )
         entry.patterns = dataclasses.replace(entry.patterns, patterns=large)
         assert session.run(None, growing_feeds(7), limit)[1].shape == (1, 8, 16)
 

@@ -33,7 +33,9 @@ def compiling() -> ortpkg.SessionOptions:
 
 
 def operators(path: Path) -> Counter[str]:
-    return Counter(node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node)
+    return Counter(
+        node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node
+    )
 
 
 def outputs(model: Path | bytes, options: ortpkg.SessionOptions | None = None) -> Any:
@@ -51,7 +53,9 @@ def test_compiled_partitions_become_contexts(path: Path, is_embedded: bool) -> N
 
 
 def test_a_model_from_memory_becomes_bytes_or_a_file_that_is_named(path: Path) -> None:
-    compiler = ortpkg.ModelCompiler(compiling(), path.read_bytes(), embed_compiled_data_into_model=True)
+    compiler = ortpkg.ModelCompiler(
+        compiling(), path.read_bytes(), embed_compiled_data_into_model=True
+    )
     np.testing.assert_array_equal(outputs(compiler.compile_to_bytes(), compiling()), outputs(path))
     compiler.compile_to_file(str(path.with_name("named.onnx")))
     assert operators(path.with_name("named.onnx")) == {"EPContext": 1}
@@ -73,10 +77,19 @@ def test_what_nobody_compiles_is_written_as_it_is(path: Path) -> None:
 
 def test_the_optimization_level_is_that_of_what_is_left(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    path.write_bytes(model_of("g (float[2] x) => (float[2] y) { a = Identity(x) y = Neg(a) }").SerializeToString())
-    for level, expected in (("ORT_DISABLE_ALL", {"Identity": 1, "Neg": 1}), ("ORT_ENABLE_BASIC", {"Neg": 1})):
+    path.write_bytes(
+        model_of(
+            "g (float[2] x) => (float[2] y) { a = Identity(x) y = Neg(a) }"
+        ).SerializeToString()
+    )
+    for level, expected in (
+        ("ORT_DISABLE_ALL", {"Identity": 1, "Neg": 1}),
+        ("ORT_ENABLE_BASIC", {"Neg": 1}),
+    ):
         compiler = ortpkg.ModelCompiler(
-            ortpkg.SessionOptions(), path, graph_optimization_level=ortpkg.GraphOptimizationLevel[level]
+            ortpkg.SessionOptions(),
+            path,
+            graph_optimization_level=ortpkg.GraphOptimizationLevel[level],
         )
         compiler.compile_to_file(str(tmp_path / f"{level}.onnx"))
         assert operators(tmp_path / f"{level}.onnx") == expected
@@ -107,7 +120,9 @@ def test_a_model_that_is_there_comes_back_where_compiling_fails(tmp_path: Path) 
     broken = model_of("g (float[2] x) => (float[2] y) { y = Neg(x) }")
     broken.graph.node[0].op_type = "NoSuchOperator"
     with pytest.raises(ortpkg.errors.ModelError):
-        ortpkg.ModelCompiler(ortpkg.SessionOptions(), broken.SerializeToString()).compile_to_file(str(output))
+        ortpkg.ModelCompiler(ortpkg.SessionOptions(), broken.SerializeToString()).compile_to_file(
+            str(output)
+        )
     assert [each.name for each in tmp_path.iterdir()] == ["out.onnx"]
     assert output.read_bytes() == b"old"
 
@@ -125,16 +140,21 @@ def test_a_stream_gets_the_model_and_its_error_is_told(path: Path) -> None:
         compiler.compile_to_stream(fail)
 
 
-# --- initializers ----------------------------------------------------------------------------------------------------
+# --- initializers ---------------------------------------------------------------------------------
 
 
 def places(path: Path) -> dict[str, dict[str, str]]:
     model = onnx.load(str(path), load_external_data=False)
-    return {each.name: {entry.key: entry.value for entry in each.external_data} for each in model.graph.initializer}
+    return {
+        each.name: {entry.key: entry.value for entry in each.external_data}
+        for each in model.graph.initializer
+    }
 
 
 @pytest.mark.parametrize(("threshold", "is_moved"), [(255, True), (256, False)])
-def test_initializers_over_the_threshold_move_to_the_file(path: Path, threshold: int, is_moved: bool) -> None:
+def test_initializers_over_the_threshold_move_to_the_file(
+    path: Path, threshold: int, is_moved: bool
+) -> None:
     output = path.with_name("out.onnx")
     ortpkg.ModelCompiler(
         ortpkg.SessionOptions(),
@@ -159,7 +179,9 @@ def test_a_function_says_where_each_initializer_lies(path: Path) -> None:
         return ortpkg.OrtExternalInitializerInfo(str(data), 4, value.numpy().nbytes)
 
     options = ortpkg.SessionOptions()
-    ortpkg.ModelCompiler(options, path, get_initializer_location_func=locate).compile_to_file(str(output))
+    ortpkg.ModelCompiler(options, path, get_initializer_location_func=locate).compile_to_file(
+        str(output)
+    )
     assert asked == [("w", 256, None)]
     assert places(output) == {"w": {"location": "mine.bin", "offset": "4", "length": "256"}}
     np.testing.assert_array_equal(outputs(output), outputs(path))
@@ -172,7 +194,9 @@ def test_a_function_may_keep_the_place_of_the_source_model(path: Path) -> None:
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight), "w"))
     onnx.save(model, source, save_as_external_data=True, location="w.bin", size_threshold=0)
     ortpkg.ModelCompiler(
-        ortpkg.SessionOptions(), source, get_initializer_location_func=lambda _name, _value, known: known
+        ortpkg.SessionOptions(),
+        source,
+        get_initializer_location_func=lambda _name, _value, known: known,
     ).compile_to_file(str(output))
     assert places(output)["w"]["location"] == "w.bin"
     np.testing.assert_array_equal(outputs(output), outputs(path))
@@ -180,12 +204,14 @@ def test_a_function_may_keep_the_place_of_the_source_model(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../w.bin", "/elsewhere/w.bin", "out.onnx"])
 def test_initializers_stay_in_the_model_s_folder(path: Path, name: str) -> None:
-    compiler = ortpkg.ModelCompiler(ortpkg.SessionOptions(), path, external_initializers_file_path=name)
+    compiler = ortpkg.ModelCompiler(
+        ortpkg.SessionOptions(), path, external_initializers_file_path=name
+    )
     with pytest.raises(UsageError, match="in the folder of the compiled model"):
         compiler.compile_to_file(str(path.with_name("out.onnx")))
 
 
-# --- arguments -------------------------------------------------------------------------------------------------------
+# --- arguments ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["", b""])
@@ -213,7 +239,11 @@ def test_the_caller_s_options_stay_as_they_are(path: Path) -> None:
     assert options.graph_optimization_level is ortpkg.GraphOptimizationLevel.ORT_ENABLE_ALL
 
 
-def test_nothing_is_compiled_for_a_provider_that_nobody_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ORTPKG_PROVIDERS", "prepack, cpu")  # as if all that the machine has were that
+def test_nothing_is_compiled_for_a_provider_that_nobody_named(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "ORTPKG_PROVIDERS", "prepack, cpu"
+    )  # as if all that the machine has were that
     ortpkg.ModelCompiler(ortpkg.SessionOptions(), path).compile_to_file()
     assert "EPContext" not in operators(path.with_name("model_ctx.onnx"))

@@ -47,7 +47,14 @@ def test_names_of_outputs_may_come_from_a_generator(ort: Any) -> None:
         lambda ort: pickle.dumps(session_of(ort)),
         lambda ort: copy.deepcopy(session_of(ort)),
     ],
-    ids=["a text as names", "a text as run options", "session options in a run", "a list as options", "pickle", "copy"],
+    ids=[
+        "a text as names",
+        "a text as run options",
+        "session options in a run",
+        "a list as options",
+        "pickle",
+        "copy",
+    ],
 )
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_arguments_of_a_wrong_kind_are_a_type_error(ort: Any, call: Callable[[Any], Any]) -> None:
@@ -70,7 +77,9 @@ def test_wrappers_find_the_path_of_the_model(ort: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_a_missing_input_is_told_at_once_and_in_the_same_words(ort: Any, start: str) -> None:
     arguments = [None, {"a": A}] + [print, None] * (start == "run_async")
-    with pytest.raises(ValueError, match=r"Required inputs \(\['b'\]\) are missing from input feed \(\['a'\]\)\."):
+    with pytest.raises(
+        ValueError, match=r"Required inputs \(\['b'\]\) are missing from input feed \(\['a'\]\)\."
+    ):
         getattr(session_of(ort), start)(*arguments)
 
 
@@ -93,7 +102,11 @@ def test_a_missing_input_is_told_at_once_and_in_the_same_words(ort: Any, start: 
 def test_options_refuse_values_of_another_kind(ort: Any, name: str, value: Any) -> None:
     enumeration, _, member = str(value).partition(".")
     with pytest.raises(TypeError):
-        setattr(ort.SessionOptions(), name, getattr(getattr(ort, enumeration), member) if member else value)
+        setattr(
+            ort.SessionOptions(),
+            name,
+            getattr(getattr(ort, enumeration), member) if member else value,
+        )
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
@@ -114,7 +127,9 @@ def test_a_number_becomes_the_member_that_it_stands_for() -> None:
 
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_an_array_of_one_element_is_fed_for_a_scalar(ort: Any) -> None:
-    session = session_of(ort, model_of("g (float x) => (float y) { y = Neg(x) }").SerializeToString())
+    session = session_of(
+        ort, model_of("g (float x) => (float y) { y = Neg(x) }").SerializeToString()
+    )
     assert np.ravel(session.run(None, {"x": np.array([3], np.float32)})[0]).tolist() == [-3]
     assert session.run(None, {"x": np.array(3, np.float32)})[0].shape == ()
 
@@ -133,13 +148,15 @@ def test_an_index_out_of_range_is_an_invalid_argument(ort: Any) -> None:
         session.run(None, {"x": A[0], "i": np.array([7])})
 
 
-# --- maps ------------------------------------------------------------------------------------------------------------
+# --- maps -----------------------------------------------------------------------------------------
 
 
 def vectorizer(ort: Any, **vocabulary: Any) -> Any:
     kind = TensorProto.STRING if "string_vocabulary" in vocabulary else TensorProto.INT64
     node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", **vocabulary)
-    map_type = helper.make_map_type_proto(kind, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    map_type = helper.make_map_type_proto(
+        kind, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    )
     row = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph([node], "g", [helper.make_value_info("x", map_type)], [row])
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
@@ -149,18 +166,25 @@ def vectorizer(ort: Any, **vocabulary: Any) -> Any:
 
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_a_map_becomes_a_row(ort: Any) -> None:
-    texts, numbers = vectorizer(ort, string_vocabulary=["a", "b"]), vectorizer(ort, int64_vocabulary=[1, 2])
+    texts, numbers = (
+        vectorizer(ort, string_vocabulary=["a", "b"]),
+        vectorizer(ort, int64_vocabulary=[1, 2]),
+    )
     assert texts.run(None, {"x": {"b": 3.0, "z": 1.0}})[0].tolist() == [[0, 3]]
     assert numbers.run(None, {"x": {np.int64(1): 2}})[0].tolist() == [[2, 0]]
 
 
-@pytest.mark.parametrize("wrong", [{1: 1.0}, {b"a": 1.0}, {"a": "x"}, {"a": None}, {"a": 1.0, 1.5: 2.0}, None])
+@pytest.mark.parametrize(
+    "wrong", [{1: 1.0}, {b"a": 1.0}, {"a": "x"}, {"a": None}, {"a": 1.0, 1.5: 2.0}, None]
+)
 def test_a_map_with_keys_or_values_of_another_type_is_refused(wrong: Any) -> None:
-    with pytest.raises(ortpkg.errors.InvalidFeedError, match=r"input 'x' is .*, expected map\(string"):
+    with pytest.raises(
+        ortpkg.errors.InvalidFeedError, match=r"input 'x' is .*, expected map\(string"
+    ):
         vectorizer(ortpkg, string_vocabulary=["a", "b"]).run(None, {"x": wrong})
 
 
-# --- which provider runs which nodes ---------------------------------------------------------------------------------
+# --- which provider runs which nodes --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
@@ -169,7 +193,9 @@ def test_assigned_nodes_have_their_domains(ort: Any) -> None:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     text = "g (float[2] x) => (float[2] y) { a = com.microsoft.Gelu(x)  y = Relu(a) }"
-    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]> {text}')
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]> {text}'
+    )
     found = session_of(ort, model.SerializeToString(), options).get_provider_graph_assignment_info()
     nodes = {(node.op_type, node.domain) for each in found for node in each.get_nodes()}
     assert nodes == {("Gelu", "com.microsoft"), ("Relu", "")}

@@ -12,13 +12,20 @@ import onnxruntime
 import pytest
 
 import ortpkg
-from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, SessionError, UnknownExecutionProviderError
+from ortpkg.errors import (
+    ExecutionProviderError,
+    InvalidSessionOptionError,
+    SessionError,
+    UnknownExecutionProviderError,
+)
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.ort_ep_device import offered_ep_devices
 from tests.session.conftest import model_of
 
 LIBRARIES = [pytest.param(ortpkg, id="ortpkg"), pytest.param(onnxruntime, id="onnxruntime")]
-RELU = bytes(model_of("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }", opset=17).SerializeToString())
+RELU = bytes(
+    model_of("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }", opset=17).SerializeToString()
+)
 CPU, CUDA, AZURE = "CPUExecutionProvider", "CUDAExecutionProvider", "AzureExecutionProvider"
 X = np.array([[1, -1]], np.float32)
 
@@ -34,13 +41,15 @@ def made_with(ort: Any, *args: Any, **keywords: Any) -> tuple[list[str], list[st
     return session.get_providers(), [str(each.message) for each in caught]
 
 
-# --- providers by name -----------------------------------------------------------------------------------------------
+# --- providers by name ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fallback", [True, False])
 @pytest.mark.parametrize("named", [[CUDA, CPU], [CUDA], [(CUDA, {"device_id": 0}), CPU]])
 @pytest.mark.parametrize("ort", LIBRARIES)
-def test_a_known_provider_that_is_not_here_is_left_out_with_a_warning(ort: Any, named: Any, fallback: bool) -> None:
+def test_a_known_provider_that_is_not_here_is_left_out_with_a_warning(
+    ort: Any, named: Any, fallback: bool
+) -> None:
     providers, told = made_with(ort, providers=named, enable_fallback=fallback)
     assert providers == [CPU]
     assert len(told) == 1
@@ -64,7 +73,9 @@ def test_a_known_provider_that_is_not_here_is_left_out_with_a_warning(ort: Any, 
     ids=str,
 )
 @pytest.mark.parametrize("ort", LIBRARIES)
-def test_a_wrong_list_of_providers_falls_back_to_the_cpu_unless_forbidden(ort: Any, arguments: Any) -> None:
+def test_a_wrong_list_of_providers_falls_back_to_the_cpu_unless_forbidden(
+    ort: Any, arguments: Any
+) -> None:
     providers, told = made_with(ort, **arguments)
     assert providers == [CPU]
     assert ort is onnxruntime or "falls back to CPUExecutionProvider" in told[0]
@@ -113,7 +124,7 @@ def test_a_wrong_option_of_the_session_does_not_fall_back() -> None:
         InferenceSession(RELU, options, providers=[CPU])
 
 
-# --- providers of the options ----------------------------------------------------------------------------------------
+# --- providers of the options ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
@@ -136,13 +147,17 @@ def test_named_providers_come_before_those_of_the_options(ort: Any) -> None:
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_devices_of_the_options_are_used(ort: Any) -> None:
     options = ort.SessionOptions()
-    options.add_provider_for_devices([each for each in ort.get_ep_devices() if each.ep_name == CPU], {})
+    options.add_provider_for_devices(
+        [each for each in ort.get_ep_devices() if each.ep_name == CPU], {}
+    )
     assert made_with(ort, options) == ([CPU], [])
 
 
 def test_a_device_of_a_backend_is_used_with_its_options() -> None:
     pytest.importorskip("openvino")
-    devices = [each for each in offered_ep_devices() if each.ep_name == "OpenVINOExecutionProvider"][:1]
+    devices = [
+        each for each in offered_ep_devices() if each.ep_name == "OpenVINOExecutionProvider"
+    ][:1]
     options = ortpkg.SessionOptions()
     options.add_provider_for_devices(devices, {"num_streams": "1"})
     session = InferenceSession(RELU, options)
@@ -150,7 +165,7 @@ def test_a_device_of_a_backend_is_used_with_its_options() -> None:
     assert session.get_provider_options()["OpenVINOExecutionProvider"]["num_streams"] == "1"
 
 
-# --- while it lives --------------------------------------------------------------------------------------------------
+# --- while it lives -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
@@ -174,7 +189,9 @@ def test_a_session_whose_providers_cannot_be_set_stays_as_it_was() -> None:
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], [[1, 0]])
 
 
-def test_a_provider_that_fails_in_a_run_is_replaced_by_the_cpu_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_that_fails_in_a_run_is_replaced_by_the_cpu_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     session = InferenceSession(RELU, providers=[AZURE])
     state = session._state
 
@@ -224,16 +241,17 @@ def _first(once: Callable[..., Any], later: Callable[..., Any]) -> Callable[...,
     return run
 
 
-# --- the other methods -----------------------------------------------------------------------------------------------
+# --- the other methods ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_a_session_says_where_its_values_lie(ort: Any) -> None:
     session = ort.InferenceSession(RELU)
     for infos in (session.get_input_memory_infos(), session.get_output_memory_infos()):
-        assert [(info.name, info.device_id, int(info.mem_type), int(info.allocator_type)) for info in infos] == [
-            ("Cpu", 0, 0, 1)
-        ]
+        assert [
+            (info.name, info.device_id, int(info.mem_type), int(info.allocator_type))
+            for info in infos
+        ] == [("Cpu", 0, 0, 1)]
     assert [device.ep_name for device in session.get_input_epdevices()] == [CPU]
 
 
@@ -244,7 +262,10 @@ def test_a_session_says_which_provider_runs_which_nodes_where_asked(ort: Any) ->
     options = ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     (found,) = ort.InferenceSession(RELU, options).get_provider_graph_assignment_info()
-    assert (found.ep_name, [(node.op_type, node.domain) for node in found.get_nodes()]) == (CPU, [("Relu", "")])
+    assert (found.ep_name, [(node.op_type, node.domain) for node in found.get_nodes()]) == (
+        CPU,
+        [("Relu", "")],
+    )
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
@@ -267,14 +288,18 @@ def test_every_method_of_onnxruntimes_session_is_here() -> None:
     assert theirs <= set(dir(InferenceSession))
 
 
-def test_unknown_keywords_are_ignored_with_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_keywords_are_ignored_with_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     onnxruntime.InferenceSession(RELU, nonsense=3)
     with caplog.at_level(logging.WARNING, "ortpkg"):
         InferenceSession(RELU, nonsense=3, disabled_optimizers=["ConstantFolding"])
     assert "ignores the keywords 'nonsense', 'disabled_optimizers'" in caplog.text
 
 
-def test_sessions_that_share_threads_have_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_that_share_threads_have_those_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("ortpkg.session.environment._global_threads", (3, 2))
     options = ortpkg.SessionOptions()
     options.use_per_session_threads = False
@@ -282,10 +307,12 @@ def test_sessions_that_share_threads_have_those_of_the_process(monkeypatch: pyte
     assert (found.intra_op_num_threads, found.inter_op_num_threads) == (3, 2)
 
 
-# --- feeds -----------------------------------------------------------------------------------------------------------
+# --- feeds ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("feed", [[[1.0, -1.0]], [[1, -1]], [np.array([1, -1], np.float32)]], ids=str)
+@pytest.mark.parametrize(
+    "feed", [[[1.0, -1.0]], [[1, -1]], [np.array([1, -1], np.float32)]], ids=str
+)
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_lists_are_fed(ort: Any, feed: Any) -> None:
     np.testing.assert_array_equal(ort.InferenceSession(RELU).run(None, {"x": feed})[0], [[1, 0]])
@@ -301,14 +328,18 @@ def test_a_list_that_is_no_such_tensor_is_refused(ort: Any, feed: Any) -> None:
 
 def test_fractions_are_not_cut_off_in_silence() -> None:
     model = model_of("g (int64[N] x) => (int64[N] y) { y = Identity(x) }").SerializeToString()
-    with pytest.raises(SessionError, match=r"is a list of numpy float64, expected a list of tensor\(int64\)"):
+    with pytest.raises(
+        SessionError, match=r"is a list of numpy float64, expected a list of tensor\(int64\)"
+    ):
         InferenceSession(model).run(None, {"x": [1.5]})
     assert InferenceSession(model).run(None, {"x": [True, 2]})[0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_ort_values_are_fed_beside_arrays(ort: Any) -> None:
-    model = model_of("g (float[2] a, float[2] b) => (float[2] y) { y = Add(a, b) }", opset=17).SerializeToString()
+    model = model_of(
+        "g (float[2] a, float[2] b) => (float[2] y) { y = Add(a, b) }", opset=17
+    ).SerializeToString()
     value = ort.OrtValue.ortvalue_from_numpy(X[0])
     assert ort.InferenceSession(model).run(None, {"a": value, "b": X[0]})[0].tolist() == [2, -2]
 
@@ -316,5 +347,7 @@ def test_ort_values_are_fed_beside_arrays(ort: Any) -> None:
 @pytest.mark.parametrize("feed", [["a", 3], np.array(["a", 3], object)], ids=repr)
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_numbers_among_texts_become_texts(ort: Any, feed: Any) -> None:
-    model = model_of("g (string[N] x) => (string[N] y) { y = Identity(x) }", opset=17).SerializeToString()
+    model = model_of(
+        "g (string[N] x) => (string[N] y) { y = Identity(x) }", opset=17
+    ).SerializeToString()
     assert ort.InferenceSession(model).run(None, {"x": feed})[0].tolist() == ["a", "3"]

@@ -30,13 +30,16 @@ def tensor(ort: Any) -> tuple[Any, Any]:
     return ort.OrtValue.ortvalue_from_numpy(array), array
 
 
-# --- OrtValue --------------------------------------------------------------------------------------------------------
+# --- OrtValue -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["OrtValue", "IOBinding", "SparseTensor", "OrtDevice", "NodeArg", "ModelMetadata"])
+@pytest.mark.parametrize(
+    "name", ["OrtValue", "IOBinding", "SparseTensor", "OrtDevice", "NodeArg", "ModelMetadata"]
+)
 def test_every_member_of_onnxruntimes_class_is_here(name: str) -> None:
     ours, theirs = (
-        {member for member in dir(getattr(ort, name)) if not member.startswith("_")} for ort in (ortpkg, onnxruntime)
+        {member for member in dir(getattr(ort, name)) if not member.startswith("_")}
+        for ort in (ortpkg, onnxruntime)
     )
     assert theirs - ours == set()
 
@@ -48,8 +51,16 @@ def test_a_tensor_shares_its_array_and_describes_it(ort: Any) -> None:
     assert value.numpy()[0, 0] == 42
     assert value.data_ptr() == array.ctypes.data
     assert (value.shape(), value.data_type(), value.element_type()) == ([2, 3], "tensor(float)", 1)
-    assert (value.tensor_size_in_bytes(), value.device_name(), value.has_value()) == (24, "cpu", True)
-    assert (value.is_tensor(), value.is_sparse_tensor(), value.is_tensor_sequence()) == (True, False, False)
+    assert (value.tensor_size_in_bytes(), value.device_name(), value.has_value()) == (
+        24,
+        "cpu",
+        True,
+    )
+    assert (value.is_tensor(), value.is_sparse_tensor(), value.is_tensor_sequence()) == (
+        True,
+        False,
+        False,
+    )
     assert np.asarray(value).ctypes.data == array.ctypes.data
     assert np.asarray(value, dtype=np.float64).dtype == np.float64
     assert np.array(value, copy=True).ctypes.data != array.ctypes.data
@@ -65,8 +76,14 @@ def test_an_array_that_is_not_contiguous_is_copied(ort: Any) -> None:
 
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_bytes_are_read_as_a_type_that_numpy_does_not_have(ort: Any) -> None:
-    value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.array([0x3F80, 0x4000], np.uint16), 16)
-    assert (value.data_type(), value.element_type(), value.tensor_size_in_bytes()) == ("tensor(bfloat16)", 16, 4)
+    value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
+        np.array([0x3F80, 0x4000], np.uint16), 16
+    )
+    assert (value.data_type(), value.element_type(), value.tensor_size_in_bytes()) == (
+        "tensor(bfloat16)",
+        16,
+        4,
+    )
     for number in (1, 8, 99):  # of another size, strings, unknown
         with pytest.raises(RuntimeError):
             ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.array([1], np.uint16), number)
@@ -77,7 +94,9 @@ def test_what_numpy_has_no_type_for_is_an_array_of_ml_dtypes() -> None:
     assert value.numpy().astype(np.float32).tolist() == [1, 2]
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(np.int32, "tensor(int32)"), (16, "tensor(bfloat16)")])
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(np.int32, "tensor(int32)"), (16, "tensor(bfloat16)")]
+)
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_a_tensor_is_made_from_shape_and_type(ort: Any, kind: Any, expected: str) -> None:
     value = ort.OrtValue.ortvalue_from_shape_and_type([3, 2], kind, "cpu", 0)
@@ -126,13 +145,17 @@ def test_a_sequence_says_what_it_holds(ort: Any) -> None:
     text = "g (float[N] x) => (seq(float[]) y) { y = SplitToSequence(x) }"
     session = ort.InferenceSession(model_of(text, opset=17).SerializeToString())
     (value,) = session.run_with_ort_values(None, {"x": ort.OrtValue.ortvalue_from_numpy(X[0])})
-    assert (value.data_type(), value.is_tensor_sequence(), value.is_tensor()) == ("seq(tensor(float))", True, False)
+    assert (value.data_type(), value.is_tensor_sequence(), value.is_tensor()) == (
+        "seq(tensor(float))",
+        True,
+        False,
+    )
     for ask in (value.numpy, value.shape):
         with pytest.raises(RuntimeError):
             ask()
 
 
-# --- DLPack ----------------------------------------------------------------------------------------------------------
+# --- DLPack ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
@@ -142,7 +165,11 @@ def test_a_tensor_is_shared_by_dlpack(ort: Any) -> None:
     assert np.from_dlpack(value).ctypes.data == array.ctypes.data
     for source in (array, value, value.__dlpack__()):
         taken = ort.OrtValue.from_dlpack(source)
-        assert (taken.data_ptr(), taken.shape(), taken.data_type()) == (array.ctypes.data, [2, 3], "tensor(float)")
+        assert (taken.data_ptr(), taken.shape(), taken.data_type()) == (
+            array.ctypes.data,
+            [2, 3],
+            "tensor(float)",
+        )
     flag = ort.OrtValue.ortvalue_from_numpy(np.array([True]))
     assert ort.OrtValue.from_dlpack(flag).data_type() == "tensor(bool)"
 
@@ -161,7 +188,9 @@ def test_what_is_no_contiguous_tensor_is_not_taken_by_dlpack(ort: Any) -> None:
 
 
 def test_memory_taken_by_dlpack_outlives_its_owner() -> None:
-    value = OrtValue.from_dlpack(OrtValue.ortvalue_from_numpy(np.arange(1000, dtype=np.float32)).__dlpack__())
+    value = OrtValue.from_dlpack(
+        OrtValue.ortvalue_from_numpy(np.arange(1000, dtype=np.float32)).__dlpack__()
+    )
     np.zeros(1000, np.float32)
     assert value.numpy()[-1] == 999
 
@@ -171,14 +200,19 @@ def test_texts_are_not_handed_on_by_dlpack() -> None:
         OrtValue.ortvalue_from_numpy(np.array(["a"], object)).__dlpack__()
 
 
-# --- devices ---------------------------------------------------------------------------------------------------------
+# --- devices --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["cpu", "cuda", "dml", "cann", "webgpu", "gpu", "npu"])
 def test_a_device_has_onnxruntimes_numbers(name: str) -> None:
     def numbers(ort: Any, *vendor: int) -> tuple[int, ...]:
         device = ort.OrtDevice.make(name, 1, *vendor)
-        return device.device_id(), device.device_type(), device.device_vendor_id(), device.device_mem_type()
+        return (
+            device.device_id(),
+            device.device_type(),
+            device.device_vendor_id(),
+            device.device_mem_type(),
+        )
 
     assert numbers(ortpkg) == numbers(onnxruntime)
     if name in ("cpu", "gpu", "npu"):
@@ -194,8 +228,15 @@ def test_a_device_is_made_of_a_name_and_a_number(ort: Any, arguments: tuple[Any,
 
 def test_a_native_device_has_onnxruntimes_numbers() -> None:
     for native in NATIVE.values():
-        device = native.OrtDevice(native.OrtDevice.gpu(), native.OrtDevice.default_memory(), 0x10DE, 3)
-        assert (device.device_type(), device.mem_type(), device.vendor_id(), device.device_id()) == (1, 0, 0x10DE, 3)
+        device = native.OrtDevice(
+            native.OrtDevice.gpu(), native.OrtDevice.default_memory(), 0x10DE, 3
+        )
+        assert (
+            device.device_type(),
+            device.mem_type(),
+            device.vendor_id(),
+            device.device_id(),
+        ) == (1, 0, 0x10DE, 3)
 
 
 @pytest.mark.parametrize("numbers", [(1, 0, 3), (1, 0, 0x10DE, 3), (0, 5, 0)])
@@ -214,22 +255,28 @@ def test_what_are_no_numbers_of_a_device_are_refused(ort: Any, numbers: tuple[An
         NATIVE[ort.__name__].OrtDevice(*numbers)
 
 
-# --- sparse tensors --------------------------------------------------------------------------------------------------
+# --- sparse tensors -------------------------------------------------------------------------------
 
 VALUES = np.array([1, 2, 3], np.float32)
 
 
 def coo(ort: Any, indices: Any = (1, 4, 8), values: Any = VALUES) -> Any:
     device = ort.OrtDevice.make("cpu", 0)
-    return ort.SparseTensor.sparse_coo_from_numpy([3, 3], values, np.array(indices, np.int64), device)
+    return ort.SparseTensor.sparse_coo_from_numpy(
+        [3, 3], values, np.array(indices, np.int64), device
+    )
 
 
 def csr(ort: Any, inner: Any = (1, 1, 2), outer: Any = (0, 1, 2, 3)) -> Any:
     device = ort.OrtDevice.make("cpu", 0)
-    return ort.SparseTensor.sparse_csr_from_numpy([3, 3], VALUES, np.array(inner), np.array(outer), device)
+    return ort.SparseTensor.sparse_csr_from_numpy(
+        [3, 3], VALUES, np.array(inner), np.array(outer), device
+    )
 
 
-@pytest.mark.parametrize("indices", [[1, 4, 8], [[0, 1], [1, 1], [2, 2]]], ids=["flat", "coordinates"])
+@pytest.mark.parametrize(
+    "indices", [[1, 4, 8], [[0, 1], [1, 1], [2, 2]]], ids=["flat", "coordinates"]
+)
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_a_sparse_tensor_keeps_values_and_places(ort: Any, indices: Any) -> None:
     sparse = coo(ort, indices)
@@ -241,7 +288,11 @@ def test_a_sparse_tensor_keeps_values_and_places(ort: Any, indices: Any) -> None
         "cpu",
     )
     assert int(sparse.format()) == 1
-    for ask in (sparse.as_csrc_view, sparse.as_blocksparse_view, lambda: sparse.to_cuda(ort.OrtDevice.make("cuda", 0))):
+    for ask in (
+        sparse.as_csrc_view,
+        sparse.as_blocksparse_view,
+        lambda: sparse.to_cuda(ort.OrtDevice.make("cuda", 0)),
+    ):
         with pytest.raises(RuntimeError):
             ask()
 
@@ -249,7 +300,11 @@ def test_a_sparse_tensor_keeps_values_and_places(ort: Any, indices: Any) -> None
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_a_sparse_matrix_keeps_rows_and_columns(ort: Any) -> None:
     view = csr(ort).as_csrc_view()
-    assert (view.inner().tolist(), view.outer().tolist(), int(csr(ort).format())) == ([1, 1, 2], [0, 1, 2, 3], 2)
+    assert (view.inner().tolist(), view.outer().tolist(), int(csr(ort).format())) == (
+        [1, 1, 2],
+        [0, 1, 2, 3],
+        2,
+    )
     with pytest.raises(RuntimeError):
         csr(ort).as_coo_view()
 
@@ -266,7 +321,9 @@ def test_a_sparse_matrix_keeps_rows_and_columns(ort: Any) -> None:
     ids=["coo", "three coordinates", "two places", "outer", "inner"],
 )
 @pytest.mark.parametrize("ort", LIBRARIES)
-def test_places_that_do_not_fit_the_values_are_refused(ort: Any, attempt: Callable[[Any], Any]) -> None:
+def test_places_that_do_not_fit_the_values_are_refused(
+    ort: Any, attempt: Callable[[Any], Any]
+) -> None:
     with pytest.raises(RuntimeError):
         attempt(ort)
 
@@ -274,7 +331,9 @@ def test_places_that_do_not_fit_the_values_are_refused(ort: Any, attempt: Callab
 def test_coordinates_are_those_of_a_matrix() -> None:
     device = ortpkg.OrtDevice.make("cpu", 0)
     with pytest.raises(UsageError, match=r"or \[3, 2\] in a matrix, not \[3, 2\]"):
-        ortpkg.SparseTensor.sparse_coo_from_numpy([9], VALUES, np.array([[0, 1], [1, 1], [2, 2]]), device)
+        ortpkg.SparseTensor.sparse_coo_from_numpy(
+            [9], VALUES, np.array([[0, 1], [1, 1], [2, 2]]), device
+        )
 
 
 def test_places_outside_of_the_tensor_are_refused() -> None:
@@ -295,7 +354,11 @@ def test_a_sparse_tensor_has_a_dense_one(make: Callable[[Any], SparseTensor]) ->
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_a_sparse_tensor_is_a_value(ort: Any) -> None:
     value = ort.OrtValue.ort_value_from_sparse_tensor(coo(ort))
-    assert (value.is_sparse_tensor(), value.is_tensor(), value.data_type()) == (True, False, "sparse_tensor(float)")
+    assert (value.is_sparse_tensor(), value.is_tensor(), value.data_type()) == (
+        True,
+        False,
+        "sparse_tensor(float)",
+    )
     assert (list(value.shape()), value.element_type(), value.has_value()) == ([3, 3], 1, True)
     np.testing.assert_array_equal(value.as_sparse_tensor().values(), VALUES)
     with pytest.raises(RuntimeError):
@@ -304,7 +367,7 @@ def test_a_sparse_tensor_is_a_value(ort: Any) -> None:
         tensor(ort)[0].as_sparse_tensor()
 
 
-# --- bindings and vectors --------------------------------------------------------------------------------------------
+# --- bindings and vectors -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
@@ -354,7 +417,9 @@ def test_vectors_of_values_are_run(ort: Any, is_allocated: bool) -> None:
     assert (len(fetches), fetches.bool_tensor_indices(), fetches.element_type_at(0)) == (1, [], 1)
     assert ort.OrtValue.from_dlpack(fetches.dlpack_at(0)).numpy().tolist() == [[1, 0]]
     with pytest.raises(Exception) as caught:
-        session.run_with_ortvaluevector(ort.RunOptions(), ["x", "q"], feeds, ["y"], fetches, [device])
+        session.run_with_ortvaluevector(
+            ort.RunOptions(), ["x", "q"], feeds, ["y"], fetches, [device]
+        )
     assert "InvalidArgument" in {base.__name__ for base in caught.type.__mro__}
 
 

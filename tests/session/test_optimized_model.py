@@ -1,4 +1,6 @@
-"""What ``optimized_model_filepath`` writes runs in onnxruntime too, and here, with the same results."""
+"""What ``optimized_model_filepath`` writes runs in onnxruntime too, and here, with the same
+results.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,44 @@ ACTIVATIONS = {
     "HardSigmoid": "y = HardSigmoid({0})",
     "Tanh": "y = Tanh({0})",
 }
-LAYERS = {"Conv": (IMAGE, "c = Conv(x, w, b)"), "residual": (IMAGE, "r = Conv(x, w, b) c = Add(r, x)")}
+LAYERS = {
+    "Conv": (IMAGE, "c = Conv(x, w, b)"),
+    "residual": (IMAGE, "r = Conv(x, w, b) c = Add(r, x)"),
+}
 LAYERS["Gemm"] = (ROWS, "c = Gemm(x, w, b)")
 
 
 def run_both_ways(
     text: str, path: Path, arrays: dict[str, Any], weights: dict[str, Any] | None = None
 ) -> tuple[onnx.ModelProto, list[Any]]:
-    """The written model; the outputs of the session, of one on the written file, and of onnxruntime's on it."""
+    """The written model; the outputs of the session, of one on the written file, and of
+    onnxruntime's on it.
+    """
     onnxruntime = pytest.importorskip("onnxruntime")
-    options = options_of(optimized_model_filepath=path, graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL)
+    options = options_of(
+        optimized_model_filepath=path,
+        graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL,
+    )
     model, outputs = model_of(text), []
     feeds = {name: array.astype(np.float32) for name, array in arrays.items()}
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(w, name) for name, w in (weights or {}).items())
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(w, name) for name, w in (weights or {}).items()
+    )
     with InferenceSession(model.SerializeToString(), options) as session:
         outputs += session.run(None, feeds)
     with InferenceSession(path, options_of()) as session:
         outputs += session.run(None, feeds)
-    outputs += onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feeds)
+    outputs += onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(
+        None, feeds
+    )
     return onnx.load(path), outputs
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("layer", LAYERS)
-def test_written_layers_and_activations_run_in_onnxruntime(layer: str, activation: str, tmp_path: Path) -> None:
+def test_written_layers_and_activations_run_in_onnxruntime(
+    layer: str, activation: str, tmp_path: Path
+) -> None:
     head, body = LAYERS[layer]
     shape = (2, 4) if layer == "Gemm" else (2, 2, 5, 5)
     x = np.random.default_rng(3).standard_normal(shape) * 3
@@ -63,7 +79,9 @@ def test_written_layers_and_activations_run_in_onnxruntime(layer: str, activatio
 @pytest.mark.parametrize("mask", ["2, 1, 1, 3", "1, 1, 3, 3", "2, 2, 3, 3"])
 @pytest.mark.parametrize("biased", [False, True])
 def test_written_attention_runs_in_onnxruntime(mask: str, biased: bool, tmp_path: Path) -> None:
-    """One mask for all queries (the padding of BERT), one per query, one per head; with biases and without."""
+    """One mask for all queries (the padding of BERT), one per query, one per head; with biases and
+    without.
+    """
     generator = np.random.default_rng(4)
     names = "qkv"
     added = "".join(f"{n}1 = Add({n}0, b)" if biased else f"{n}1 = Identity({n}0)" for n in names)
@@ -92,8 +110,12 @@ def test_larger_initializers_go_into_the_file_that_an_entry_names(tmp_path: Path
     path.parent.mkdir()
     for size, is_moved in (("256", True), ("257", False)):
         options = options_of(optimized_model_filepath=str(path))
-        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", f"{size}.bin")
-        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", size)
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_file_name", f"{size}.bin"
+        )
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_min_size_in_bytes", size
+        )
         model = model_of(RESIDUAL).SerializeToString()
         with InferenceSession(model, options) as session, InferenceSession(path) as written:
             feeds = {"x": np.ones((1, 8), np.float32)}

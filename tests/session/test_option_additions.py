@@ -47,7 +47,7 @@ def with_external_weights() -> bytes:
     return bytes(model.SerializeToString())
 
 
-# --- attributes ------------------------------------------------------------------------------------------------------
+# --- attributes -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
@@ -94,7 +94,7 @@ def test_run_entries_have_the_limits_of_session_entries(ort: Any) -> None:
         options.add_run_config_entry("key", 1)
 
 
-# --- tensors ---------------------------------------------------------------------------------------------------------
+# --- tensors --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
@@ -142,7 +142,9 @@ def test_external_data_is_read_from_memory(ort: Any, name: str) -> None:
     np.testing.assert_array_equal(found[0], GIVEN)
 
 
-def _external(name: str, array: Any, model: Callable[[], bytes] = with_external_weights) -> Callable[[Any], Any]:
+def _external(
+    name: str, array: Any, model: Callable[[], bytes] = with_external_weights
+) -> Callable[[Any], Any]:
     def attempt(ort: Any) -> None:
         options = ort.SessionOptions()
         options.add_external_initializers([name], [ort.OrtValue.ortvalue_from_numpy(array)])
@@ -163,12 +165,32 @@ def _in_memory(name: str, content: bytes) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(
     ("attempt", "kind", "message"),
     [
-        (_external("q", GIVEN, lambda: bytes_of(ADD)), ModelError, "given for 'q', but the model has no initializer"),
+        (
+            _external("q", GIVEN, lambda: bytes_of(ADD)),
+            ModelError,
+            "given for 'q', but the model has no initializer",
+        ),
         (_external("w", GIVEN, lambda: bytes_of(ADD)), ModelError, "'w' has no external data"),
-        (_external("w", GIVEN.astype(np.float64)), ModelError, r"'w' is float\[2\], but double\[2\] was given"),
-        (_external("w", np.ones(3, np.float32)), ModelError, r"'w' is float\[2\], but float\[3\] was given"),
-        (_in_memory("q.bin", GIVEN.tobytes()), ModelFileError, "'w.bin', which is not among the given files"),
-        (_in_memory("w.bin", GIVEN.tobytes()[:4]), ModelFileError, "needs bytes 0 to 8 of 'w.bin', which has only 4"),
+        (
+            _external("w", GIVEN.astype(np.float64)),
+            ModelError,
+            r"'w' is float\[2\], but double\[2\] was given",
+        ),
+        (
+            _external("w", np.ones(3, np.float32)),
+            ModelError,
+            r"'w' is float\[2\], but float\[3\] was given",
+        ),
+        (
+            _in_memory("q.bin", GIVEN.tobytes()),
+            ModelFileError,
+            "'w.bin', which is not among the given files",
+        ),
+        (
+            _in_memory("w.bin", GIVEN.tobytes()[:4]),
+            ModelFileError,
+            "needs bytes 0 to 8 of 'w.bin', which has only 4",
+        ),
     ],
 )
 def test_a_tensor_that_does_not_fit_the_model_is_refused(
@@ -188,12 +210,14 @@ def test_lists_of_different_lengths_and_doubled_names_are_refused(ort: Any) -> N
             ort.SessionOptions().add_external_initializers(names, values)
     for files, contents, lengths in ((["w"], [b"1"], []), (["w", "w"], [b"1", b"2"], [1, 1])):
         with pytest.raises(RuntimeError):
-            ort.SessionOptions().add_external_initializers_from_files_in_memory(files, contents, lengths)
+            ort.SessionOptions().add_external_initializers_from_files_in_memory(
+                files, contents, lengths
+            )
     with pytest.raises(RuntimeError):
         ort.SessionOptions().add_initializer("w", GIVEN)
 
 
-# --- dimensions ------------------------------------------------------------------------------------------------------
+# --- dimensions -----------------------------------------------------------------------------------
 
 
 def denoted(denotation: str) -> bytes:
@@ -204,7 +228,9 @@ def denoted(denotation: str) -> bytes:
 
 @pytest.mark.parametrize(("denotation", "expected"), [("DATA_BATCH", [4, 2]), ("OTHER", ["N", 2])])
 @pytest.mark.parametrize("ort", LIBRARIES)
-def test_a_dimension_is_fixed_by_its_denotation(ort: Any, denotation: str, expected: list[int | str]) -> None:
+def test_a_dimension_is_fixed_by_its_denotation(
+    ort: Any, denotation: str, expected: list[int | str]
+) -> None:
     options = ort.SessionOptions()
     options.add_free_dimension_override_by_denotation("DATA_BATCH", 4)
     session = ort.InferenceSession(denoted(denotation), options)
@@ -213,7 +239,10 @@ def test_a_dimension_is_fixed_by_its_denotation(ort: Any, denotation: str, expec
 
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_only_the_input_that_has_the_denotation_is_fixed(ort: Any) -> None:
-    model = model_of("g (float[M] a, float[N,2] x) => (float[M] b, float[N,2] y) { b = Neg(a) y = Relu(x) }", opset=17)
+    model = model_of(
+        "g (float[M] a, float[N,2] x) => (float[M] b, float[N,2] y) { b = Neg(a) y = Relu(x) }",
+        opset=17,
+    )
     model.graph.input[1].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
     options = ort.SessionOptions()
     options.add_free_dimension_override_by_denotation("DATA_BATCH", 4)
@@ -256,7 +285,7 @@ def test_a_size_has_63_bits(ort: Any) -> None:
         options.add_free_dimension_override_by_name("N", 1 << 63)
 
 
-# --- the rest --------------------------------------------------------------------------------------------------------
+# --- the rest -------------------------------------------------------------------------------------
 
 
 def test_providers_are_added_if_they_are_here() -> None:
@@ -266,11 +295,15 @@ def test_providers_are_added_if_they_are_here() -> None:
         options.add_provider("Foo", {})
     with pytest.raises(UnknownExecutionProviderError, match="CUDAExecutionProvider"):
         options.add_provider("CUDAExecutionProvider", {})
-    with pytest.raises(InvalidSessionOptionError, match="devices of one execution provider, not of 0"):
+    with pytest.raises(
+        InvalidSessionOptionError, match="devices of one execution provider, not of 0"
+    ):
         options.add_provider_for_devices([], {})
     options.add_provider("CPUExecutionProvider", {"arena_extend_strategy": 1})  # type: ignore[dict-item]
     assert options.has_providers()
-    assert options.requested_providers == (("CPUExecutionProvider", (), {"arena_extend_strategy": "1"}),)
+    assert options.requested_providers == (
+        ("CPUExecutionProvider", (), {"arena_extend_strategy": "1"}),
+    )
     with pytest.raises(InvalidSessionOptionError, match="CPUExecutionProvider was added before"):
         options.add_provider("cpu")
 

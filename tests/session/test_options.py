@@ -10,32 +10,50 @@ import pytest
 import ortpkg
 from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.session import options as options_module
-from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions, check_session_options
+from ortpkg.session.options import (
+    ExecutionMode,
+    GraphOptimizationLevel,
+    SessionOptions,
+    check_session_options,
+)
 
 
 def test_options_import_neither_numpy_nor_onnx() -> None:
-    code = "import sys, ortpkg.session.options; print([m for m in ('numpy', 'onnx') if m in sys.modules])"
+    code = (
+        "import sys, ortpkg.session.options; print([m for m in ('numpy', 'onnx') if m in"
+        " sys.modules])"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", ["GraphOptimizationLevel", "ExecutionMode"])
 def test_enums_have_the_values_of_onnxruntime(name: str) -> None:
-    theirs = {member: int(value) for member, value in getattr(onnxruntime, name).__members__.items()}
+    theirs = {
+        member: int(value) for member, value in getattr(onnxruntime, name).__members__.items()
+    }
     assert {member.name: int(member) for member in getattr(options_module, name)} == theirs
 
 
 @pytest.mark.parametrize("name", ["SessionOptions", "RunOptions"])
 def test_defaults_are_those_of_onnxruntime(name: str) -> None:
     ours, theirs = getattr(ortpkg, name)(), getattr(onnxruntime, name)()
-    attributes = {each for each in dir(theirs) if not each.startswith("_") and not callable(getattr(theirs, each))}
-    assert not {each for each in attributes if _plain(getattr(ours, each)) != _plain(getattr(theirs, each))}
+    attributes = {
+        each
+        for each in dir(theirs)
+        if not each.startswith("_") and not callable(getattr(theirs, each))
+    }
+    assert not {
+        each for each in attributes if _plain(getattr(ours, each)) != _plain(getattr(theirs, each))
+    }
 
 
 def test_an_arena_is_configured_by_default_as_onnxruntimes() -> None:
     ours, theirs = ortpkg.OrtArenaCfg({}), onnxruntime.OrtArenaCfg({})
     attributes = [each for each in dir(theirs) if not each.startswith("_")]
-    assert [getattr(ours, each) for each in attributes] == [getattr(theirs, each) for each in attributes]
+    assert [getattr(ours, each) for each in attributes] == [
+        getattr(theirs, each) for each in attributes
+    ]
 
 
 def _plain(value: Any) -> Any:
@@ -56,13 +74,17 @@ def test_config_entry_of_an_option_sets_it() -> None:
 
 
 def test_config_entry_that_does_not_parse_is_refused() -> None:
-    with pytest.raises(InvalidSessionOptionError, match=r"'session\.intra_op_num_threads' cannot be 'many'") as caught:
+    with pytest.raises(
+        InvalidSessionOptionError, match=r"'session\.intra_op_num_threads' cannot be 'many'"
+    ) as caught:
         SessionOptions().add_session_config_entry("session.intra_op_num_threads", "many")
     assert caught.value.key == "session.intra_op_num_threads"
 
 
 def test_entry_that_was_never_set_is_an_error() -> None:
-    with pytest.raises(InvalidSessionOptionError, match=r"no session config entry 'ep\.context_enable'"):
+    with pytest.raises(
+        InvalidSessionOptionError, match=r"no session config entry 'ep\.context_enable'"
+    ):
         SessionOptions().get_session_config_entry("ep.context_enable")
 
 

@@ -55,11 +55,15 @@ def test_what_the_model_states_comes_before_the_options_of_the_caller(ort: Any) 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_it_is_not_read_unless_the_user_asks(ort: Any) -> None:
-    assert options_of(ort.InferenceSession(model_with({"session_options": ALL}), providers=CPU)) == [0, 0, 0, 99, 0]
+    assert options_of(
+        ort.InferenceSession(model_with({"session_options": ALL}), providers=CPU)
+    ) == [0, 0, 0, 99, 0]
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("config", [{}, [1], {"session_options": 3}, {"session_options": {}, "x": 1}])
+@pytest.mark.parametrize(
+    "config", [{}, [1], {"session_options": 3}, {"session_options": {}, "x": 1}]
+)
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_what_says_nothing_changes_nothing(ort: Any, config: Any) -> None:
     assert options_of(ort.InferenceSession(model_with(config), providers=CPU)) == [0, 0, 0, 99, 0]
@@ -84,8 +88,13 @@ def test_a_wrong_value_is_an_error(ort: Any, config: Any) -> None:
 
 @pytest.mark.usefixtures("asked")
 def test_the_error_names_what_is_wrong_and_who_asks() -> None:
-    with pytest.raises(InvalidSessionOptionError, match=r"'ort_config' gives execution_mode the value '7'; ORT_LOAD_"):
-        ortpkg.InferenceSession(model_with({"session_options": {"execution_mode": 7}}), providers=CPU)
+    with pytest.raises(
+        InvalidSessionOptionError,
+        match=r"'ort_config' gives execution_mode the value '7'; ORT_LOAD_",
+    ):
+        ortpkg.InferenceSession(
+            model_with({"session_options": {"execution_mode": 7}}), providers=CPU
+        )
     with pytest.raises(InvalidSessionOptionError, match="no JSON of at most 65536 characters"):
         ortpkg.InferenceSession(model_with("[" * 70_000), providers=CPU)
 
@@ -101,5 +110,7 @@ def test_the_text_may_be_as_long_as_the_error_says_and_no_longer() -> None:
 
 @pytest.mark.usefixtures("asked")
 def test_models_of_strangers_are_not_asked() -> None:
-    with ortpkg.InferenceSession(model_with({"session_options": ALL}), providers=CPU, is_confined=True) as session:
+    with ortpkg.InferenceSession(
+        model_with({"session_options": ALL}), providers=CPU, is_confined=True
+    ) as session:
         assert options_of(session) == [0, 0, 0, 99, 0]

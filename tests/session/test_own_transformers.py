@@ -35,7 +35,9 @@ def negation_to_abs(graph: Graph, node: Node, _context: ortpkg.TransformContext)
     return True
 
 
-RULE = ortpkg.RewriteRule(name="negation-to-abs", op_types=frozenset({"Neg"}), rewrite=negation_to_abs)
+RULE = ortpkg.RewriteRule(
+    name="negation-to-abs", op_types=frozenset({"Neg"}), rewrite=negation_to_abs
+)
 
 
 class Recorder:
@@ -46,7 +48,9 @@ class Recorder:
         self._into = into
 
     def apply(self, graph: Graph, _context: ortpkg.TransformContext) -> int:
-        self._into.append((self.name, graph.name, sorted({node.execution_provider for node in graph.nodes})))
+        self._into.append(
+            (self.name, graph.name, sorted({node.execution_provider for node in graph.nodes}))
+        )
         return 0
 
 
@@ -61,7 +65,10 @@ class Doing:
 
 def session_of(text: str, transformers: Any, **options: Any) -> ortpkg.InferenceSession:
     return ortpkg.InferenceSession(
-        model_of(text).SerializeToString(), options_of(**options), providers=["cpu"], transformers=transformers
+        model_of(text).SerializeToString(),
+        options_of(**options),
+        providers=["cpu"],
+        transformers=transformers,
     )
 
 
@@ -87,7 +94,10 @@ def test_before_the_partition_nodes_are_nobodys_and_after_it_they_have_a_provide
 @pytest.mark.requirement("D03")
 def test_graphs_inside_nodes_come_first_and_order_is_as_given() -> None:
     seen: list[Any] = []
-    session_of(BRANCHES, {ortpkg.TransformLevel.LAYOUT: [Recorder("first", seen), Recorder("second", seen)]})
+    session_of(
+        BRANCHES,
+        {ortpkg.TransformLevel.LAYOUT: [Recorder("first", seen), Recorder("second", seen)]},
+    )
     assert [(name, graph) for name, graph, _ in seen] == [
         (name, graph) for name in ("first", "second") for graph in ("inner", "other", "g")
     ]
@@ -101,7 +111,9 @@ def test_transformers_of_ones_own_come_after_the_built_in_ones_of_their_level() 
         seen.append([node.op_type for node in graph.nodes])
         return 0
 
-    session_of("g (float[2] x) => (float[2] y) { a = Identity(x) y = Neg(a) }", {"BASIC": [Doing(look)]}).close()
+    session_of(
+        "g (float[2] x) => (float[2] y) { a = Identity(x) y = Neg(a) }", {"BASIC": [Doing(look)]}
+    ).close()
     assert seen[0] == ["Neg"]
 
 
@@ -119,13 +131,19 @@ def test_a_level_may_be_named_by_its_name() -> None:
 
 
 def test_what_is_no_level_or_no_transformer_is_an_error_that_says_so() -> None:
-    with pytest.raises(InvalidSessionOptionError, match=r"'fast' is none of TransformLevel.DEFAULT, "):
+    with pytest.raises(
+        InvalidSessionOptionError, match=r"'fast' is none of TransformLevel.DEFAULT, "
+    ):
         session_of(TEXT, {"fast": [RULE]})
-    with pytest.raises(InvalidSessionOptionError, match="'str' is neither a RewriteRule nor a graph transformer"):
+    with pytest.raises(
+        InvalidSessionOptionError, match="'str' is neither a RewriteRule nor a graph transformer"
+    ):
         session_of(TEXT, {ortpkg.TransformLevel.BASIC: ["negate"]})
 
 
-@pytest.mark.parametrize(("given", "found"), [([RULE], "list"), ({"basic": RULE}, "RewriteRule"), ("basic", "str")])
+@pytest.mark.parametrize(
+    ("given", "found"), [([RULE], "list"), ({"basic": RULE}, "RewriteRule"), ("basic", "str")]
+)
 def test_what_is_no_list_by_level_is_an_error_that_says_so(given: Any, found: str) -> None:
     with pytest.raises(InvalidSessionOptionError, match=f"'{found}' where {{level: "):
         session_of(TEXT, given)
@@ -145,11 +163,16 @@ def renaming(graph: Graph, _context: ortpkg.TransformContext) -> int:
     [
         (raising, r"the graph transformer 'doing' failed in graph 'g': 'where'"),
         (renaming, r"'doing' changed the inputs or outputs of graph 'g'"),
-        (lambda _graph, _context: None, r"'doing' must return how many changes it made, not 'None'"),
+        (
+            lambda _graph, _context: None,
+            r"'doing' must return how many changes it made, not 'None'",
+        ),
     ],
     ids=["raises", "changes the outputs", "returns nothing"],
 )
-def test_a_transformer_that_breaks_the_contract_is_an_error_that_names_it(do: Any, message: str) -> None:
+def test_a_transformer_that_breaks_the_contract_is_an_error_that_names_it(
+    do: Any, message: str
+) -> None:
     with pytest.raises(SessionError, match=message):
         session_of(TEXT, {ortpkg.TransformLevel.BASIC: [Doing(do)]})
 
@@ -166,7 +189,9 @@ def test_the_examples_of_the_document_run(tmp_path: Path, monkeypatch: pytest.Mo
     for block in _blocks(DOCUMENT):
         exec(block, space)
         if "counter" not in space:
-            assert "Div" not in [step.op_type for step in space["session"]._state.executable.plan.steps]
+            assert "Div" not in [
+                step.op_type for step in space["session"]._state.executable.plan.steps
+            ]
         np.testing.assert_array_equal(space["session"].run(None, X)[0], [-0.5, -2])
     assert space["counter"].counts
     assert CPUExecutionProvider.__name__ in space["session"].get_providers()

@@ -1,4 +1,6 @@
-"""Partitioning by cost in a session: operator, limits and transfers are weighed; first come stays the default."""
+"""Partitioning by cost in a session: operator, limits and transfers are weighed; first come stays
+the default.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ COPY_US = 10.0
 
 
 def costs_of(providers: Mapping[str, Mapping[str, float]], **memory: float) -> str:
-    """Microseconds per node and operator; a copy to or from a device takes ten, a run on the CPU counts per node."""
+    """Microseconds per node and operator; a copy to or from a device takes ten, a run on the CPU
+    counts per node.
+    """
     return json.dumps(
         {
             "providers": {
@@ -55,25 +59,33 @@ def costs_of(providers: Mapping[str, Mapping[str, float]], **memory: float) -> s
                 for name, operators in providers.items()
             },
             "transfers": {
-                name: {"seconds_per_copy": COPY_US * 1e-6, "seconds_per_byte": 0} for name in ("One:0", "Two:0")
+                name: {"seconds_per_copy": COPY_US * 1e-6, "seconds_per_byte": 0}
+                for name in ("One:0", "Two:0")
             },
         }
     )
 
 
 def state_of(
-    text: str, providers: Sequence[ExecutionProvider], costs: str | None = None, policy: str | None = "cost"
+    text: str,
+    providers: Sequence[ExecutionProvider],
+    costs: str | None = None,
+    policy: str | None = "cost",
 ) -> SessionState:
     options = options_of()
     if policy is not None:
         options.add_session_config_entry("ortpkg.partition_policy", policy)
     if costs is not None:
         options.add_session_config_entry("ortpkg.partition_costs", costs)
-    return create_session_state(load_model(model_of(text)), options, [*providers, CPUExecutionProvider()])
+    return create_session_state(
+        load_model(model_of(text)), options, [*providers, CPUExecutionProvider()]
+    )
 
 
 def one(*op_types: str, compiles: bool = False) -> ExecutionProvider:
-    return (FarCompilingProvider if compiles else FarKernelProvider)(ONE, FarDevice("One:0"), *op_types)
+    return (FarCompilingProvider if compiles else FarKernelProvider)(
+        ONE, FarDevice("One:0"), *op_types
+    )
 
 
 def assert_runs(state: SessionState, text: str) -> None:
@@ -105,15 +117,34 @@ def test_first_come_first_served_stays_the_default_whatever_things_cost(policy: 
     ("far", "near", "expected"),
     [
         # Two copies for each pair of nodes: worth it where the CPU takes more than 20 us longer.
-        ({"Neg": 1, "Exp": 1}, {"Neg": 1, "Exp": 25}, {ONE: ["Neg", "Exp", "Exp", "Neg"], CPU: ["Sigmoid"]}),
-        ({"Neg": 1, "Exp": 1}, {"Neg": 1, "Exp": 19}, {CPU: ["Neg", "Exp", "Sigmoid", "Exp", "Neg"]}),
-        ({"Neg": 50, "Exp": 1}, {"Neg": 1, "Exp": 25}, {ONE: ["Exp", "Exp"], CPU: ["Neg", "Sigmoid", "Neg"]}),
+        (
+            {"Neg": 1, "Exp": 1},
+            {"Neg": 1, "Exp": 25},
+            {ONE: ["Neg", "Exp", "Exp", "Neg"], CPU: ["Sigmoid"]},
+        ),
+        (
+            {"Neg": 1, "Exp": 1},
+            {"Neg": 1, "Exp": 19},
+            {CPU: ["Neg", "Exp", "Sigmoid", "Exp", "Neg"]},
+        ),
+        (
+            {"Neg": 50, "Exp": 1},
+            {"Neg": 1, "Exp": 25},
+            {ONE: ["Exp", "Exp"], CPU: ["Neg", "Sigmoid", "Neg"]},
+        ),
     ],
 )
 def test_operators_are_weighed_against_transfers(
-    compiles: bool, far: Mapping[str, float], near: Mapping[str, float], expected: Mapping[str, list[str]]
+    compiles: bool,
+    far: Mapping[str, float],
+    near: Mapping[str, float],
+    expected: Mapping[str, list[str]],
 ) -> None:
-    state = state_of(CHAIN, [one("Neg", "Exp", compiles=compiles)], costs_of({ONE: far, CPU: {**near, "Sigmoid": 1}}))
+    state = state_of(
+        CHAIN,
+        [one("Neg", "Exp", compiles=compiles)],
+        costs_of({ONE: far, CPU: {**near, "Sigmoid": 1}}),
+    )
     assert placed(state) == expected
     assert_runs(state, CHAIN)
 
@@ -127,7 +158,9 @@ def test_plan_shows_what_both_policies_give_and_what_that_costs() -> None:
     assert choice.first_come.node_counts == {ONE: 4, CPU: 1}
     assert choice.cost.node_counts == {ONE: 2, CPU: 3}
     assert choice.first_come.compute_s == pytest.approx(103e-6)
-    assert choice.first_come.transfer_s == choice.cost.transfer_s == pytest.approx(4 * COPY_US * 1e-6)
+    assert (
+        choice.first_come.transfer_s == choice.cost.transfer_s == pytest.approx(4 * COPY_US * 1e-6)
+    )
     assert choice.sources == {ONE: "stated", CPU: "stated"}
     assert choice.cost.total_s == pytest.approx(5e-6 + 40e-6)
 
@@ -160,7 +193,8 @@ WEIGHTS = """g (float[2,3] x) => (float[2,3] y)
 def test_weights_keep_within_the_memory_of_the_device(limit: int, count: int) -> None:
     costs = costs_of({ONE: {"MatMul": 1}, CPU: {"MatMul": 900}}, **{ONE: limit})
     state = state_of(WEIGHTS, [one("MatMul")], costs)
-    # v is read twice and lies there once: with room for one of the two, v's nodes are the ones to have.
+    # v is read twice and lies there once: with room for one of the two, v's nodes are the ones to
+    # have.
     assert len(placed(state).get(ONE, [])) == (2 if limit == 71 else count)
     (choice,) = describe_plan(state, ()).choices
     assert choice.cost.is_within_limits
@@ -224,7 +258,9 @@ def test_sub_graphs_are_weighed_each_by_itself() -> None:
 
 
 @pytest.mark.requirement("P10")
-def test_what_first_come_gives_is_kept_where_the_search_finds_nothing_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_first_come_gives_is_kept_where_the_search_finds_nothing_cheaper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def all_on_cpu(problem: PlacementProblem) -> Placement:
         return weigh(problem, [1] * len(problem.costs))
 
@@ -251,13 +287,17 @@ def test_a_file_of_costs_has_a_mebibyte_at_most(tmp_path: Path) -> None:
         parse_costs(str(path))
 
 
-@pytest.mark.parametrize(("value", "is_right"), [(0, True), (1e15, True), (-0.5, False), (1e16, False), (True, False)])
+@pytest.mark.parametrize(
+    ("value", "is_right"), [(0, True), (1e15, True), (-0.5, False), (1e16, False), (True, False)]
+)
 def test_an_amount_is_a_number_from_0_on_that_makes_sense(value: float, is_right: bool) -> None:
     text = json.dumps({"providers": {"cpu": {"model_s": value}}})
     if is_right:
         assert parse_costs(text).providers["CPUExecutionProvider"].model_s == value
         return
-    with pytest.raises(InvalidSessionOptionError, match="'providers/cpu/model_s' is a number from 0 on"):
+    with pytest.raises(
+        InvalidSessionOptionError, match="'providers/cpu/model_s' is a number from 0 on"
+    ):
         parse_costs(text)
 
 
@@ -267,16 +307,34 @@ def test_an_amount_is_a_number_from_0_on_that_makes_sense(value: float, is_right
         ("policy", "cheap", "ortpkg.partition_policy is one of first-come, cost, not 'cheap'"),
         ("costs", "nowhere.json", "'nowhere.json' is no JSON object, and no file that can be read"),
         ("costs", "{", "not JSON"),
-        ("costs", '{"provider": {}}', r"'the document' has 'provider' \(did you mean 'providers'\?\)"),
+        (
+            "costs",
+            '{"provider": {}}',
+            r"'the document' has 'provider' \(did you mean 'providers'\?\)",
+        ),
         ("costs", '{"providers": []}', r"'providers' is an object, not '\[\]'"),
-        ("costs", '{"providers": {"cpu": {"model_s": -1}}}', "'providers/cpu/model_s' is a number from 0 on, not '-1'"),
-        ("costs", '{"providers": {"cpu": {"operators": {"Add": NaN}}}}', "'providers/cpu/operators/Add' is a number"),
-        ("costs", '{"transfers": {"A": {"seconds_per_copy": 1}}}', "'transfers/A/seconds_per_byte' is a number"),
+        (
+            "costs",
+            '{"providers": {"cpu": {"model_s": -1}}}',
+            "'providers/cpu/model_s' is a number from 0 on, not '-1'",
+        ),
+        (
+            "costs",
+            '{"providers": {"cpu": {"operators": {"Add": NaN}}}}',
+            "'providers/cpu/operators/Add' is a number",
+        ),
+        (
+            "costs",
+            '{"transfers": {"A": {"seconds_per_copy": 1}}}',
+            "'transfers/A/seconds_per_byte' is a number",
+        ),
     ],
 )
 def test_entries_that_make_no_sense_are_refused(entry: str, value: str, message: str) -> None:
     with pytest.raises(InvalidSessionOptionError, match=message):
-        state_of(CHAIN, [], value if entry == "costs" else None, value if entry == "policy" else "cost")
+        state_of(
+            CHAIN, [], value if entry == "costs" else None, value if entry == "policy" else "cost"
+        )
 
 
 class CpuWithoutNeg(CPUExecutionProvider):
@@ -284,7 +342,11 @@ class CpuWithoutNeg(CPUExecutionProvider):
 
     def get_capability(self, viewer: GraphViewer, types_of: TypesOf) -> list[ComputeCapability]:
         named = {node.index for node in viewer.nodes if node.op_type == "Neg"}
-        return [each for each in super().get_capability(viewer, types_of) if not named & set(each.node_indices)]
+        return [
+            each
+            for each in super().get_capability(viewer, types_of)
+            if not named & set(each.node_indices)
+        ]
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
         return None if node.op_type == "Neg" else super().find_kernel(node, types)
@@ -296,6 +358,8 @@ def test_a_node_that_the_cpu_has_no_kernel_for_stays_with_its_provider_however_d
     options = options_of()
     options.add_session_config_entry("ortpkg.partition_policy", "cost")
     options.add_session_config_entry("ortpkg.partition_costs", costs)
-    state = create_session_state(load_model(model_of(CHAIN)), options, [one("Neg", "Exp"), CpuWithoutNeg()])
+    state = create_session_state(
+        load_model(model_of(CHAIN)), options, [one("Neg", "Exp"), CpuWithoutNeg()]
+    )
     assert placed(state) == {ONE: ["Neg", "Neg"], CPU: ["Exp", "Sigmoid", "Exp"]}
     assert_runs(state, CHAIN)

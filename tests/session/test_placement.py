@@ -78,8 +78,12 @@ class Bridge(NativeExecutionProvider):
         return self.places
 
 
-def place_on(places: Sequence[BackendPlacement], durations_s: Mapping[tuple[str, str], float] | None = None) -> Any:
-    """The placement of four nodes with weights of 1, 10, 100 and 1000 bytes that ``places`` tells of."""
+def place_on(
+    places: Sequence[BackendPlacement], durations_s: Mapping[tuple[str, str], float] | None = None
+) -> Any:
+    """The placement of four nodes with weights of 1, 10, 100 and 1000 bytes that ``places`` tells
+    of.
+    """
     partition = Partition(
         provider=CUDA_EP,
         node_names=("n0", "n1", "n2", "n3"),
@@ -96,17 +100,28 @@ def test_the_embedded_engine_counts_nodes_and_each_weight_once() -> None:
     with session_of(SHARED_WEIGHT) as session:
         assert session.get_placement() == Placement(
             entries=(
-                EpPlacement(ep_name=CPU_EP, backend="embedded", device="CPU", node_count=5, weight_nbytes=4 * 4 * 4),
+                EpPlacement(
+                    ep_name=CPU_EP,
+                    backend="embedded",
+                    device="CPU",
+                    node_count=5,
+                    weight_nbytes=4 * 4 * 4,
+                ),
             )
         )
 
 
-@pytest.mark.parametrize(("backend", "ep_name"), [("openvino", OPENVINO_EP), ("onnxruntime", CPU_EP)])
+@pytest.mark.parametrize(
+    ("backend", "ep_name"), [("openvino", OPENVINO_EP), ("onnxruntime", CPU_EP)]
+)
 def test_a_whole_model_is_on_its_backend_alone(backend: str, ep_name: str) -> None:
     pytest.importorskip(backend)
     with session_of(SHARED_WEIGHT, backend=backend) as session:
         placement = session.get_placement()
-    assert placement.describe() == f"1 of 1 EPs: {ep_name} ({backend}, CPU): 3 of 3 nodes, 64 B of weights"
+    assert (
+        placement.describe()
+        == f"1 of 1 EPs: {ep_name} ({backend}, CPU): 3 of 3 nodes, 64 B of weights"
+    )
     assert placement.offload_percent == 100.0
     assert placement.idle_eps == ()
 
@@ -118,11 +133,23 @@ def test_the_fallback_of_onnxruntime_to_its_own_cpu_provider_shows() -> None:
     with session_of(SHARED_WEIGHT, providers=[AZURE_EP]) as session:
         placement = session.get_placement()
     azure, cpu = placement.entries
-    assert (azure.ep_name, azure.backend, azure.node_count, azure.weight_nbytes) == (AZURE_EP, "onnxruntime", 0, 0)
-    assert (cpu.ep_name, cpu.backend, cpu.is_fallback, cpu.weight_nbytes) == (CPU_EP, "onnxruntime", True, 64)
+    assert (azure.ep_name, azure.backend, azure.node_count, azure.weight_nbytes) == (
+        AZURE_EP,
+        "onnxruntime",
+        0,
+        0,
+    )
+    assert (cpu.ep_name, cpu.backend, cpu.is_fallback, cpu.weight_nbytes) == (
+        CPU_EP,
+        "onnxruntime",
+        True,
+        64,
+    )
     assert placement.node_count == cpu.node_count >= 3
     assert placement.offload_percent == 0.0
-    assert placement.describe().startswith(f"1 of 2 EPs: {AZURE_EP} (onnxruntime): no node (onnxruntime ")
+    assert placement.describe().startswith(
+        f"1 of 2 EPs: {AZURE_EP} (onnxruntime): no node (onnxruntime "
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,20 +159,29 @@ def test_the_fallback_of_onnxruntime_to_its_own_cpu_provider_shows() -> None:
         (UNKNOWN_OPERATOR, "it cannot take or give values of the type of 'y'"),
     ],
 )
-def test_a_requested_provider_that_takes_no_node_is_named_with_the_reason(text: str, reason: str) -> None:
+def test_a_requested_provider_that_takes_no_node_is_named_with_the_reason(
+    text: str, reason: str
+) -> None:
     pytest.importorskip("openvino")
     with session_of(text, providers=[OPENVINO_EP]) as session:
         placement = session.get_placement()
     idle, cpu = placement.entries
     assert (idle.ep_name, idle.node_count, idle.reason) == (OPENVINO_EP, 0, reason)
-    assert (cpu.ep_name, cpu.backend, cpu.node_count, cpu.is_fallback) == (CPU_EP, "embedded", 1, True)
+    assert (cpu.ep_name, cpu.backend, cpu.node_count, cpu.is_fallback) == (
+        CPU_EP,
+        "embedded",
+        1,
+        True,
+    )
     assert placement.offload_percent == 0.0
     assert placement.idle_eps == (idle,)
 
 
 def test_a_device_that_openvino_cannot_open_is_told_in_openvinos_words() -> None:
     pytest.importorskip("openvino")
-    with session_of(SHARED_WEIGHT, providers=[(OPENVINO_EP, {"device_type": "NO_SUCH_DEVICE"})]) as session:
+    with session_of(
+        SHARED_WEIGHT, providers=[(OPENVINO_EP, {"device_type": "NO_SUCH_DEVICE"})]
+    ) as session:
         reason = session.get_placement().entries[0].reason
     assert "cannot compile the model" in reason
     assert "NO_SUCH_DEVICE" in reason
@@ -171,7 +207,9 @@ def test_nodes_that_a_backend_left_to_its_cpu_count_as_fallback() -> None:
     placement = place_on(
         [
             BackendPlacement(ep_name=CUDA_EP, node_count=3, node_names=frozenset({"n0", "n1"})),
-            BackendPlacement(ep_name=CPU_EP, node_count=1, node_names=frozenset({"n3"}), is_fallback=True),
+            BackendPlacement(
+                ep_name=CPU_EP, node_count=1, node_names=frozenset({"n3"}), is_fallback=True
+            ),
         ]
     )
     gpu, cpu = placement.entries
@@ -179,9 +217,11 @@ def test_nodes_that_a_backend_left_to_its_cpu_count_as_fallback() -> None:
     assert (gpu.device, gpu.node_count, gpu.weight_nbytes) == ("GPU (NVIDIA H200)", 3, 111)
     assert (cpu.device, cpu.node_count, cpu.weight_nbytes) == ("CPU", 1, 1000)
     assert placement.offload_percent == 75.0
-    assert placement.describe() == (
-        "2 of 2 EPs: CUDAExecutionProvider (bridge, GPU (NVIDIA H200)): 3 of 4 nodes, 111 B of weights; "
-        "CPUExecutionProvider (bridge, CPU): 1 of 4 nodes, 1 kB of weights, in place of what was asked for"
+    assert (
+        placement.describe()
+        == "2 of 2 EPs: CUDAExecutionProvider (bridge, GPU (NVIDIA H200)): 3 of 4 nodes, 111 B of"
+        " weights; CPUExecutionProvider (bridge, CPU): 1 of 4 nodes, 1 kB of weights, in place"
+        " of what was asked for"
     )
 
 
@@ -189,18 +229,28 @@ def test_one_provider_on_two_devices_is_one_ep_with_two_entries() -> None:
     placement = place_on(
         [
             BackendPlacement(ep_name=CUDA_EP, device="GPU", node_count=1),
-            BackendPlacement(ep_name=CUDA_EP, device="CPU", node_count=3, is_fallback=True, reason="too large"),
+            BackendPlacement(
+                ep_name=CUDA_EP, device="CPU", node_count=3, is_fallback=True, reason="too large"
+            ),
         ]
     )
-    assert placement.describe().startswith("1 of 1 EPs: CUDAExecutionProvider (bridge, GPU (NVIDIA H200)): 1 of 4")
+    assert placement.describe().startswith(
+        "1 of 1 EPs: CUDAExecutionProvider (bridge, GPU (NVIDIA H200)): 1 of 4"
+    )
     assert placement.describe().endswith("in place of what was asked for (too large)")
     assert placement.offload_percent == 25.0
 
 
 def test_the_time_of_a_fused_node_goes_to_the_one_place_that_ran_it_or_to_nobody() -> None:
     spent = {(CUDA_EP, "CUDA_0"): 0.25, (CPU_EP, "n0"): 8.0}
-    alone = [BackendPlacement(ep_name=CUDA_EP, node_count=0), BackendPlacement(ep_name=CPU_EP, node_count=4)]
-    shared = [BackendPlacement(ep_name=CUDA_EP, node_count=2), BackendPlacement(ep_name=CPU_EP, node_count=2)]
+    alone = [
+        BackendPlacement(ep_name=CUDA_EP, node_count=0),
+        BackendPlacement(ep_name=CPU_EP, node_count=4),
+    ]
+    shared = [
+        BackendPlacement(ep_name=CUDA_EP, node_count=2),
+        BackendPlacement(ep_name=CPU_EP, node_count=2),
+    ]
     assert [entry.duration_s for entry in place_on([], spent).entries] == [0.25]
     assert [entry.duration_s for entry in place_on(alone, spent).entries] == [0.0, 0.25]
     assert [entry.duration_s for entry in place_on(shared, spent).entries] == [None, None]
@@ -225,13 +275,43 @@ def test_with_profiling_the_time_of_all_runs_is_told(backend: str) -> None:
 def test_the_time_inside_a_loop_counts_for_the_nodes_of_its_body_only() -> None:
     profiler = Profiler()
     profiler._events = [  # the loop takes 100 ms, of which its body's two nodes take 30 and 50
-        {"cat": "Node", "tid": 1, "ts": 0.0, "dur": 100_000.0, "name": "loop_kernel_time", "args": {"provider": "A"}},
-        {"cat": "Node", "tid": 1, "ts": 5.0, "dur": 30_000.0, "name": "x_kernel_time", "args": {"provider": "B"}},
-        {"cat": "Node", "tid": 1, "ts": 40_000.0, "dur": 50_000.0, "name": "x_kernel_time", "args": {"provider": "B"}},
-        {"cat": "Node", "tid": 2, "ts": 10.0, "dur": 1_000.0, "name": "y_kernel_time", "args": {"provider": "B"}},
+        {
+            "cat": "Node",
+            "tid": 1,
+            "ts": 0.0,
+            "dur": 100_000.0,
+            "name": "loop_kernel_time",
+            "args": {"provider": "A"},
+        },
+        {
+            "cat": "Node",
+            "tid": 1,
+            "ts": 5.0,
+            "dur": 30_000.0,
+            "name": "x_kernel_time",
+            "args": {"provider": "B"},
+        },
+        {
+            "cat": "Node",
+            "tid": 1,
+            "ts": 40_000.0,
+            "dur": 50_000.0,
+            "name": "x_kernel_time",
+            "args": {"provider": "B"},
+        },
+        {
+            "cat": "Node",
+            "tid": 2,
+            "ts": 10.0,
+            "dur": 1_000.0,
+            "name": "y_kernel_time",
+            "args": {"provider": "B"},
+        },
         {"cat": "Session", "tid": 1, "ts": 0.0, "dur": 200_000.0, "name": "model_run", "args": {}},
     ]
-    assert profiler.node_durations_s() == pytest.approx({("A", "loop"): 0.02, ("B", "x"): 0.08, ("B", "y"): 0.001})
+    assert profiler.node_durations_s() == pytest.approx(
+        {("A", "loop"): 0.02, ("B", "x"): 0.08, ("B", "y"): 0.001}
+    )
 
 
 def test_a_closed_session_has_no_placement() -> None:

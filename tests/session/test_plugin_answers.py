@@ -1,4 +1,6 @@
-"""Plug-ins whose answers are something else than they should be: copied, or refused and told, never in silence."""
+"""Plug-ins whose answers are something else than they should be: copied, or refused and told, never
+in silence.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ import onnx.parser
 import pytest
 
 from ortpkg.engine.run_control import RunControl
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.errors import ExecutionProviderError, LimitExceededError, RunError
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.isolation import run_watch
@@ -24,8 +28,6 @@ from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor
-from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
@@ -96,7 +98,7 @@ def state_of(provider: ExecutionProvider, text: str = TEXT, **entries: str) -> S
     return create_session_state(model, options, [provider, CPUExecutionProvider()])
 
 
-# --- what compute returns --------------------------------------------------------------------------------------------
+# --- what compute returns -------------------------------------------------------------------------
 
 
 def views_of_one(x: Any) -> list[Any]:
@@ -114,7 +116,14 @@ def views_of_one(x: Any) -> list[Any]:
         lambda x: [(x + 1).view(np.recarray), np.ma.masked_array(x, x > 3)],
         lambda x: [x[::-1], np.concatenate([x, x])[::2]],
     ],
-    ids=["its input", "one array twice", "views of one array", "read-only", "classes of numpy's", "strided"],
+    ids=[
+        "its input",
+        "one array twice",
+        "views of one array",
+        "read-only",
+        "classes of numpy's",
+        "strided",
+    ],
 )
 def test_outputs_are_arrays_of_their_own(compute: Compute) -> None:
     x = X.copy()
@@ -136,10 +145,14 @@ def test_memory_of_an_earlier_result_that_is_in_use_is_an_error() -> None:
 
     state = state_of(Odd(compute))
     y, _ = run(state, X)
-    with pytest.raises(RunError, match=f"{NAME} returned 'y' in memory of a result that it returned before"):
+    with pytest.raises(
+        RunError, match=f"{NAME} returned 'y' in memory of a result that it returned before"
+    ):
         run(state, X + 1)
     del y
-    np.testing.assert_array_equal(run(state, X + 1)[0], (X + 1) ** 2)  # whoever had it is done with it
+    np.testing.assert_array_equal(
+        run(state, X + 1)[0], (X + 1) ** 2
+    )  # whoever had it is done with it
 
 
 def test_a_constant_that_is_returned_in_each_run_is_copied_for_each() -> None:
@@ -152,9 +165,12 @@ def test_a_constant_that_is_returned_in_each_run_is_copied_for_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"), [(SystemExit(3), "SystemExit: 3"), (KeyError("a"), "KeyError: 'a'"), (ValueError("no"), "no")]
+    ("raised", "told"),
+    [(SystemExit(3), "SystemExit: 3"), (KeyError("a"), "KeyError: 'a'"), (ValueError("no"), "no")],
 )
-def test_what_compute_raises_is_told_so_that_it_says_something(raised: BaseException, told: str) -> None:
+def test_what_compute_raises_is_told_so_that_it_says_something(
+    raised: BaseException, told: str
+) -> None:
     def compute(_x: Any) -> Any:
         raise raised
 
@@ -215,8 +231,12 @@ g (string[2] x) => (string[2] y) { y = StringConcat(x, x) }"""
 )
 def test_texts_are_texts(made: Any) -> None:
     x = np.array(["a", "b"], object)
-    np.testing.assert_array_equal(run(state_of(Odd(lambda x: [np.array(["c", "d"])]), TEXTS), x)[0], ["c", "d"])
-    with pytest.raises(RunError, match=rf"it gets from {NAME} 'y' as .*, declared is tensor\(string\)\[2\]"):
+    np.testing.assert_array_equal(
+        run(state_of(Odd(lambda x: [np.array(["c", "d"])]), TEXTS), x)[0], ["c", "d"]
+    )
+    with pytest.raises(
+        RunError, match=rf"it gets from {NAME} 'y' as .*, declared is tensor\(string\)\[2\]"
+    ):
         run(state_of(Odd(lambda x: [made]), TEXTS), x)
 
 
@@ -229,7 +249,9 @@ def same_twice(x: Any) -> Any:
     return first, first
 
 
-@pytest.mark.parametrize("kernel", [same_twice, lambda x: (x[:1], x[:1]), lambda x: ((x[:1]).view(np.recarray), x[1:])])
+@pytest.mark.parametrize(
+    "kernel", [same_twice, lambda x: (x[:1], x[:1]), lambda x: ((x[:1]).view(np.recarray), x[1:])]
+)
 def test_outputs_of_a_kernel_are_arrays_of_their_own_too(kernel: Callable[[Any], Any]) -> None:
     class Computing(ExecutionProvider):
         backend = "odd"
@@ -237,7 +259,9 @@ def test_outputs_of_a_kernel_are_arrays_of_their_own_too(kernel: Callable[[Any],
         @property
         def kernel_registry(self) -> KernelRegistry:
             factory: Any = lambda _info: lambda _context, x, *_sizes: kernel(x)  # noqa: E731
-            return KernelRegistry([KernelDef(op_type="Split", domain="", since=(13,), factory=factory)])
+            return KernelRegistry(
+                [KernelDef(op_type="Split", domain="", since=(13,), factory=factory)]
+            )
 
     y, z = run(state_of(Computing(NAME), SPLIT), X)
     for made, meant in zip((y, z), kernel(X), strict=True):
@@ -246,7 +270,7 @@ def test_outputs_of_a_kernel_are_arrays_of_their_own_too(kernel: Callable[[Any],
     assert not any(np.may_share_memory(*pair) for pair in ((y, z), (X, y), (X, z)))
 
 
-# --- what it claims and compiles -------------------------------------------------------------------------------------
+# --- what it claims and compiles ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,7 +284,9 @@ def test_outputs_of_a_kernel_are_arrays_of_their_own_too(kernel: Callable[[Any],
         ([1.0], r"supported_nodes names '1\.0'"),
     ],
 )
-def test_what_names_no_nodes_is_an_error_that_says_what_belongs_there(named: Any, told: str) -> None:
+def test_what_names_no_nodes_is_an_error_that_says_what_belongs_there(
+    named: Any, told: str
+) -> None:
     class Naming(Odd):
         def supported_nodes(self, viewer: GraphViewer, types_of: Any) -> Any:
             del viewer, types_of
@@ -282,8 +308,14 @@ def test_nodes_that_are_named_twice_or_by_numbers_of_numpy_are_named_once() -> N
 @pytest.mark.parametrize(
     ("meta", "told"),
     [
-        (MetaDef(name="a", inputs=("x", "x"), outputs=("y", "z")), "a MetaDef 'a' that has the same input"),
-        (MetaDef(name="a", inputs=("x",), outputs=("y", "z", "z")), "a MetaDef 'a' that has the same input or output"),
+        (
+            MetaDef(name="a", inputs=("x", "x"), outputs=("y", "z")),
+            "a MetaDef 'a' that has the same input",
+        ),
+        (
+            MetaDef(name="a", inputs=("x",), outputs=("y", "z", "z")),
+            "a MetaDef 'a' that has the same input or output",
+        ),
         (MetaDef(name="", inputs=("x",), outputs=("y", "z")), "where a MetaDef with a name"),
         (MetaDef(name=None, inputs=("x",), outputs=("y", "z")), "where a MetaDef with a name"),  # type: ignore[arg-type]
         (MetaDef(name="a", inputs="x", outputs=("y", "z")), "where a MetaDef with a name"),  # type: ignore[arg-type]
@@ -294,7 +326,11 @@ def test_a_meta_definition_that_connects_nothing_is_the_plugins_fault(meta: Any,
     class Claiming(Odd):
         def get_capability(self, viewer: GraphViewer, types_of: Any) -> list[ComputeCapability]:
             del types_of
-            return [ComputeCapability(node_indices=tuple(node.index for node in viewer.nodes), meta_def=meta)]
+            return [
+                ComputeCapability(
+                    node_indices=tuple(node.index for node in viewer.nodes), meta_def=meta
+                )
+            ]
 
     with pytest.raises(ExecutionProviderError, match=f"{NAME}: get_capability returned .*{told}"):
         state_of(Claiming())
@@ -307,32 +343,43 @@ def test_what_cannot_be_called_is_refused_before_it_is_called(part: str) -> None
             functions: dict[str, Any] = {"compute": lambda *_: [], part: None}
             return [NodeComputeInfo(**functions) for _ in fused_nodes]
 
-    with pytest.raises(ExecutionProviderError, match=f"NodeComputeInfo whose {part} is no function"):
+    with pytest.raises(
+        ExecutionProviderError, match=f"NodeComputeInfo whose {part} is no function"
+    ):
         state_of(Empty())
 
 
-# --- what it keeps ---------------------------------------------------------------------------------------------------
+# --- what it keeps --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         (None, "returned NoneType where a ContextDescriptor belongs"),
-        ({"ep": "OtherExecutionProvider"}, ": ep is .*OtherExecutionProvider.* where .*OddExecutionProvider.* belongs"),
+        (
+            {"ep": "OtherExecutionProvider"},
+            ": ep is .*OtherExecutionProvider.* where .*OddExecutionProvider.* belongs",
+        ),
         ({"sdk_version": 3}, ": sdk_version is int where a text belongs"),
         ({"options": {"a": 1}}, ": option .*a.* is int where a text belongs"),
         ({"options": {1: "a"}}, ": option .*1.* is int where a text belongs"),
         ({"options": None}, ": options are NoneType where a mapping of texts belongs"),
     ],
 )
-def test_an_environment_that_cannot_be_compared_later_is_refused(changes: Any, told: str, tmp_path: Path) -> None:
+def test_an_environment_that_cannot_be_compared_later_is_refused(
+    changes: Any, told: str, tmp_path: Path
+) -> None:
     class Describing(Odd):
         def describe_environment(self) -> ContextDescriptor:
-            found: Any = None if changes is None else replace(super().describe_environment(), **changes)
+            found: Any = (
+                None if changes is None else replace(super().describe_environment(), **changes)
+            )
             described: ContextDescriptor = found
             return described
 
-    with pytest.raises(ExecutionProviderError, match=f"{NAME} failed to compile: .*describe_environment.*{told}"):
+    with pytest.raises(
+        ExecutionProviderError, match=f"{NAME} failed to compile: .*describe_environment.*{told}"
+    ):
         state_of(Describing(), ortpkg__ep_context_cache=str(tmp_path / "cache"))
 
 
@@ -351,9 +398,13 @@ def test_a_context_that_is_imported_as_nothing_is_dropped_and_told(
     assert "import_context returned NoneType, which has no compute()" in caplog.text
 
 
-def test_what_exits_where_it_is_to_be_kept_is_not_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_exits_where_it_is_to_be_kept_is_not_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Exporting(Odd):
-        def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, bytes]:
+        def export_context(
+            self, compiled: CompiledPartition, fused: FusedNode
+        ) -> Mapping[str, bytes]:
             del compiled, fused
             sys.exit("licence expired")
 

@@ -1,4 +1,6 @@
-"""Session options as a plug-in gets them: all that are set arrive, and what nobody obeys is named."""
+"""Session options as a plug-in gets them: all that are set arrive, and what nobody obeys is
+named.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Plugged(FakeCompiler):
 
 
 def tell(provider: FakeCompiler, **values: Any) -> FakeCompiler:
-    """The provider after a session was made with it; keys with two underscores are config entries with dots."""
+    """The provider after a session was made with it; keys with two underscores are config entries
+    with dots.
+    """
     options = SessionOptions()
     for key, value in values.items():
         if "__" in key:
@@ -49,7 +53,11 @@ def test_what_is_set_arrives_and_nothing_else() -> None:
         ortpkg__verify_plan="1",
     ).session_settings
     assert told == SessionSettings(
-        values={"intra_op_num_threads": 3, "execution_mode": "ORT_PARALLEL", "use_deterministic_compute": True},
+        values={
+            "intra_op_num_threads": 3,
+            "execution_mode": "ORT_PARALLEL",
+            "use_deterministic_compute": True,
+        },
         entries={"session.set_denormal_as_zero": "1"},
         other_entries={"fake.tile": "8"},
     )
@@ -61,11 +69,17 @@ def test_what_it_does_not_obey_is_named(caplog: pytest.LogCaptureFixture) -> Non
         computes_natively = True
         obeyed_settings = ("intra_op_num_threads", "fake.tile")
 
-    values: dict[str, Any] = {"intra_op_num_threads": 2, "enable_mem_pattern": False, "log_severity_level": 1}
+    values: dict[str, Any] = {
+        "intra_op_num_threads": 2,
+        "enable_mem_pattern": False,
+        "log_severity_level": 1,
+    }
     entries = {"fake__tile": "8", "fake__tyle": "8", "session__set_denormal_as_zero": "1"}
     tell(Native(), **values, **entries)
     named = "do not apply to it: 'enable_mem_pattern', 'session.set_denormal_as_zero', 'fake.tyle'"
-    assert [each.getMessage() for each in caplog.records] == [f"{NAME}: these session options {named}"]
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{NAME}: these session options {named}"
+    ]
     caplog.clear()
     tell(Plugged(), **values)  # the engine, in which it computes, obeys all of these
     assert caplog.records == []
@@ -85,16 +99,22 @@ def test_what_it_raises_when_it_is_told_is_an_error_that_names_it() -> None:
         def use_session_settings(self, settings: SessionSettings) -> None:
             raise ValueError("a tile of 7")
 
-    with pytest.raises(ExecutionProviderError, match=f"{NAME} failed to take the session's options: .*a tile of 7"):
+    with pytest.raises(
+        ExecutionProviderError, match=f"{NAME} failed to take the session's options: .*a tile of 7"
+    ):
         tell(Refusing())
 
 
-def test_the_child_that_loads_a_context_first_is_told_what_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_that_loads_a_context_first_is_told_what_is_obeyed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Obeying(Plugged):
         obeyed_settings = ("fake.tile",)
 
     provider = Obeying()
-    provider.first_loader = PluginContextLoader(plugin=Plugin(name=NAME, value="a:b"), ep_devices=(), options={})
+    provider.first_loader = PluginContextLoader(
+        plugin=Plugin(name=NAME, value="a:b"), ep_devices=(), options={}
+    )
     before = provider.first_loader.fingerprint
     tell(provider, fake__tile="8", fake__tyle="8", intra_op_num_threads=2)
     loader: Any = provider.first_loader
@@ -108,5 +128,7 @@ def test_the_child_that_loads_a_context_first_is_told_what_is_obeyed(monkeypatch
 
     made = Obeying()
     monkeypatch.setattr(plugin_context_worker, "load", lambda *_words: Factory())
-    plugin_context_worker.open_plugin(ENTRY_POINT_GROUP, NAME, "a:b", [], {}, loader.settings.to_json())
+    plugin_context_worker.open_plugin(
+        ENTRY_POINT_GROUP, NAME, "a:b", [], {}, loader.settings.to_json()
+    )
     assert made.session_settings == loader.settings

@@ -62,12 +62,19 @@ class ExpProvider(ExecutionProvider):
         def compute(state: Any, inputs: Sequence[Any], _context: OpKernelContext) -> Sequence[Any]:
             return self.compute(state, inputs)
 
-        return [NodeComputeInfo(compute=compute, create_state=create, release_state=self.states.remove)]
+        return [
+            NodeComputeInfo(compute=compute, create_state=create, release_state=self.states.remove)
+        ]
 
 
-def state_of(provider: ExecutionProvider, profiler: Profiler | None = None, **options: Any) -> SessionState:
+def state_of(
+    provider: ExecutionProvider, profiler: Profiler | None = None, **options: Any
+) -> SessionState:
     return create_session_state(
-        load_model(model_of(TEXT)), options_of(**options), [provider, CPUExecutionProvider()], profiler
+        load_model(model_of(TEXT)),
+        options_of(**options),
+        [provider, CPUExecutionProvider()],
+        profiler,
     )
 
 
@@ -82,12 +89,17 @@ def test_one_model_runs_across_two_providers() -> None:
     x = np.linspace(-1, 1, 5, dtype=np.float32)
     for _ in range(3):
         np.testing.assert_allclose(run(state, x), np.exp(np.exp(-x)), rtol=1e-6)
-    assert [p.provider for p in state.partitions] == ["ExpExecutionProvider", "CPUExecutionProvider"]
+    assert [p.provider for p in state.partitions] == [
+        "ExpExecutionProvider",
+        "CPUExecutionProvider",
+    ]
 
 
 @pytest.mark.requirement("P08")
 def test_state_of_a_partition_is_made_once_and_released_at_the_end() -> None:
-    provider = ExpProvider(lambda state, inputs: [np.exp(np.exp(inputs[0]))] if state == "ExpExp" else [])
+    provider = ExpProvider(
+        lambda state, inputs: [np.exp(np.exp(inputs[0]))] if state == "ExpExp" else []
+    )
     state = state_of(provider)
     for _ in range(2):
         run(state, np.ones(2, np.float32))
@@ -99,7 +111,9 @@ def test_state_of_a_partition_is_made_once_and_released_at_the_end() -> None:
 @pytest.mark.parametrize("count", [0, 2])
 def test_partition_that_returns_the_wrong_number_of_outputs_is_an_error(count: int) -> None:
     state = state_of(ExpProvider(lambda _state, inputs: [np.exp(inputs[0])] * count))
-    with pytest.raises(RunError, match=rf"node 'ExpExp'.*returned {count} outputs where the node has 1"):
+    with pytest.raises(
+        RunError, match=rf"node 'ExpExp'.*returned {count} outputs where the node has 1"
+    ):
         run(state, np.ones(2, np.float32))
 
 
@@ -112,7 +126,9 @@ def test_partition_that_returns_its_input_does_not_spoil_it() -> None:
 
 def test_compiled_partitions_cannot_be_written_as_an_optimized_model(tmp_path: Any) -> None:
     provider = ExpProvider(lambda _state, inputs: [inputs[0]])
-    with pytest.raises(InvalidSessionOptionError, match="compiled partitions, which ONNX cannot hold"):
+    with pytest.raises(
+        InvalidSessionOptionError, match="compiled partitions, which ONNX cannot hold"
+    ):
         state_of(provider, optimized_model_filepath=tmp_path / "m.onnx")
 
 
@@ -130,13 +146,22 @@ def test_stages_leave_a_kernel_per_step_fixed_at_initialization() -> None:
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        ([np.zeros(2)], r"it gets from ExpExecutionProvider 'c' as float64\[2\], declared is tensor\(float\)\['N'\]"),
+        (
+            [np.zeros(2)],
+            (
+                r"it gets from ExpExecutionProvider 'c' as float64\[2\], declared is"
+                r" tensor\(float\)\['N'\]"
+            ),
+        ),
         ([np.zeros(2, ">f4")], r"'c' as >f4\[2\], declared is"),
         ([np.zeros((2, 1), np.float32)], r"'c' as float32\[2, 1\], declared is"),
         ([[1.0, 2.0]], r"'c' as list, declared is"),
         ([1.0], r"'c' as float, declared is"),
         ([None], r"'c' as NoneType, declared is"),
-        (np.zeros((1, 2), np.float32), r"returned float32\[1, 2\] where a list of its 1 outputs belongs"),
+        (
+            np.zeros((1, 2), np.float32),
+            r"returned float32\[1, 2\] where a list of its 1 outputs belongs",
+        ),
         (None, r"returned NoneType where a list of its 1 outputs belongs"),
     ],
 )
@@ -156,11 +181,17 @@ def test_a_plugins_partition_gives_the_sizes_that_are_known() -> None:
         run(state, np.ones(2, np.float32))
 
 
-@pytest.mark.parametrize(("given", "is_right"), [(np.float32(3), True), (np.float64(3), False), (3.0, False)])
-def test_a_plugin_may_return_a_numpy_scalar_of_the_right_type_for_rank_0(given: Any, is_right: bool) -> None:
+@pytest.mark.parametrize(
+    ("given", "is_right"), [(np.float32(3), True), (np.float64(3), False), (3.0, False)]
+)
+def test_a_plugin_may_return_a_numpy_scalar_of_the_right_type_for_rank_0(
+    given: Any, is_right: bool
+) -> None:
     text = "g (float x) => (float y) { a = Exp(x)\n y = Exp(a) }"
     provider = ExpProvider(lambda _state, _inputs: [given])
-    state = create_session_state(load_model(model_of(text)), options_of(), [provider, CPUExecutionProvider()])
+    state = create_session_state(
+        load_model(model_of(text)), options_of(), [provider, CPUExecutionProvider()]
+    )
     if is_right:
         found = run(state, np.array(0, np.float32))
         assert type(found) is np.ndarray
@@ -192,13 +223,19 @@ class OwnKernels(ExecutionProvider):
 
 
 def test_what_a_plugins_kernel_returns_is_checked() -> None:
-    state = create_session_state(load_model(model_of(TEXT)), options_of(), [OwnKernels(float), CPUExecutionProvider()])
-    with pytest.raises(RunError, match=r"it gets from OwnExecutionProvider 'b' as float64\[2\], declared is"):
+    state = create_session_state(
+        load_model(model_of(TEXT)), options_of(), [OwnKernels(float), CPUExecutionProvider()]
+    )
+    with pytest.raises(
+        RunError, match=r"it gets from OwnExecutionProvider 'b' as float64\[2\], declared is"
+    ):
         run(state, np.ones(2, np.float32))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_plugins_kernel_may_return_a_numpy_scalar_of_the_right_type_for_rank_0(dtype: type) -> None:
+def test_a_plugins_kernel_may_return_a_numpy_scalar_of_the_right_type_for_rank_0(
+    dtype: type,
+) -> None:
     model = load_model(model_of("g (float x) => (float y) { y = Exp(x) }"))
     state = create_session_state(model, options_of(), [OwnKernels(dtype), CPUExecutionProvider()])
     if dtype is np.float32:
@@ -209,7 +246,9 @@ def test_a_plugins_kernel_may_return_a_numpy_scalar_of_the_right_type_for_rank_0
 
 
 def test_an_element_type_of_our_own_providers_is_checked_and_a_shape_only_on_request() -> None:
-    """A model may declare shapes that inference cannot know; kernels then go by what they compute."""
+    """A model may declare shapes that inference cannot know; kernels then go by what they
+    compute.
+    """
     for strict, returned, message in [
         ("0", np.zeros((2, 1), np.float32), ""),
         ("1", np.zeros((2, 1), np.float32), r"float32\[2, 1\]"),
@@ -219,7 +258,9 @@ def test_an_element_type_of_our_own_providers_is_checked_and_a_shape_only_on_req
         options.add_session_config_entry("ortpkg.strict_fused_nodes", strict)
         provider = ExpProvider(lambda _state, _inputs, returned=returned: [returned])  # type: ignore[misc]
         provider.backend = "openvino"
-        state = create_session_state(load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()])
+        state = create_session_state(
+            load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()]
+        )
         if message:
             with pytest.raises(RunError, match=message):
                 run(state, np.ones(2, np.float32))
@@ -235,7 +276,9 @@ def test_what_goes_into_a_partition_is_checked_on_request(given: Any) -> None:
     provider = ExpProvider(lambda _state, _inputs: [np.ones(2, np.float32)])
     state = create_session_state(model, options, [provider, CPUExecutionProvider()])
     assert run(state, np.zeros(2, np.float32)).tolist() == [1, 1]
-    with pytest.raises(RunError, match=r"the fused node takes 'x' as float\d\d\[2.*\], declared is tensor\(float\)"):
+    with pytest.raises(
+        RunError, match=r"the fused node takes 'x' as float\d\d\[2.*\], declared is tensor\(float\)"
+    ):
         run(state, given)
 
 
@@ -243,8 +286,12 @@ def test_cpu_fallback_can_be_forbidden() -> None:
     options = options_of()
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     provider = ExpProvider(lambda _state, inputs: [inputs[0]])
-    with pytest.raises(InvalidSessionOptionError, match="2 nodes would run on the CPU provider: 'Neg_"):
-        create_session_state(load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()])
+    with pytest.raises(
+        InvalidSessionOptionError, match="2 nodes would run on the CPU provider: 'Neg_"
+    ):
+        create_session_state(
+            load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()]
+        )
 
 
 class FarAllocator(CPUAllocator):

@@ -1,4 +1,6 @@
-"""Random graphs give the same answers whatever the engine does with their memory and their order."""
+"""Random graphs give the same answers whatever the engine does with their memory and their
+order.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel
 from tests.session.conftest import reference, session_of
 
-#: Operator → number of inputs. Every value has the shape [N, 4]; some operators work in place, some give views, some
-#: have kernels of ours, some only the reference's.
+#: Operator → number of inputs. Every value has the shape [N, 4]; some operators work in place, some
+#: give views, some have kernels of ours, some only the reference's.
 OPERATORS = {
     "Neg": 1,
     "Tanh": 1,
@@ -42,7 +44,10 @@ def line_of(op_type: str, number: int, used: list[str]) -> str:
     made, first = f"v{number}", used[0]
     match op_type:
         case "Where":
-            return f"m{number} = Less({first}, {used[1]}) {made} = Where(m{number}, {first}, {used[1]})"
+            return (
+                f"m{number} = Less({first}, {used[1]}) {made} = Where(m{number}, {first},"
+                f" {used[1]})"
+            )
         case "Reshape":
             return f"r{number} = Reshape({first}, by_two) {made} = Reshape(r{number}, by_four)"
         case "Flatten":
@@ -56,9 +61,9 @@ def line_of(op_type: str, number: int, used: list[str]) -> str:
             return f"{halves} {made} = Concat<axis = 1>(h{number}, l{number})"
         case "If":
             return (
-                f"{made} = If (flag) <then_branch = t{number} () => (float[N,4] p{number}) "
-                f"{{ q{number} = Neg({first}) p{number} = Tanh(q{number}) }}, "
-                f"else_branch = e{number} () => (float[N,4] o{number}) {{ o{number} = Identity({first}) }}>"
+                f"{made} = If (flag) <then_branch = t{number} () => (float[N,4] p{number}) {{"
+                f" q{number} = Neg({first}) p{number} = Tanh(q{number}) }}, else_branch = e{number}"
+                f" () => (float[N,4] o{number}) {{ o{number} = Identity({first}) }}>"
             )
     return f"{made} = {op_type}({', '.join(used)})"
 
@@ -95,12 +100,17 @@ OPTIONS: list[dict[str, Any]] = [
 @given(text=random_models(), flag=st.booleans())
 def test_all_options_agree_with_the_reference(text: str, flag: bool) -> None:
     feeds = [
-        {"flag": np.array(flag), "x": np.random.default_rng(size).standard_normal((size, 4), dtype=np.float32)}
+        {
+            "flag": np.array(flag),
+            "x": np.random.default_rng(size).standard_normal((size, 4), dtype=np.float32),
+        }
         for size in (3, 1)
     ]
     expected = [reference(text, feed) for feed in feeds]
     for options in OPTIONS:
         with session_of(text, **options) as session:
             for turn in (0, 0, 1, 0, 1, 0):
-                for ours, theirs in zip(session.run(None, feeds[turn]), expected[turn], strict=True):
+                for ours, theirs in zip(
+                    session.run(None, feeds[turn]), expected[turn], strict=True
+                ):
                     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -1,4 +1,6 @@
-"""Sessions bear what callers and files do to them: a typed error or the right answer, never a crash."""
+"""Sessions bear what callers and files do to them: a typed error or the right answer, never a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ import onnx
 import pytest
 from onnx import helper
 
-from ortpkg.errors import InvalidFeedError, InvalidSessionOptionError, ModelFileError, SessionError, UsageError
+from ortpkg.errors import (
+    InvalidFeedError,
+    InvalidSessionOptionError,
+    ModelFileError,
+    SessionError,
+    UsageError,
+)
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode, SessionOptions
 from ortpkg.session.ort_value import OrtValue
@@ -26,14 +34,19 @@ NEG = "g (float[N] x) => (float[N] y) { y = Neg(x) }"
 X = {"x": np.ones(2, np.float32)}
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody truncate a mapped file")
 @pytest.mark.parametrize("is_external", [True, False])
-def test_a_weight_file_that_becomes_shorter_between_runs_is_an_error(tmp_path: Path, *, is_external: bool) -> None:
+def test_a_weight_file_that_becomes_shorter_between_runs_is_an_error(
+    tmp_path: Path, *, is_external: bool
+) -> None:
     weights = np.arange(65536, dtype=np.float32)
-    proto = parse("g (float[65536] x) => (float[65536] y) { y = Add(x, w) }", None if is_external else {"w": weights})
+    proto = parse(
+        "g (float[65536] x) => (float[65536] y) { y = Add(x, w) }",
+        None if is_external else {"w": weights},
+    )
     if is_external:
         (tmp_path / "w.bin").write_bytes(weights.tobytes())
         proto.graph.initializer.append(external_tensor("w", "w.bin", dims=weights.shape))
@@ -68,7 +81,7 @@ def test_a_weight_file_may_be_replaced_by_a_new_one(tmp_path: Path) -> None:
         assert session.run(None, {"x": np.ones(4, np.float32)})[0].tolist() == [2, 2, 2, 2]
 
 
-# --- threads ---------------------------------------------------------------------------------------------------------
+# --- threads --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ExecutionMode, ids=lambda mode: mode.name)
@@ -101,7 +114,9 @@ class _Dying(dict[str, Any]):
         raise ZeroDivisionError("no keys")
 
 
-@pytest.mark.parametrize(("feeds", "message"), [(_Dying(), "no keys"), (None, "a mapping from input names")])
+@pytest.mark.parametrize(
+    ("feeds", "message"), [(_Dying(), "no keys"), (None, "a mapping from input names")]
+)
 def test_run_async_tells_the_callback_of_any_error(feeds: Any, message: str) -> None:
     called = threading.Event()
     errors: list[str] = []
@@ -130,7 +145,7 @@ def test_the_callback_of_run_async_may_close_the_session() -> None:
         session.run(None, X)
 
 
-# --- feeds, outputs, bindings, options -------------------------------------------------------------------------------
+# --- feeds, outputs, bindings, options ------------------------------------------------------------
 
 
 def test_an_output_that_stands_twice_is_two_arrays() -> None:
@@ -146,12 +161,17 @@ def test_an_output_that_stands_twice_is_two_arrays() -> None:
 
 @pytest.mark.parametrize("feeds", [None, [1, 2], "x"])
 def test_feeds_are_a_mapping(feeds: Any) -> None:
-    with session_of(NEG) as session, pytest.raises(InvalidFeedError, match="a mapping from input names"):
+    with (
+        session_of(NEG) as session,
+        pytest.raises(InvalidFeedError, match="a mapping from input names"),
+    ):
         session.run(None, feeds)
 
 
 @pytest.mark.parametrize(
-    ("shape", "address"), [((2,), 0), ((2,), -8), ((-1,), 8), ((2**62, 4), 8)], ids=["null", "low", "negative", "huge"]
+    ("shape", "address"),
+    [((2,), 0), ((2,), -8), ((-1,), 8), ((2**62, 4), 8)],
+    ids=["null", "low", "negative", "huge"],
 )
 def test_a_binding_to_no_memory_is_refused(shape: tuple[int, ...], address: int) -> None:
     with session_of(NEG) as session, pytest.raises(UsageError, match="there is no tensor of shape"):
@@ -170,18 +190,22 @@ def test_a_binding_to_read_only_memory_or_objects_is_refused() -> None:
 
 
 def test_limits_are_numbers() -> None:
-    with pytest.raises(InvalidSessionOptionError, match="timeout_s is a positive number or None, not '1 s'"):
+    with pytest.raises(
+        InvalidSessionOptionError, match="timeout_s is a positive number or None, not '1 s'"
+    ):
         session_of(NEG, timeout_s="1 s")
     with pytest.raises(InvalidSessionOptionError, match="memory_limit_nbytes is a positive number"):
         session_of(NEG, memory_limit_nbytes=True)
 
 
-# --- lies about shapes -----------------------------------------------------------------------------------------------
+# --- lies about shapes ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ExecutionMode, ids=lambda mode: mode.name)
 def test_declared_shapes_that_lie_change_nothing(mode: ExecutionMode) -> None:
-    """All values are declared as [1, 4], which is what the plan is made for; they have a thousand rows."""
+    """All values are declared as [1, 4], which is what the plan is made for; they have a thousand
+    rows.
+    """
     text = """g (float[1, 4] x, int64[2] s) => (float[1, 4] y)
     <float[1, 4] a, float[1, 4] b, float[1, 4] c, float[1, 4] d> {
         a = Expand(x, s) b = Neg(a) c = Abs(b) d = Max(c, b) y = Add(d, a) }"""
@@ -192,15 +216,19 @@ def test_declared_shapes_that_lie_change_nothing(mode: ExecutionMode) -> None:
             np.testing.assert_array_equal(y, np.broadcast_to(2 * x, (1000, 4)))
 
 
-# --- size ------------------------------------------------------------------------------------------------------------
+# --- size -----------------------------------------------------------------------------------------
 
 
 def start_s(nodes: list[onnx.NodeProto], outputs: list[str]) -> float:
-    """Seconds until a session of these nodes on input x is made; its answers are Neg(x), summed or not."""
+    """Seconds until a session of these nodes on input x is made; its answers are Neg(x), summed or
+    not.
+    """
     x = helper.make_tensor_value_info("x", 1, [2])
     made = [helper.make_tensor_value_info(name, 1, None) for name in outputs]
     model = helper.make_model(
-        helper.make_graph(nodes, "g", [x], made), opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+        helper.make_graph(nodes, "g", [x], made),
+        opset_imports=[helper.make_opsetid("", 21)],
+        ir_version=10,
     )
     start = time.process_time()
     session = InferenceSession(model.SerializeToString(), SessionOptions())

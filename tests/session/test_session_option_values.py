@@ -1,4 +1,6 @@
-"""Values of session options as onnxruntime 1.31 takes them; tests/interop/test_compat_sessions.py asks the library."""
+"""Values of session options as onnxruntime 1.31 takes them; tests/interop/test_compat_sessions.py
+asks the library.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import pytest
 
 from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
-from ortpkg.session.session_option_values import read_as_onnxruntime, read_leniently
+from ortpkg.trust.session_option_values import read_as_onnxruntime, read_leniently
 
 
 def test_what_is_read_sets_our_own_options() -> None:
@@ -24,7 +26,11 @@ def test_what_is_read_sets_our_own_options() -> None:
     for key, value in read_as_onnxruntime(stated).items():
         options.add_session_config_entry(key, value)
 
-    assert (options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level) == (2, 0, -1)
+    assert (
+        options.intra_op_num_threads,
+        options.inter_op_num_threads,
+        options.log_severity_level,
+    ) == (2, 0, -1)
     assert options.enable_mem_pattern is False
     assert options.execution_mode is ExecutionMode.ORT_PARALLEL
     assert options.graph_optimization_level is GraphOptimizationLevel.ORT_ENABLE_LAYOUT
@@ -34,9 +40,18 @@ def test_what_is_read_sets_our_own_options() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"session.intra_op_num_threads": "1.5"}, "'session.intra_op_num_threads' takes a base-10 int32, not '1.5'"),
-        ({"session.log_severity_level": "5"}, "'session.log_severity_level' takes a number from -1 to 4, not '5'"),
-        ({"session.use_per_session_threads": "0"}, "'session.use_per_session_threads' takes 1 or true, not '0'"),
+        (
+            {"session.intra_op_num_threads": "1.5"},
+            "'session.intra_op_num_threads' takes a base-10 int32, not '1.5'",
+        ),
+        (
+            {"session.log_severity_level": "5"},
+            "'session.log_severity_level' takes a number from -1 to 4, not '5'",
+        ),
+        (
+            {"session.use_per_session_threads": "0"},
+            "'session.use_per_session_threads' takes 1 or true, not '0'",
+        ),
         ({"": "x"}, "session option '': a key has 1 to 1024 bytes, not 0"),
         ({"é" * 513: "x"}, "a key has 1 to 1024 bytes, not 1026"),
         ({"k": "v" * 8193}, "session option 'k': a value has at most 8192 bytes, not 8193"),

@@ -91,7 +91,10 @@ def test_names_the_kernel_of_each_step_and_what_runs_on_the_reference() -> None:
 def test_subgraphs_have_plans_of_their_own() -> None:
     graph = plan_of(BRANCHES)
     assert sorted(len(subgraph.nodes) for subgraph in graph.subgraphs) == [1, 2]
-    assert {subgraph.path.rpartition(".")[2] for subgraph in graph.subgraphs} == {"then_branch", "else_branch"}
+    assert {subgraph.path.rpartition(".")[2] for subgraph in graph.subgraphs} == {
+        "then_branch",
+        "else_branch",
+    }
 
 
 def test_drawing_has_one_box_per_laid_out_value_within_the_picture() -> None:
@@ -100,7 +103,9 @@ def test_drawing_has_one_box_per_laid_out_value_within_the_picture() -> None:
     boxes = [box for box in root.iter("{http://www.w3.org/2000/svg}rect") if box.get("stroke")]
     assert len(boxes) == sum(value.offset is not None for value in graph.values) == 5
     for box in boxes:
-        x, y, width, height = (float(box.get(key) or "nan") for key in ("x", "y", "width", "height"))
+        x, y, width, height = (
+            float(box.get(key) or "nan") for key in ("x", "y", "width", "height")
+        )
         assert 0 <= x <= x + width <= 1100
         assert 0 <= y <= y + height <= 520
     texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]

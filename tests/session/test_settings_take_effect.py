@@ -1,4 +1,6 @@
-"""What options promise about memory and threads shows in the arrays and threads that kernels see."""
+"""What options promise about memory and threads shows in the arrays and threads that kernels
+see.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from ortpkg.session.options import ExecutionMode, SessionOptions
 
 #: Above what the allocator of the system keeps in its own lists, and of several pages.
 SIZE = 300
-CHAIN = f"g (float[{SIZE}, {SIZE}] x) => (float[{SIZE}, {SIZE}] y) {{ a = Exp(x) b = test.spy.Look(a) y = Neg(b) }}"
+CHAIN = (
+    f"g (float[{SIZE}, {SIZE}] x) => (float[{SIZE}, {SIZE}] y) {{ a = Exp(x) b = test.spy.Look(a) y"
+    " = Neg(b) }"
+)
 BRANCHES = f"""g (float[{SIZE}, {SIZE}] x) => (float[{SIZE}, {SIZE}] y) {{
     a = Neg(x) b = Abs(x) c = test.spy.Look(a) d = test.spy.Look(b) y = Add(c, d) }}"""
 LONG = f"""g (float[{SIZE}, {SIZE}] x) => (float[{SIZE}, {SIZE}] y) {{
@@ -33,7 +38,11 @@ Look = Callable[[np.ndarray], np.ndarray]
 def looking(look: Look) -> Iterator[None]:
     """``test.spy.Look`` is this function, in sessions that are made meanwhile."""
     operator = ortpkg.custom_op(
-        "test.spy", "Look", inputs={"x": "float"}, outputs={"y": "float"}, output_shapes=lambda x: [x]
+        "test.spy",
+        "Look",
+        inputs={"x": "float"},
+        outputs={"y": "float"},
+        output_shapes=lambda x: [x],
     )(look)
     ortpkg.register_custom_ops([operator])
     try:
@@ -63,7 +72,9 @@ def owner_of(array: np.ndarray) -> Any:
 
 @pytest.mark.parametrize("is_on", [True, False])
 @pytest.mark.requirement("M16")
-def test_with_a_memory_pattern_values_lie_in_one_block_and_without_it_in_memory_of_their_own(is_on: bool) -> None:
+def test_with_a_memory_pattern_values_lie_in_one_block_and_without_it_in_memory_of_their_own(
+    is_on: bool,
+) -> None:
     owners: list[Any] = []
 
     def look(x: np.ndarray) -> np.ndarray:
@@ -102,8 +113,12 @@ def test_a_value_is_gone_once_its_last_reader_has_run(mode: ExecutionMode) -> No
 
 
 @pytest.mark.requirement("P02")
-@pytest.mark.parametrize(("mode", "meet"), [(ExecutionMode.ORT_PARALLEL, True), (ExecutionMode.ORT_SEQUENTIAL, False)])
-def test_only_parallel_execution_runs_two_branches_at_a_time(mode: ExecutionMode, meet: bool) -> None:
+@pytest.mark.parametrize(
+    ("mode", "meet"), [(ExecutionMode.ORT_PARALLEL, True), (ExecutionMode.ORT_SEQUENTIAL, False)]
+)
+def test_only_parallel_execution_runs_two_branches_at_a_time(
+    mode: ExecutionMode, meet: bool
+) -> None:
     barrier, met = threading.Barrier(2), list[bool]()
 
     def look(x: np.ndarray) -> np.ndarray:
@@ -115,14 +130,18 @@ def test_only_parallel_execution_runs_two_branches_at_a_time(mode: ExecutionMode
         return x.copy()
 
     with looking(look):
-        (found,) = session_of(BRANCHES, execution_mode=mode, inter_op_num_threads=2).run(None, feeds())
+        (found,) = session_of(BRANCHES, execution_mode=mode, inter_op_num_threads=2).run(
+            None, feeds()
+        )
     assert met == [meet, meet]
     np.testing.assert_array_equal(found, np.zeros((SIZE, SIZE), np.float32))
 
 
 @pytest.mark.requirement("D09")
 @pytest.mark.parametrize("mode", ExecutionMode)
-def test_two_runs_in_the_middle_of_the_graph_at_once_do_not_share_memory(mode: ExecutionMode) -> None:
+def test_two_runs_in_the_middle_of_the_graph_at_once_do_not_share_memory(
+    mode: ExecutionMode,
+) -> None:
     barrier = threading.Barrier(2)
 
     def look(x: np.ndarray) -> np.ndarray:
@@ -147,4 +166,6 @@ def test_two_runs_in_the_middle_of_the_graph_at_once_do_not_share_memory(mode: E
         for thread in threads:
             thread.join()
     for value in (1.0, 2.0):
-        np.testing.assert_allclose(results[value], -np.exp(np.full((SIZE, SIZE), value, np.float32)), rtol=1e-6)
+        np.testing.assert_allclose(
+            results[value], -np.exp(np.full((SIZE, SIZE), value, np.float32)), rtol=1e-6
+        )

@@ -1,4 +1,6 @@
-"""The stages of start-up: their order, what happens at every optimization level, and whose kernels run."""
+"""The stages of start-up: their order, what happens at every optimization level, and whose kernels
+run.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class OwnProvider(ExecutionProvider):
 
             return compute
 
-        self._registry = KernelRegistry([KernelDef(op_type=op_type, domain="", since=(13,), factory=factory)])
+        self._registry = KernelRegistry(
+            [KernelDef(op_type=op_type, domain="", since=(13,), factory=factory)]
+        )
 
     @property
     def kernel_registry(self) -> KernelRegistry:
@@ -70,7 +74,10 @@ class _Device(CPUAllocator):
 
 @pytest.mark.requirement("P01")
 def test_each_provider_runs_its_nodes_by_its_own_kernels_in_the_memory_of_its_device() -> None:
-    doubling, tripling = OwnProvider("DoublingProvider", "Neg", 2), OwnProvider("TriplingProvider", "Abs", 3)
+    doubling, tripling = (
+        OwnProvider("DoublingProvider", "Neg", 2),
+        OwnProvider("TriplingProvider", "Abs", 3),
+    )
     model = load_model(model_of(TEXT))
     state = create_session_state(model, options_of(), [doubling, tripling, CPUExecutionProvider()])
     (y,) = state.executable.run([np.ones(2, np.float32)], (), RunControl())
@@ -90,7 +97,9 @@ class KernellessProvider(OwnProvider):
 
     def __init__(self) -> None:
         super().__init__("KernellessProvider", "Abs", 1)
-        self._registry = KernelRegistry([KernelDef(op_type="Abs", since=(13,), factory=lambda _info: None)])  # type: ignore[arg-type, return-value]
+        self._registry = KernelRegistry(
+            [KernelDef(op_type="Abs", since=(13,), factory=lambda _info: None)]
+        )  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.requirement("P15")
@@ -100,7 +109,10 @@ def test_a_node_whose_kernel_is_none_is_a_failure_that_names_it(profiler: Profil
         ModelError, match=r"no kernel for node 'Abs_.* \(Abs\): KernellessProvider made NoneType"
     ) as caught:
         create_session_state(
-            load_model(model_of(TEXT)), options_of(), [KernellessProvider(), CPUExecutionProvider()], profiler
+            load_model(model_of(TEXT)),
+            options_of(),
+            [KernellessProvider(), CPUExecutionProvider()],
+            profiler,
         )
     assert (caught.value.code, (caught.value.node_name or "")[:4]) == (StatusCode.FAIL, "Abs_")
 
@@ -126,7 +138,11 @@ def test_stages_run_in_order_and_sub_graphs_are_planned_before_the_graph_around_
 
     spied(session_state, "infer_types", lambda _model: "infer")
     spied(transformation, "infer_types", lambda _model: "infer")
-    spied(transformation, "apply_transformers", lambda _model, level, *_: f"transform {TransformLevel(level).name}")
+    spied(
+        transformation,
+        "apply_transformers",
+        lambda _model, level, *_: f"transform {TransformLevel(level).name}",
+    )
     spied(session_state, "partition_graph", lambda *_: "partition")
     spied(graph_planner, "create_execution_plan", planned)
     create_session_state(load_model(model_of(BRANCHES)), options_of(), [CPUExecutionProvider()])
@@ -148,11 +164,17 @@ def test_stages_run_in_order_and_sub_graphs_are_planned_before_the_graph_around_
 
 @pytest.mark.requirement("P17")
 @pytest.mark.parametrize("level", GraphOptimizationLevel, ids=lambda level: level.name)
-def test_casts_that_a_provider_needs_are_inserted_at_every_optimization_level(level: GraphOptimizationLevel) -> None:
-    """The CPU provider here has a Relu for float alone, so a float16 one runs only with casts around it."""
+def test_casts_that_a_provider_needs_are_inserted_at_every_optimization_level(
+    level: GraphOptimizationLevel,
+) -> None:
+    """The CPU provider here has a Relu for float alone, so a float16 one runs only with casts
+    around it.
+    """
     registry = CPUExecutionProvider().kernel_registry
     kernels = [
-        definition for definition in registry.definitions() if definition.op_type in {"Cast", "Identity", "Relu"}
+        definition
+        for definition in registry.definitions()
+        if definition.op_type in {"Cast", "Identity", "Relu"}
     ]
     narrow = KernelRegistry(
         [
@@ -162,7 +184,9 @@ def test_casts_that_a_provider_needs_are_inserted_at_every_optimization_level(le
             for definition in kernels
         ]
     )
-    model = load_model(model_of("g (float16[2] x) => (float16[2] y) { i = Identity(x) y = Relu(i) }"))
+    model = load_model(
+        model_of("g (float16[2] x) => (float16[2] y) { i = Identity(x) y = Relu(i) }")
+    )
     options = options_of(graph_optimization_level=level)
     state = create_session_state(model, options, [CPUExecutionProvider(registry=narrow)])
     (y,) = state.executable.run([np.array([-1, 2], np.float16)], (), RunControl())
@@ -179,12 +203,18 @@ def test_float16_nodes_pass_float32_on_at_every_optimization_level_as_in_onnxrun
 ) -> None:
     """90,000 is past float16's range; its root is not."""
     onnxruntime = pytest.importorskip("onnxruntime")
-    model = model_of("g (float16[2] x) => (float16[2] y) { s = Mul(x, x) r = Sqrt(s) y = Add(r, x) }")
+    model = model_of(
+        "g (float16[2] x) => (float16[2] y) { s = Mul(x, x) r = Sqrt(s) y = Add(r, x) }"
+    )
     x = np.array([300, 0.1], np.float16)
     peer_options = onnxruntime.SessionOptions()
     peer_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(int(level))
-    peer = onnxruntime.InferenceSession(model.SerializeToString(), peer_options, providers=["CPUExecutionProvider"])
-    session = InferenceSession(model.SerializeToString(), options_of(graph_optimization_level=level))
+    peer = onnxruntime.InferenceSession(
+        model.SerializeToString(), peer_options, providers=["CPUExecutionProvider"]
+    )
+    session = InferenceSession(
+        model.SerializeToString(), options_of(graph_optimization_level=level)
+    )
 
     (y,) = session.run(None, {"x": x})
 

@@ -1,4 +1,6 @@
-"""All threads while they pay, one while other processes take the cores, and a new attempt ever more seldom."""
+"""All threads while they pay, one while other processes take the cores, and a new attempt ever more
+seldom.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,12 @@ def test_short_runs_are_left_alone() -> None:
 
 def test_runs_of_different_shapes_are_told_apart_and_too_many_forgotten() -> None:
     machine = Machine()
-    assert [machine.run("a"), machine.run("b"), machine.run("a"), machine.run("b")] == [False, False, True, True]
+    assert [machine.run("a"), machine.run("b"), machine.run("a"), machine.run("b")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
     for number in range(200):
         machine.run(number)
     assert machine.run("a") is False
@@ -79,7 +86,11 @@ def test_runs_of_different_shapes_are_told_apart_and_too_many_forgotten() -> Non
 
 @pytest.mark.parametrize(
     ("options", "counts"),
-    [({}, {1, 8}), ({"intra_op_num_threads": 2}, {2, 8}), ({"use_deterministic_compute": True}, {8})],
+    [
+        ({}, {1, 8}),
+        ({"intra_op_num_threads": 2}, {2, 8}),
+        ({"use_deterministic_compute": True}, {8}),
+    ],
 )
 def test_a_session_chooses_where_the_caller_leaves_it_the_choice(
     options: dict[str, object], counts: set[int], monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,8 @@
-"""Inference on all of onnx's own backend models: against onnx's inference, and against what the runs give.
+"""Inference on all of onnx's own backend models: against onnx's inference, and against what the
+runs give.
 
-Never less precise where onnx is sure, never another size than the expected outputs have; with every dimension of the
-inputs turned into a symbol, what the expressions say for the sizes of the data.
+Never less precise where onnx is sure, never another size than the expected outputs have; with every
+dimension of the inputs turned into a symbol, what the expressions say for the sizes of the data.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def without_declared_outputs(proto: onnx.ModelProto) -> onnx.ModelProto:
 def onnx_types(proto: onnx.ModelProto) -> dict[str, ValueType]:
     """What onnx's inference says of the main graph's values."""
     graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
-    found = {value.name: value_type_from_proto(value.type, value.name) for value in (*graph.value_info, *graph.output)}
+    found = {
+        value.name: value_type_from_proto(value.type, value.name)
+        for value in (*graph.value_info, *graph.output)
+    }
     return {name: known for name, known in found.items() if known is not None}
 
 
@@ -66,12 +70,19 @@ def difference(ours: ValueType | None, theirs: ValueType) -> str:
     """How ``ours`` says less than, or something else than ``theirs``; "" where it does not."""
     if str(ours) != str(theirs):
         return f"type {ours}, onnx says {theirs}"
-    if not isinstance(ours, TensorType) or not isinstance(theirs, TensorType) or theirs.shape is None:
+    if (
+        not isinstance(ours, TensorType)
+        or not isinstance(theirs, TensorType)
+        or theirs.shape is None
+    ):
         return ""
     if ours.shape is None or len(ours.shape) != len(theirs.shape):
         return f"shape {ours.shape}, onnx says {theirs.shape}"
     is_sure = [isinstance(size, int) for size in theirs.shape]
-    if any(sure and mine != size for sure, mine, size in zip(is_sure, ours.shape, theirs.shape, strict=True)):
+    if any(
+        sure and mine != size
+        for sure, mine, size in zip(is_sure, ours.shape, theirs.shape, strict=True)
+    ):
         return f"shape {ours.shape}, onnx says {theirs.shape}"
     return ""
 
@@ -93,7 +104,9 @@ def test_knows_all_that_onnx_knows(suite: str, part: int) -> None:
     assert compared > len(part_of(suite, part)) // 2
 
 
-def with_symbols(proto: onnx.ModelProto, arrays: dict[str, Any]) -> tuple[onnx.ModelProto, dict[str, int]]:
+def with_symbols(
+    proto: onnx.ModelProto, arrays: dict[str, Any]
+) -> tuple[onnx.ModelProto, dict[str, int]]:
     """The model with a symbol for each dimension of its inputs, and their values in the data."""
     changed, values = without_declared_outputs(proto), {}
     for value in changed.graph.input:
@@ -120,16 +133,24 @@ def test_symbols_stand_for_the_sizes_of_the_data(suite: str, part: int) -> None:
         sizes = infer_sizes(loaded)
         for name, expected in zip(loaded.graph.outputs, data.outputs, strict=True):
             known = sizes.get(name)
-            if not isinstance(known, KnownTensor) or known.shape is None or not isinstance(expected, np.ndarray):
+            if (
+                not isinstance(known, KnownTensor)
+                or known.shape is None
+                or not isinstance(expected, np.ndarray)
+            ):
                 continue
             said = [
-                None if any(each.is_anonymous for each in symbols_of(size)) else evaluate(size, values)
+                None
+                if any(each.is_anonymous for each in symbols_of(size))
+                else evaluate(size, values)
                 for size in known.shape
             ]
             compared += 1
             if len(said) != expected.ndim or any(
                 mine not in {None, size} for mine, size in zip(said, expected.shape, strict=True)
             ):
-                problems.append(f"{case.id} {name}: {list(map(str, known.shape))} for {expected.shape}")
+                problems.append(
+                    f"{case.id} {name}: {list(map(str, known.shape))} for {expected.shape}"
+                )
     assert not problems
     assert compared > len(part_of(suite, part)) // 2

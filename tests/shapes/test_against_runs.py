@@ -1,4 +1,6 @@
-"""What inference says of models with symbols, against what runs of them make: sizes, and elements that are followed."""
+"""What inference says of models with symbols, against what runs of them make: sizes, and elements
+that are followed.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,11 @@ def test_says_what_a_run_makes(text: str, shapes: list[tuple[int, ...]]) -> None
         assert isinstance(made, np.ndarray)
         assert said.shape is not None
         pairs: list[tuple[Size | None, int]] = [*zip(said.shape, made.shape, strict=True)]
-        pairs += [] if said.elements is None else zip(said.elements, made.reshape(-1).tolist(), strict=True)
+        pairs += (
+            []
+            if said.elements is None
+            else zip(said.elements, made.reshape(-1).tolist(), strict=True)
+        )
         for size, number in pairs:
             if size is not None and not any(each.is_anonymous for each in symbols_of(size)):
                 assert evaluate(size, values) == number, name

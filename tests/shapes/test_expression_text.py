@@ -44,7 +44,21 @@ def test_expressions_are_read_as_they_are_written(text: str, size: Size) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "batch size", "N +", "N)", "(N", "N//2", "1/2", "floor(N/0)", "max(N)", "?", "2 N", "N" * 9999 + "*"]
+    "text",
+    [
+        "",
+        "batch size",
+        "N +",
+        "N)",
+        "(N",
+        "N//2",
+        "1/2",
+        "floor(N/0)",
+        "max(N)",
+        "?",
+        "2 N",
+        "N" * 9999 + "*",
+    ],
 )
 def test_what_is_no_expression_is_a_name(text: str) -> None:
     assert size_of_text(text) == symbol(text)
@@ -81,7 +95,9 @@ def sizes(draw: st.DrawFn, depth: int = 3) -> Size:
             case "*":
                 return left * right
             case "floor" | "mod":
-                return (floor_divide if kind == "floor" else remainder)(left, draw(st.integers(1, 7)))
+                return (floor_divide if kind == "floor" else remainder)(
+                    left, draw(st.integers(1, 7))
+                )
             case "max" | "min":
                 return (larger if kind == "max" else smaller)(left, right)
             case _:

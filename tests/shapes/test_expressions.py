@@ -109,7 +109,10 @@ _OPERATIONS: dict[str, tuple[Callable[[Size, Size], Size], Callable[[int, int], 
     "min": (smaller, min),
 }
 _STEPS = st.lists(
-    st.tuples(st.sampled_from(sorted(_OPERATIONS)), st.sampled_from(["N", "M", "last", 1, 2, 3, 4, 7])), max_size=6
+    st.tuples(
+        st.sampled_from(sorted(_OPERATIONS)), st.sampled_from(["N", "M", "last", 1, 2, 3, 4, 7])
+    ),
+    max_size=6,
 )
 
 
@@ -122,8 +125,20 @@ def test_an_expression_has_the_value_of_what_it_was_computed_from(
     size: Size = N
     number, last_size, last_number = n, M, m
     for name, operand in steps:
-        right: Size = last_size if operand == "last" else symbol(operand) if isinstance(operand, str) else operand
-        right_number = last_number if operand == "last" else values[operand] if isinstance(operand, str) else operand
+        right: Size = (
+            last_size
+            if operand == "last"
+            else symbol(operand)
+            if isinstance(operand, str)
+            else operand
+        )
+        right_number = (
+            last_number
+            if operand == "last"
+            else values[operand]
+            if isinstance(operand, str)
+            else operand
+        )
         symbolic, plain = _OPERATIONS[name]
         if name in {"floor", "ceil", "mod"} and (right_number < 1 or not is_at_least(right, 1)):
             continue

@@ -1,4 +1,6 @@
-"""Shape inference on models with huge sizes and missing types, which onnx's own code does not survive."""
+"""Shape inference on models with huge sizes and missing types, which onnx's own code does not
+survive.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ HUGE = 10**12
 
 
 def inferred(text: str, opset: int = 21) -> Graph:
-    model = load_model(parse(f'<ir_version: 10, opset_import: ["" : {opset}, "ai.onnx.ml" : 5, "own" : 1]>\n{text}'))
+    model = load_model(
+        parse(
+            f'<ir_version: 10, opset_import: ["" : {opset}, "ai.onnx.ml" : 5, "own" : 1]>\n{text}'
+        )
+    )
     infer_types(model)
     return model.graph
 
@@ -50,10 +56,8 @@ def test_declared_sizes_may_be_huge(node: str, shape: Shape | None) -> None:
 
 @pytest.mark.timeout(30)
 def test_computed_sizes_may_be_huge() -> None:
-    graph = inferred(
-        f"""g (int64[2] x) => (y) <int64[1] n = {{{HUGE}}}>
-            {{ a = ConstantOfShape(n) b = Concat<axis = 0>(a, a) y = Neg(b) }}"""
-    )
+    graph = inferred(f"""g (int64[2] x) => (y) <int64[1] n = {{{HUGE}}}>
+            {{ a = ConstantOfShape(n) b = Concat<axis = 0>(a, a) y = Neg(b) }}""")
 
     assert shape_of(graph, "y") == (2 * HUGE,)
 
@@ -62,7 +66,10 @@ def test_computed_sizes_may_be_huge() -> None:
 def test_sizes_that_only_following_data_finds_may_be_huge() -> None:
     """Eight squarings of 256: the shape of ``a`` is known only to who follows the data."""
     squarings = " ".join(f"n{i + 1} = Mul(n{i}, n{i})" for i in range(2))
-    graph = inferred(f"g (float[1024] x) => (y) {{ n0 = Shape(x) {squarings} a = ConstantOfShape(n2) y = Add(a, a) }}")
+    graph = inferred(
+        f"g (float[1024] x) => (y) {{ n0 = Shape(x) {squarings} a = ConstantOfShape(n2) y = Add(a,"
+        " a) }"
+    )
 
     assert graph.type_of("y") is not None
 
@@ -70,7 +77,10 @@ def test_sizes_that_only_following_data_finds_may_be_huge() -> None:
 @pytest.mark.timeout(30)
 def test_expand_to_more_dimensions_than_there_are() -> None:
     by_input = f"g (float[2] x, int64[{HUGE}] s) => (y) {{ y = Expand(x, s) }}"
-    by_constant = f"g (float[2] x) => (y) <int64[1] n = {{{HUGE}}}> {{ s = ConstantOfShape(n) y = Expand(x, s) }}"
+    by_constant = (
+        f"g (float[2] x) => (y) <int64[1] n = {{{HUGE}}}> {{ s = ConstantOfShape(n) y = Expand(x,"
+        " s) }"
+    )
 
     for graph in (inferred(by_input, opset=8), inferred(by_constant, opset=12)):
         assert shape_of(graph, "s") == (HUGE,)

@@ -30,7 +30,10 @@ def shape_of(graph: Graph, value: str) -> Shape | None:
 
 
 def test_symbolic_dimensions_reach_the_outputs() -> None:
-    graph = inferred("g (float[N, 3] x) => (y) { a = MatMul(x, w) y = Relu(a) }", {"w": np.ones((3, 5), np.float32)})
+    graph = inferred(
+        "g (float[N, 3] x) => (y) { a = MatMul(x, w) y = Relu(a) }",
+        {"w": np.ones((3, 5), np.float32)},
+    )
 
     assert graph.types["y"] == TensorType(ElementType.FLOAT, ("N", 5))
     assert graph.types["w"] == TensorType(ElementType.FLOAT, (3, 5))
@@ -55,11 +58,9 @@ def test_constant_shapes_are_followed_though_other_weights_stay_behind() -> None
 
 
 def test_sub_graphs_get_types_too() -> None:
-    graph = inferred(
-        """g (bool c, float[N] x) => (y) { t = Neg(x)
+    graph = inferred("""g (bool c, float[N] x) => (y) { t = Neg(x)
            y = If (c) <then_branch = b1 () => (p) { q = Exp(t) p = Relu(q) },
-                       else_branch = b2 () => (r) { r = Abs(x) }> }"""
-    )
+                       else_branch = b2 () => (r) { r = Abs(x) }> }""")
 
     (node,) = (node for node in graph.nodes if node.op_type == "If")
     assert node.subgraphs["then_branch"].types["q"] == TensorType(ElementType.FLOAT, ("N",))
@@ -67,14 +68,18 @@ def test_sub_graphs_get_types_too() -> None:
 
 
 def test_declared_types_help_past_operators_that_nobody_knows() -> None:
-    graph = inferred("g (float[2] x) => (y) <float[2, 7] a> { a = com.microsoft.Unknown(x) b = Exp(a) y = Relu(b) }")
+    graph = inferred(
+        "g (float[2] x) => (y) <float[2, 7] a> { a = com.microsoft.Unknown(x) b = Exp(a) y ="
+        " Relu(b) }"
+    )
 
     assert shape_of(graph, "y") == (2, 7)
 
 
 def test_declared_types_help_past_shapes_that_only_a_run_knows() -> None:
     graph = inferred(
-        "g (float[N] x, int64[2] s) => (y) <float[2, 7] a> { a = Reshape(x, s) y = Transpose <perm = [1, 0]> (a) }"
+        "g (float[N] x, int64[2] s) => (y) <float[2, 7] a> { a = Reshape(x, s) y = Transpose <perm"
+        " = [1, 0]> (a) }"
     )
 
     assert shape_of(graph, "a") == (2, 7)
@@ -82,7 +87,10 @@ def test_declared_types_help_past_shapes_that_only_a_run_knows() -> None:
 
 
 def test_outputs_keep_the_names_of_their_dimensions() -> None:
-    assert shape_of(inferred("g (float[N, 3] x) => (float[batch, 3] y) { y = Relu(x) }"), "y") == ("batch", 3)
+    assert shape_of(inferred("g (float[N, 3] x) => (float[batch, 3] y) { y = Relu(x) }"), "y") == (
+        "batch",
+        3,
+    )
 
 
 def test_declared_dimensions_fill_what_inference_leaves_open() -> None:
@@ -93,7 +101,8 @@ def test_declared_dimensions_fill_what_inference_leaves_open() -> None:
 
 def test_a_dimension_that_inference_makes_up_gets_a_name_that_the_model_does_not_use() -> None:
     graph = inferred(
-        "g (float[N] x, int64[1] s) => (float[unk__0] y, z) { a = NonZero(x) z = Cast <to = 1> (a) y = Expand(x, s) }"
+        "g (float[N] x, int64[1] s) => (float[unk__0] y, z) { a = NonZero(x) z = Cast <to = 1> (a)"
+        " y = Expand(x, s) }"
     )
 
     made_up = shape_of(graph, "a")
@@ -104,7 +113,9 @@ def test_a_dimension_that_inference_makes_up_gets_a_name_that_the_model_does_not
 
 
 def test_where_declared_and_inferred_dimensions_differ_neither_is_believed() -> None:
-    graph = inferred("g (float[2, 3] x) => (float[2, 4] y) <float[9, 3] a> { a = Relu(x) y = Exp(a) }")
+    graph = inferred(
+        "g (float[2, 3] x) => (float[2, 4] y) <float[9, 3] a> { a = Relu(x) y = Exp(a) }"
+    )
 
     (rows, columns), (also_two, open_size) = shape_of(graph, "a") or (), shape_of(graph, "y") or ()
     assert (columns, also_two) == (3, 2)
@@ -119,7 +130,10 @@ def test_where_declared_and_inferred_ranks_differ_neither_is_believed() -> None:
 
 @pytest.mark.parametrize("declared", ["int64[2]", "seq(float[2])"])
 def test_refuses_a_declared_type_that_the_node_does_not_make(declared: str) -> None:
-    with pytest.raises(InvalidGraphError, match=r"'y' is declared as .*, but Relu node 'n1' makes a tensor\(float\)"):
+    with pytest.raises(
+        InvalidGraphError,
+        match=r"'y' is declared as .*, but Relu node 'n1' makes a tensor\(float\)",
+    ):
         inferred(f"g (float[2] x) => ({declared} y) {{ [n1] y = Relu(x) }}")
 
 
@@ -174,17 +188,17 @@ def test_takes_every_right_einsum_equation(equation: str, inputs: str, shape: Sh
 
 
 def test_outputs_of_one_type_have_it_whatever_goes_in() -> None:
-    graph = inferred(
-        """g (x) => (y, z) { a = com.microsoft.Unknown(x) b = Identity(a)
-           y = RegexFullMatch <pattern = "a"> (b) z = RegexFullMatch <pattern = "a"> (x) }"""
-    )
+    graph = inferred("""g (x) => (y, z) { a = com.microsoft.Unknown(x) b = Identity(a)
+           y = RegexFullMatch <pattern = "a"> (b) z = RegexFullMatch <pattern = "a"> (x) }""")
 
     assert graph.types["y"] == graph.types["z"] == TensorType(ElementType.BOOL, None)
     assert "a" not in graph.types
 
 
 def test_inputs_without_a_type_do_not_keep_others_from_their_types() -> None:
-    graph = inferred('g (x, float[2] v) => (y, z) { y = RegexFullMatch <pattern = "a"> (x) z = Relu(v) }')
+    graph = inferred(
+        'g (x, float[2] v) => (y, z) { y = RegexFullMatch <pattern = "a"> (x) z = Relu(v) }'
+    )
 
     assert graph.types["z"] == TensorType(ElementType.FLOAT, (2,))
 
@@ -192,7 +206,8 @@ def test_inputs_without_a_type_do_not_keep_others_from_their_types() -> None:
 @pytest.mark.parametrize("declared", ["", "<string[3] b>"])
 def test_texts_are_followed_through_operators(declared: str) -> None:
     graph = inferred(
-        f'g (string[3] x) => (y) {declared} {{ b = Identity(x) c = RegexFullMatch <pattern = "a"> (b) y = Not(c) }}'
+        f'g (string[3] x) => (y) {declared} {{ b = Identity(x) c = RegexFullMatch <pattern = "a">'
+        " (b) y = Not(c) }"
     )
 
     assert graph.types["y"] == TensorType(ElementType.BOOL, (3,))

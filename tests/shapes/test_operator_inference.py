@@ -5,14 +5,16 @@ from __future__ import annotations
 import onnx.defs
 
 from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
-from ortpkg.kernels.operator_support import has_kernel
+from ortpkg.kernels.runnable_operators import has_kernel
 from ortpkg.shapes.operator_inference import find_inference
 
 
 def test_every_operator_with_a_kernel_has_an_inference_function() -> None:
     own = {(each.domain, each.op_type) for each in cpu_kernel_registry().definitions()}
     known = {
-        (schema.domain, schema.name) for schema in onnx.defs.get_all_schemas() if has_kernel(schema.domain, schema.name)
+        (schema.domain, schema.name)
+        for schema in onnx.defs.get_all_schemas()
+        if has_kernel(schema.domain, schema.name)
     }
 
     assert {key for key in own | known if find_inference(*key) is None} == set()

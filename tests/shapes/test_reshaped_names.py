@@ -1,4 +1,6 @@
-"""A dimension that a reshape only carries over keeps its name; one that might be another gets none."""
+"""A dimension that a reshape only carries over keeps its name; one that might be another gets
+none.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def shape_of(graph: Graph, value: str) -> Shape | None:
 
 
 def reshaped(inputs: str, target: list[int], outputs: str) -> Graph:
-    text = f"g ({inputs}) => ({outputs}) {{ a = Reshape(x, target) b = Neg(a) y = Reshape(b, back) }}"
+    text = (
+        f"g ({inputs}) => ({outputs}) {{ a = Reshape(x, target) b = Neg(a) y = Reshape(b, back) }}"
+    )
     return inferred(text, target=target, back=[-1])
 
 
@@ -51,7 +55,9 @@ def test_what_is_behind_has_the_name_too() -> None:
 
 
 def test_names_of_the_graphs_outputs_stay() -> None:
-    assert shape_of(reshaped("float[1, length, 8] x", [1, -1, 4, 2], "float[mine] y"), "y") == ("mine",)
+    assert shape_of(reshaped("float[1, length, 8] x", [1, -1, 4, 2], "float[mine] y"), "y") == (
+        "mine",
+    )
 
 
 @pytest.mark.parametrize(

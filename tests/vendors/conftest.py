@@ -1,6 +1,8 @@
-"""Real execution providers that vendors ship as wheels for onnxruntime; ``make vendors`` installs them.
+"""Real execution providers that vendors ship as wheels for onnxruntime; ``make vendors`` installs
+them.
 
-Everything runs as a user runs it: in processes of its own. Without the wheels nothing here is collected.
+Everything runs as a user runs it: in processes of its own. Without the wheels nothing here is
+    collected.
 """
 
 from __future__ import annotations
@@ -58,10 +60,18 @@ def ortpkg(tmp_path_factory: pytest.TempPathFactory) -> Ortpkg:
     cache = tmp_path_factory.mktemp("cache")
 
     def run(*words: object, emulates: str = "") -> Done:
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("ORTPKG_EMULATED")}
-        environment |= {"ORTPKG_CACHE_DIR": str(cache), "COLUMNS": "200", "ORTPKG_EMULATED_DEVICES": emulates}
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith("ORTPKG_EMULATED")
+        }
+        environment |= {
+            "ORTPKG_CACHE_DIR": str(cache),
+            "COLUMNS": "200",
+            "ORTPKG_EMULATED_DEVICES": emulates,
+        }
         command = [sys.executable, "-m", "ortpkg", *map(str, words)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=280)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=280
+        )
         return Done(code=done.returncode, out=done.stdout, err=done.stderr)
 
     return run

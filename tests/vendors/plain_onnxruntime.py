@@ -1,6 +1,8 @@
-"""onnxruntime by itself, without ortpkg, as a program of its own: compiles or runs a model on a wheel's library.
+"""onnxruntime by itself, without ortpkg, as a program of its own: compiles or runs a model on a
+wheel's library.
 
-``python -m tests.vendors.plain_onnxruntime '{"ep": ..., "model": ..., "options": {...}, "output": ...}'`` prints JSON.
+``python -m tests.vendors.plain_onnxruntime '{"ep": ..., "model": ..., "options": {...}, "output":
+...}'`` prints JSON.
 """
 
 from __future__ import annotations
@@ -13,27 +15,36 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MODULES = {"QNNExecutionProvider": "onnxruntime_qnn", "OpenVINOExecutionProvider": "onnxruntime_ep_openvino"}
+MODULES = {
+    "QNNExecutionProvider": "onnxruntime_qnn",
+    "OpenVINOExecutionProvider": "onnxruntime_ep_openvino",
+}
 
 
 def plain_onnxruntime(**request: Any) -> Any:
-    """The program's answer: ``{"compatibility"}`` for one with ``output``, ``{"rating"}`` for one that ``rates``, else
-    ``{"outputs"}``; or ``{"error"}``.
+    """The program's answer: ``{"compatibility"}`` for one with ``output``, ``{"rating"}`` for one
+    that ``rates``, else ``{"outputs"}``; or ``{"error"}``.
     """
     words = [sys.executable, "-m", "tests.vendors.plain_onnxruntime", json.dumps(request)]
-    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(
+        words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=240
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert lines, done.stderr
     return json.loads(lines[-1])
 
 
-def _answer(ep: str, model: str, options: dict[str, str], output: str = "", *, rates: bool = False) -> dict[str, Any]:
+def _answer(
+    ep: str, model: str, options: dict[str, str], output: str = "", *, rates: bool = False
+) -> dict[str, Any]:
     import numpy as np
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     onnxruntime.set_default_logger_severity(4)
-    onnxruntime.register_execution_provider_library(ep, importlib.import_module(MODULES[ep]).get_library_path())
+    onnxruntime.register_execution_provider_library(
+        ep, importlib.import_module(MODULES[ep]).get_library_path()
+    )
     session_options = onnxruntime.SessionOptions()
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == ep]
     session_options.add_provider_for_devices(devices[:1], options)
@@ -41,9 +52,15 @@ def _answer(ep: str, model: str, options: dict[str, str], output: str = "", *, r
         info = state.get_compatibility_info_from_model_bytes(Path(model).read_bytes(), ep)
         return {"rating": state.get_model_compatibility_for_ep_devices(devices[:1], info).name}
     if output:
-        compiled = onnxruntime.ModelCompiler(session_options, model, embed_compiled_data_into_model=True)
+        compiled = onnxruntime.ModelCompiler(
+            session_options, model, embed_compiled_data_into_model=True
+        )
         compiled.compile_to_file(output)
-        return {"compatibility": state.get_compatibility_info_from_model_bytes(Path(output).read_bytes(), ep)}
+        return {
+            "compatibility": state.get_compatibility_info_from_model_bytes(
+                Path(output).read_bytes(), ep
+            )
+        }
     session = onnxruntime.InferenceSession(model, session_options, enable_fallback=0)
     (taken,) = session.get_inputs()
     shape = [size if isinstance(size, int) else 1 for size in taken.shape]

@@ -1,4 +1,6 @@
-"""Contexts of the real OpenVINO and QNN in both directions: ortpkg's for onnxruntime, onnxruntime's for ortpkg."""
+"""Contexts of the real OpenVINO and QNN in both directions: ortpkg's for onnxruntime, onnxruntime's
+for ortpkg.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ _WIDTH, _LAYERS = 512, 4
 _SET_NBYTES = 4 * _LAYERS * _WIDTH * _WIDTH
 
 pytestmark = [pytest.mark.vendors, pytest.mark.timeout(900)]
-needs_intel = pytest.mark.skipif(not _is_intel, reason="onnxruntime-ep-openvino offers nothing on other CPUs")
-needs_emulation = pytest.mark.skipif(not _is_emulated, reason="onnxruntime-qnn emulates only on Linux on x86-64")
+needs_intel = pytest.mark.skipif(
+    not _is_intel, reason="onnxruntime-ep-openvino offers nothing on other CPUs"
+)
+needs_emulation = pytest.mark.skipif(
+    not _is_emulated, reason="onnxruntime-qnn emulates only on Linux on x86-64"
+)
 
 
 @pytest.fixture
@@ -36,13 +42,18 @@ def group(tmp_path: Path) -> list[Path]:
     """Prefill and decode with one set of weights."""
     rng = np.random.default_rng(0)
     weights = [
-        onnx.numpy_helper.from_array((rng.standard_normal((_WIDTH, _WIDTH)) * 0.1).astype(np.float32), f"w{layer}")
+        onnx.numpy_helper.from_array(
+            (rng.standard_normal((_WIDTH, _WIDTH)) * 0.1).astype(np.float32), f"w{layer}"
+        )
         for layer in range(_LAYERS)
     ]
     made = []
     for name, batch in (("prefill", 4), ("decode", 1)):
         steps = " ".join(f"x{n + 1} = MatMul(x{n}, w{n})" for n in range(_LAYERS))
-        text = f"g (float[{batch}, {_WIDTH}] x0) => (float[{batch}, {_WIDTH}] x{_LAYERS}) {{ {steps} }}"
+        text = (
+            f"g (float[{batch}, {_WIDTH}] x0) => (float[{batch}, {_WIDTH}] x{_LAYERS}) {{"
+            f" {steps} }}"
+        )
         model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> {text}')
         model.graph.initializer.extend(weights)
         onnx.save(model, tmp_path / f"{name}.onnx")
@@ -84,15 +95,29 @@ def test_what_onnxruntime_compiled_runs_in_openvinos_python_package(
     options = FLOAT32 if has_float32 else {}
     made = plain_onnxruntime(ep=OPENVINO, model=str(MODEL), options=options, output=str(context))
     assert made["compatibility"], made
-    words = ("--component", "classifier", "--variant", "theirs", "--ep", "openvino", "--device", "cpu")
+    words = (
+        "--component",
+        "classifier",
+        "--variant",
+        "theirs",
+        "--ep",
+        "openvino",
+        "--device",
+        "cpu",
+    )
     assert ortpkg("add-variant", package, context, *words).code == 0
     rated = ortpkg("select", package, "--backend", "openvino", "--explain")
     assert "'theirs' on OpenVINOExecutionProvider (openvino)" in rated.out
     assert "EP_SUPPORTED_OPTIMAL" in rated.out
-    assert ortpkg("run", package, "--variant", "theirs", "--backend", "openvino").code == 7, "it needs trust"
+    assert ortpkg("run", package, "--variant", "theirs", "--backend", "openvino").code == 7, (
+        "it needs trust"
+    )
     done = ortpkg("run", package, "--variant", "theirs", "--backend", "openvino", "--trust")
     assert "outputs match what the package expects" in done.err + done.out, done.err
-    what = f"context by onnxruntime for OpenVINO{', in float32' if has_float32 else ', as it is by default'}"
+    what = (
+        "context by onnxruntime for"
+        f" OpenVINO{', in float32' if has_float32 else ', as it is by default'}"
+    )
     loads(what, "OpenVINO's package, by ortpkg", "OPTIMAL; as expected, in float32")
 
 
@@ -107,9 +132,15 @@ def test_ortpkgs_own_container_is_not_for_onnxruntime_as_migrate_check_says(
     assert rated == {"rating": "EP_UNSUPPORTED"}
     assert "error" in plain_onnxruntime(ep=OPENVINO, model=str(model), options={})
     *_, newest = ortpkg("migrate-check", package, "--json").json["releases"]
-    (reason,) = [each["reason"] for each in newest["never_selected"] if each["variant"] == "classifier/ctx"]
+    (reason,) = [
+        each["reason"] for each in newest["never_selected"] if each["variant"] == "classifier/ctx"
+    ]
     assert "OpenVINOExecutionProvider does not support what it was compiled for" in reason
-    loads("context by ortpkg in its own container", "OpenVINO's wheel, by onnxruntime", "UNSUPPORTED; refused")
+    loads(
+        "context by ortpkg in its own container",
+        "OpenVINO's wheel, by onnxruntime",
+        "UNSUPPORTED; refused",
+    )
 
 
 @needs_emulation
@@ -129,7 +160,11 @@ def test_a_context_for_onnxruntime_by_qnn_runs_in_plain_onnxruntime(
         done = ortpkg("run", package, "--variant", "ctx", *isolation, emulates="qnn")
         assert "outputs match what the package expects" in done.err + done.out, done.err
     loads("context by ortpkg --for onnxruntime, QNN", "QNN, by onnxruntime", "as the plain model")
-    loads("context by ortpkg --for onnxruntime, QNN", "QNN, by ortpkg", "as expected, in this process and in a child")
+    loads(
+        "context by ortpkg --for onnxruntime, QNN",
+        "QNN, by ortpkg",
+        "as expected, in this process and in a child",
+    )
 
 
 @needs_emulation
@@ -142,17 +177,36 @@ def test_qnn_stores_the_weights_of_a_group_once_and_its_emulation_loads_no_group
     assert ortpkg(*words, group[0], "-o", alone, emulates="qnn").code == 0
     made = ortpkg(*words, names, "-o", together, emulates="qnn")
     assert made.code == 0, made.err
-    (one,), (both,) = ([each.stat().st_size for each in folder.glob("*.bin")] for folder in (alone, together))
+    (one,), (both,) = (
+        [each.stat().st_size for each in folder.glob("*.bin")] for folder in (alone, together)
+    )
     assert _SET_NBYTES < one < 1.1 * _SET_NBYTES
     assert both < 1.02 * one, "one set of weights for both models"
-    loads("2 models, one group, QNN --for onnxruntime", "on the disk", f"{both / _SET_NBYTES:.2f} sets of weights")
-    program = "import ortpkg, sys; ortpkg.InferenceSession(sys.argv[1], providers=['qnn'], enable_fallback=False)"
-    environment = {**os.environ, "ORTPKG_EMULATED_DEVICES": "qnn", "ORTPKG_CACHE_DIR": str(tmp_path / "cache")}
+    loads(
+        "2 models, one group, QNN --for onnxruntime",
+        "on the disk",
+        f"{both / _SET_NBYTES:.2f} sets of weights",
+    )
+    program = (
+        "import ortpkg, sys; ortpkg.InferenceSession(sys.argv[1], providers=['qnn'],"
+        " enable_fallback=False)"
+    )
+    environment = {
+        **os.environ,
+        "ORTPKG_EMULATED_DEVICES": "qnn",
+        "ORTPKG_CACHE_DIR": str(tmp_path / "cache"),
+    }
     command = [sys.executable, "-c", program, str(together / "decode_ctx.onnx")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=240
+    )
     assert done.returncode == 1
     assert "in the child process that tried first: it was ended by SIGSEGV" in done.stderr
-    loads("2 models, one group, QNN --for onnxruntime", "QNN, by ortpkg", "libQnnHtp.so crashes in a child: an error")
+    loads(
+        "2 models, one group, QNN --for onnxruntime",
+        "QNN, by ortpkg",
+        "libQnnHtp.so crashes in a child: an error",
+    )
 
 
 @needs_intel
@@ -171,5 +225,7 @@ def test_a_group_for_onnxruntimes_openvino_is_one_container(
         assert _difference(there["outputs"], plain["outputs"]) < 1e-4
     sets = binary.stat().st_size / _SET_NBYTES
     loads(
-        "2 models, one group, OpenVINO --for onnxruntime", "OpenVINO's wheel", f"as plain; {sets:.2f} sets of weights"
+        "2 models, one group, OpenVINO --for onnxruntime",
+        "OpenVINO's wheel",
+        f"as plain; {sets:.2f} sets of weights",
     )

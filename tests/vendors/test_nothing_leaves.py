@@ -1,4 +1,6 @@
-"""Vendors' libraries, loaded by ortpkg, write nothing into a home directory and ask for no network."""
+"""Vendors' libraries, loaded by ortpkg, write nothing into a home directory and ask for no
+network.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,15 @@ pytestmark = [pytest.mark.vendors, pytest.mark.timeout(900)]
 
 #: The environment of an audited process has no settings of ortpkg's, so the command brings its own.
 _COMMAND = (
-    "import os, sys; os.environ['ORTPKG_EMULATED_DEVICES'] = 'qnn';from ortpkg.cli.app import main; main(sys.argv[1:])"
+    "import os, sys; os.environ['ORTPKG_EMULATED_DEVICES'] = 'qnn';from ortpkg.cli.app import main;"
+    " main(sys.argv[1:])"
 )
 
 
 @pytest.mark.parametrize(
-    "words", [["devices"], ["select", "PKG", "--device", "npu"], ["run", "PKG", "--device", "npu"]], ids="-".join
+    "words",
+    [["devices"], ["select", "PKG", "--device", "npu"], ["run", "PKG", "--device", "npu"]],
+    ids="-".join,
 )
 def test_no_command_writes_into_the_home_directory(
     words: list[str], tmp_path: Path, fixed_model: Path, ortpkg: Ortpkg

@@ -16,13 +16,25 @@ _CPUINFO = Path("/proc/cpuinfo")
 _is_intel = sys.platform == "linux" and "GenuineIntel" in _CPUINFO.read_text()
 
 pytestmark = [pytest.mark.vendors, pytest.mark.timeout(900)]
-needs_intel = pytest.mark.skipif(not _is_intel, reason="onnxruntime-ep-openvino offers nothing on other CPUs")
+needs_intel = pytest.mark.skipif(
+    not _is_intel, reason="onnxruntime-ep-openvino offers nothing on other CPUs"
+)
 
 
 @pytest.fixture
 def openvino_package(package: Path, ortpkg: Ortpkg) -> Path:
     """The digits package with a variant for OpenVINO on any device."""
-    done = ortpkg("add-variant", package, MODEL, "--component", "classifier", "--variant", "ov", "--ep", "openvino")
+    done = ortpkg(
+        "add-variant",
+        package,
+        MODEL,
+        "--component",
+        "classifier",
+        "--variant",
+        "ov",
+        "--ep",
+        "openvino",
+    )
     assert done.code == 0, done.err
     return package
 
@@ -37,7 +49,9 @@ def test_devices_lists_what_the_wheel_offers(ortpkg: Ortpkg) -> None:
 
 
 @needs_intel
-def test_a_plain_model_runs_in_float32(openvino_package: Path, ortpkg: Ortpkg, loads: Loads) -> None:
+def test_a_plain_model_runs_in_float32(
+    openvino_package: Path, ortpkg: Ortpkg, loads: Loads
+) -> None:
     done = ortpkg("run", openvino_package, "--variant", "ov", "--backend", "onnxruntime")
     assert done.code == 0, done.err
     assert "OpenVINOExecutionProvider (onnxruntime, CPU" in done.err + done.out
@@ -54,9 +68,15 @@ def test_a_context_that_ortpkg_compiled_is_selected_and_runs(
     assert made.code == 0, made.err
     chosen = ortpkg("select", openvino_package, "--backend", "onnxruntime", "--explain")
     assert "'ctx' on OpenVINOExecutionProvider (onnxruntime)" in chosen.out
-    done = ortpkg("run", openvino_package, "--variant", "ctx", "--backend", "onnxruntime", "--trust")
+    done = ortpkg(
+        "run", openvino_package, "--variant", "ctx", "--backend", "onnxruntime", "--trust"
+    )
     assert "outputs match what the package expects" in done.err + done.out, done.err
-    loads("context by ortpkg for OpenVINO's wheel", "OpenVINO's wheel, by ortpkg", "OPTIMAL; as expected")
+    loads(
+        "context by ortpkg for OpenVINO's wheel",
+        "OpenVINO's wheel, by ortpkg",
+        "OPTIMAL; as expected",
+    )
 
 
 @needs_intel
@@ -65,23 +85,40 @@ def test_a_context_that_onnxruntime_compiled_is_rated_by_openvino_itself_and_run
 ) -> None:
     context = tmp_path / "fixed_ctx.onnx"
     options = {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'}
-    made = plain_onnxruntime(ep=OPENVINO, model=str(fixed_model), options=options, output=str(context))
+    made = plain_onnxruntime(
+        ep=OPENVINO, model=str(fixed_model), options=options, output=str(context)
+    )
     assert made["compatibility"], made
     words = ("--component", "classifier", "--variant", "theirs", "--ep", "openvino")
     assert ortpkg("add-variant", openvino_package, context, *words).code == 0
     rated = ortpkg("select", openvino_package, "--backend", "onnxruntime", "--explain")
     assert "'theirs' on OpenVINOExecutionProvider (onnxruntime)" in rated.out
     assert "EP_SUPPORTED_OPTIMAL" in rated.out
-    done = ortpkg("run", openvino_package, "--variant", "theirs", "--backend", "onnxruntime", "--trust")
+    done = ortpkg(
+        "run", openvino_package, "--variant", "theirs", "--backend", "onnxruntime", "--trust"
+    )
     assert "outputs match what the package expects" in done.err + done.out, done.err
-    loads("context by onnxruntime for OpenVINO", "OpenVINO's wheel, by ortpkg", "OPTIMAL, says OpenVINO; as expected")
+    loads(
+        "context by onnxruntime for OpenVINO",
+        "OpenVINO's wheel, by ortpkg",
+        "OPTIMAL, says OpenVINO; as expected",
+    )
 
 
 @needs_intel
 def test_a_string_that_openvino_rates_unsupported_is_not_selected(
     openvino_package: Path, fixed_model: Path, ortpkg: Ortpkg
 ) -> None:
-    words = ("--component", "classifier", "--variant", "odd", "--ep", "openvino", "--compatibility-info", "odd")
+    words = (
+        "--component",
+        "classifier",
+        "--variant",
+        "odd",
+        "--ep",
+        "openvino",
+        "--compatibility-info",
+        "odd",
+    )
     assert ortpkg("add-variant", openvino_package, fixed_model, *words).code == 0
     rated = ortpkg("select", openvino_package, "--backend", "onnxruntime", "--explain")
     assert "EP_UNSUPPORTED" in rated.out

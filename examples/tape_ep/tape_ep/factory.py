@@ -33,7 +33,9 @@ class TapeFactory(CpuDevicesEpFactory):  # available wherever it is installed, o
             return CompiledModelCompatibility.OPTIMAL
         return CompiledModelCompatibility.PREFER_RECOMPILATION
 
-    def create(self, devices: Sequence["EpDevice"], options: Mapping[str, str]) -> "ExecutionProvider":
+    def create(
+        self, devices: Sequence["EpDevice"], options: Mapping[str, str]
+    ) -> "ExecutionProvider":
         from tape_ep.provider import TapeProvider  # heavy: only where a session is made
 
         made: ExecutionProvider = TapeProvider(NAME, ep_devices=devices, options=options)

@@ -1,5 +1,7 @@
 # tape_ep/provider.py
-"""The heavy side: compiles sub-graphs to a tape, a list of instructions for registers, and runs it with numpy."""
+"""The heavy side: compiles sub-graphs to a tape, a list of instructions for registers, and runs it
+with numpy.
+"""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,14 +15,16 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch
-from ortpkg.providers.ep_context_file import ContextEntry
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, ContextMismatch
+from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.providers.execution_provider import FusedNode, GraphViewer
 from tape_ep.factory import KIND, NAME, VERSION, is_readable
 
 
 def gemm(a: Any, b: Any, c: Any = 0, *, alpha: float, beta: float, transA: int, transB: int) -> Any:
-    return np.float32(alpha) * ((a.T if transA else a) @ (b.T if transB else b)) + np.float32(beta) * c
+    return (
+        np.float32(alpha) * ((a.T if transA else a) @ (b.T if transB else b)) + np.float32(beta) * c
+    )
 
 
 #: ONNX operator: what computes it, and the attributes that it takes, with their defaults.
@@ -40,14 +44,22 @@ OPERATORS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 @dataclass(frozen=True)
 class Instruction:
     operator: str
-    inputs: list[int]  # registers: the partition's inputs come first, then its constants, then what was computed
+    inputs: list[
+        int
+    ]  # registers: the partition's inputs come first, then its constants, then what was computed
     attributes: dict[str, Any]
 
 
 class Tape:
     """A compiled partition. Nothing of it changes, so any number of threads may run it."""
 
-    def __init__(self, n_inputs: int, constants: Sequence[Any], code: Sequence[Instruction], outputs: Sequence[int]):
+    def __init__(
+        self,
+        n_inputs: int,
+        constants: Sequence[Any],
+        code: Sequence[Instruction],
+        outputs: Sequence[int],
+    ):
         self.n_inputs, self.constants, self.code, self.outputs = n_inputs, constants, code, outputs
 
     def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
@@ -80,7 +92,9 @@ class TapeProvider(CompilingProvider):
         for node in fused.nodes:  # each after those that it needs
             _, defaults = OPERATORS[node.op_type]
             attributes = {key: node.attribute(key, default) for key, default in defaults.items()}
-            code.append(Instruction(node.op_type, [registers[name] for name in node.inputs], attributes))
+            code.append(
+                Instruction(node.op_type, [registers[name] for name in node.inputs], attributes)
+            )
             registers[node.outputs[0]] = len(registers)
         constants = [initializer.numpy() for initializer in body.initializers.values()]
         return Tape(len(body.inputs), constants, code, [registers[name] for name in body.outputs])
@@ -88,7 +102,9 @@ class TapeProvider(CompilingProvider):
     def describe_environment(self) -> ContextDescriptor:
         return ContextDescriptor(ep=self.name, sdk_version=VERSION, device="CPU")
 
-    def find_mismatch(self, recorded: ContextDescriptor, here: ContextDescriptor) -> ContextMismatch | None:
+    def find_mismatch(
+        self, recorded: ContextDescriptor, here: ContextDescriptor
+    ) -> ContextMismatch | None:
         if is_readable(recorded.sdk_version):  # what the factory rates PREFER_RECOMPILATION loads
             recorded = replace(recorded, sdk_version=here.sdk_version)
         return super().find_mismatch(recorded, here)
@@ -113,14 +129,23 @@ class TapeProvider(CompilingProvider):
             for at, shape in enumerate(program["shapes"])
         ]
         code = [Instruction(*each) for each in program["code"]]
-        # Whoever wrote it: known operators with their attributes, and no register before it is filled.
+        # Whoever wrote it: known operators with their attributes, and no register before it is
+        # filled.
         verify(entry.arity is None or program["n_inputs"] == entry.arity[0], "it has other inputs")
         first = program["n_inputs"] + len(constants)
         for at, each in enumerate(code):
             defaults = OPERATORS[each.operator][1]
-            verify(kinds(each.attributes) == kinds(defaults), f"{each.operator} takes other attributes")
-            verify(all(register in range(first + at) for register in each.inputs), f"{each.operator} reads too far")
-        verify(all(register in range(first, first + len(code)) for register in program["outputs"]), "no such outputs")
+            verify(
+                kinds(each.attributes) == kinds(defaults), f"{each.operator} takes other attributes"
+            )
+            verify(
+                all(register in range(first + at) for register in each.inputs),
+                f"{each.operator} reads too far",
+            )
+        verify(
+            all(register in range(first, first + len(code)) for register in program["outputs"]),
+            "no such outputs",
+        )
         return Tape(program["n_inputs"], constants, code, program["outputs"])
 
 

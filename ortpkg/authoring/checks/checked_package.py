@@ -1,4 +1,6 @@
-"""What the checks of ``validate`` look at: the package, and each of its models opened once, without weights."""
+"""What the checks of ``validate`` look at: the package, and each of its models opened once, without
+weights.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from ortpkg.authoring.checks.data_references import (
 )
 from ortpkg.authoring.checks.genai_config import genai_models
 from ortpkg.errors import Finding, ModelError
-from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_file import read_model_file
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ModelSignature, signature_of
-from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER
 from ortpkg.package.findings import finding
-from ortpkg.package.hashing import Progress
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.rules import Rule
+from ortpkg.storage.hashing import Progress
 
 _LIMITS = ModelLimits()
 
@@ -52,7 +54,8 @@ class CheckedPackage:
 
     Attributes:
         info: the package.
-        models: (component, variant) → its ONNX files; of a GenAI variant those that genai_config.json names.
+        models: (component, variant) → its ONNX files; of a GenAI variant those that
+            genai_config.json names.
         targets: the readers that were asked for.
         progress: told which file is being hashed.
     """
@@ -73,7 +76,9 @@ class CheckedPackage:
         return self.models.get((variant.component_name, variant.name), ())
 
     def signatures_of(self, component: ComponentInfo) -> list[tuple[VariantInfo, ModelSignature]]:
-        """The component's variants that have one model, which could be read, in declaration order."""
+        """The component's variants that have one model, which could be read, in declaration
+        order.
+        """
         return [
             (variant, model.signature)
             for variant in component.variants
@@ -95,7 +100,9 @@ def open_models(info: PackageInfo) -> dict[tuple[str, str], tuple[OpenedModel, .
     models = {}
     for component in info.components:
         for variant in component.variants:
-            paths = genai_models(info, variant) if variant.model_path is None else [variant.model_path]
+            paths = (
+                genai_models(info, variant) if variant.model_path is None else [variant.model_path]
+            )
             found = []
             for path in paths:
                 folder = _data_folder(info, variant, path)
@@ -107,9 +114,11 @@ def open_models(info: PackageInfo) -> dict[tuple[str, str], tuple[OpenedModel, .
 
 
 def _data_folder(info: PackageInfo, variant: VariantInfo, model: Path) -> Path:
-    """What locations of external data are relative to: the model's folder, or the one that the variant states.
+    """What locations of external data are relative to: the model's folder, or the one that the
+    variant states.
 
-    The reader resolves the option in the component generation's keys; the other generation does not have it.
+    The reader resolves the option in the component generation's keys; the other generation does not
+    have it.
     """
     stated = Path(variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER, ""))
     return stated if stated.is_absolute() and stated.is_relative_to(info.root) else model.parent

@@ -1,8 +1,9 @@
-"""Which files a model names: external data of every tensor and contexts of EPContext nodes, as written.
+"""Which files a model names: external data of every tensor and contexts of EPContext nodes, as
+written.
 
-Nothing is judged here and no such file is opened, so that a hostile model can be looked at whole: the checks say what
-is wrong with each name. Covered are initializers (sparse ones too), tensors in attributes, sub-graphs, functions and
-training graphs.
+Nothing is judged here and no such file is opened, so that a hostile model can be looked at whole:
+the checks say what is wrong with each name. Covered are initializers (sparse ones too), tensors in
+attributes, sub-graphs, functions and training graphs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import onnx
 
 from ortpkg.errors import ModelError, quoted
 from ortpkg.graph.external_data import is_external
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN
 from ortpkg.graph.proto_text import entries_of
 from ortpkg.graph.proto_walk import walk_nodes, walk_tensors
@@ -23,7 +24,9 @@ from ortpkg.graph.types import ElementType, stored_nbytes
 from ortpkg.graph.value_types import element_type_from_number
 
 _NO_OFFSET = 1 << 63
-_MOST_DIMENSIONS = 256  # far above what any runtime takes; multiplying millions of numbers would never end
+_MOST_DIMENSIONS = (
+    256  # far above what any runtime takes; multiplying millions of numbers would never end
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,8 @@ class DataReference:
         location: as written; "" where there is none.
         offset: in bytes.
         nbytes: the stated length, or else what type and shape need; None where neither is known.
-        problem: what is wrong with offset, length or type; "" for nothing. Offset and ``nbytes`` then say nothing.
+        problem: what is wrong with offset, length or type; "" for nothing. Offset and ``nbytes``
+            then say nothing.
     """
 
     tensor: str
@@ -99,7 +103,9 @@ def _data_reference(tensor: onnx.TensorProto) -> DataReference:
     for key in ("offset", "length"):
         if key in entries:
             text = entries[key]
-            if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) < _NO_OFFSET):
+            if not (
+                text.isascii() and text.isdigit() and len(text) < 20 and int(text) < _NO_OFFSET
+            ):
                 problem = f"has the {key} {quoted(text)}; a whole number below 2^63 was expected"
                 return DataReference(tensor=name, location=location, problem=problem)
             numbers[key] = int(text)

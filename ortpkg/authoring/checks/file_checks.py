@@ -1,4 +1,6 @@
-"""Checks of the files of a package as files: names on every operating system, and digests (ORT301 to ORT407)."""
+"""Checks of the files of a package as files: names on every operating system, and digests (ORT301
+to ORT407).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,17 @@ from collections.abc import Iterable, Iterator
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.rules import file_rules
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
-from ortpkg.package.asset_verification import asset_differences, asset_folders
-from ortpkg.package.digests import STAGING_PREFIX, DifferenceKind, check_digests, list_files, read_digests
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.findings import finding
-from ortpkg.package.path_resolver import why_not_a_name
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
+from ortpkg.package.integrity.digests import (
+    STAGING_PREFIX,
+    DifferenceKind,
+    check_digests,
+    list_files,
+    read_digests,
+)
+from ortpkg.package.paths.path_resolver import why_not_a_name
 
 _LONGEST_PATH = 200
 _DIFFERENCE_RULES = {
@@ -29,7 +37,11 @@ def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
     try:
         files = list_files(package.info.root)
     except (PackageError, OSError) as error:
-        yield finding(file_rules.FILE_UNREADABLE, ".", f"the package's files cannot be listed: {quoted(error)}")
+        yield finding(
+            file_rules.FILE_UNREADABLE,
+            ".",
+            f"the package's files cannot be listed: {quoted(error)}",
+        )
         return
     wrong: set[str] = set()
     for file in files:
@@ -38,7 +50,9 @@ def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
             path = "/".join(names[:depth])
             if path not in wrong and (reason := why_not_a_name(name)):
                 wrong.add(path)
-                yield finding(file_rules.FILE_NAME, shown(path), f"the name {quoted(name)} {reason}")
+                yield finding(
+                    file_rules.FILE_NAME, shown(path), f"the name {quoted(name)} {reason}"
+                )
         if len(file) > _LONGEST_PATH:
             message = f"has a path of {len(file)} characters; up to {_LONGEST_PATH} are safe"
             yield finding(file_rules.PATH_LONG, shown(file), message)
@@ -46,16 +60,24 @@ def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_declared_names(package: CheckedPackage) -> Iterator[Finding]:
-    """Names of components, and of a component's variants, differ in more than case and composition."""
+    """Names of components, and of a component's variants, differ in more than case and
+    composition.
+    """
     components = {component.name: component for component in package.info.components}
     for name, other in _collisions(components):
         source = components[name].source
-        message = f"component models {quoted(other)} and {quoted(name)} have the same name on Windows and macOS"
+        message = (
+            f"component models {quoted(other)} and {quoted(name)} have the same name on Windows and"
+            " macOS"
+        )
         yield finding(file_rules.NAMES_COLLIDE, source.document, message, pointer=source.pointer)
     for component in components.values():
         variants = {variant.name: variant for variant in component.variants}
         for name, other in _collisions(variants):
-            message = f"variants {quoted(other)} and {quoted(name)} have the same name on Windows and macOS"
+            message = (
+                f"variants {quoted(other)} and {quoted(name)} have the same name on Windows and"
+                " macOS"
+            )
             yield of_variant(file_rules.NAMES_COLLIDE, variants[name], message)
 
 
@@ -63,24 +85,34 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
     """Every file is as digests.json records it."""
     try:
         if read_digests(package.info.root) is None:
-            yield finding(file_rules.NO_DIGESTS, DIGESTS_FILE, "is missing: the package is unverified")
+            yield finding(
+                file_rules.NO_DIGESTS, DIGESTS_FILE, "is missing: the package is unverified"
+            )
             return
     except PackageFormatError:
         return  # the reader has said what is wrong with digests.json
     try:
         differences = check_digests(package.info.root, progress=package.progress)
     except (PackageError, OSError) as error:
-        yield finding(file_rules.FILE_UNREADABLE, DIGESTS_FILE, f"its files cannot be compared: {quoted(error)}")
+        yield finding(
+            file_rules.FILE_UNREADABLE,
+            DIGESTS_FILE,
+            f"its files cannot be compared: {quoted(error)}",
+        )
         return
     for difference in differences:
-        yield finding(_DIFFERENCE_RULES[difference.kind], shown(difference.file), difference.message)
+        yield finding(
+            _DIFFERENCE_RULES[difference.kind], shown(difference.file), difference.message
+        )
 
 
 def check_shared_assets(package: CheckedPackage) -> Iterator[Finding]:
     """The content of every shared asset in the package has the digest that names it."""
     root = package.info.root
     folders = asset_folders(root)
-    for difference in asset_differences(root, folders, hashed={}, differing=(), progress=package.progress):
+    for difference in asset_differences(
+        root, folders, hashed={}, differing=(), progress=package.progress
+    ):
         yield finding(file_rules.ASSET_CHANGED, shown(difference.file), difference.message)
 
 
@@ -92,24 +124,40 @@ def check_leftovers(package: CheckedPackage) -> Iterator[Finding]:
         return  # the reader has said what is wrong with digests.json
     if recorded is not None and recorded.pending is not None:
         document = recorded.pending.commit_document
-        yield finding(file_rules.CHANGE_INTERRUPTED, DIGESTS_FILE, f"a change to {quoted(document)} was interrupted")
+        yield finding(
+            file_rules.CHANGE_INTERRUPTED,
+            DIGESTS_FILE,
+            f"a change to {quoted(document)} was interrupted",
+        )
     with os.scandir(package.info.root) as entries:
-        for name in sorted(entry.name for entry in entries if entry.name.startswith(STAGING_PREFIX)):
-            yield finding(file_rules.CHANGE_INTERRUPTED, shown(name), "was left over by a command that was interrupted")
+        for name in sorted(
+            entry.name for entry in entries if entry.name.startswith(STAGING_PREFIX)
+        ):
+            yield finding(
+                file_rules.CHANGE_INTERRUPTED,
+                shown(name),
+                "was left over by a command that was interrupted",
+            )
 
 
 def shown(file: str) -> str:
-    """A file's name as ``Finding.document``: with characters that cannot be printed or encoded it is quoted."""
+    """A file's name as ``Finding.document``: with characters that cannot be printed or encoded it
+    is quoted.
+    """
     return file if file.isprintable() else quoted(file)
 
 
 def _collisions_of_files(files: Iterable[str]) -> Iterator[Finding]:
-    """Files and folders that are one where case and composition do not count; of each folder once."""
+    """Files and folders that are one where case and composition do not count; of each folder
+    once.
+    """
     spellings: dict[str, str] = {}
     for file in files:
         path = key = ""
         for name in file.split("/"):
-            path, key = (f"{path}/{name}", f"{key}/{_folded(name)}") if path else (name, _folded(name))
+            path, key = (
+                (f"{path}/{name}", f"{key}/{_folded(name)}") if path else (name, _folded(name))
+            )
             other = spellings.setdefault(key, path)
             if other != path:
                 message = f"and {quoted(other)} have the same name on Windows and macOS"

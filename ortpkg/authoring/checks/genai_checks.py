@@ -1,4 +1,5 @@
-"""Checks of GenAI variants (ORT601, ORT602), and of what onnxruntime-genai asks of a package (ORT610 to ORT613).
+"""Checks of GenAI variants (ORT601, ORT602), and of what onnxruntime-genai asks of a package
+(ORT610 to ORT613).
 
 Source: docs/model_package.md of onnxruntime-genai.
 """
@@ -13,26 +14,32 @@ from ortpkg.authoring.checks.genai_config import read_genai_config
 from ortpkg.authoring.rules import genai_rules
 from ortpkg.authoring.rules.targets import GENAI
 from ortpkg.errors import Finding, quoted
-from ortpkg.package.executor_info import ORT
 from ortpkg.package.findings import finding, listed
-from ortpkg.package.metadata_format import MANIFEST
-from ortpkg.package.model_file import GENAI_CONFIG
+from ortpkg.package.formats.executor_info import ORT
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.rules import Rule
 
 
 def check_genai_variants(package: CheckedPackage) -> Iterator[Finding]:
-    """Each variant that is a set of files has a genai_config.json that can be read, and what it names."""
+    """Each variant that is a set of files has a genai_config.json that can be read, and what it
+    names.
+    """
     for variant in package.variants:
         if not (variant.directory / GENAI_CONFIG).is_file():
             continue
         config = read_genai_config(package.info, variant)
         for each in config.findings:
-            yield finding(genai_rules.GENAI_CONFIG_WRONG, config.document, each.message, pointer=each.pointer)
+            yield finding(
+                genai_rules.GENAI_CONFIG_WRONG, config.document, each.message, pointer=each.pointer
+            )
         for file in config.files:
             if file.path is None:
                 message = f"{quoted(file.name)} is not in the variant's folder"
-                yield finding(genai_rules.GENAI_FILE_MISSING, config.document, message, pointer=file.pointer)
+                yield finding(
+                    genai_rules.GENAI_FILE_MISSING, config.document, message, pointer=file.pointer
+                )
 
 
 def check_genai_target(package: CheckedPackage) -> Iterator[Finding]:
@@ -43,20 +50,29 @@ def check_genai_target(package: CheckedPackage) -> Iterator[Finding]:
     if len(info.components) != 1:
         names = listed([component.name for component in info.components]) or "none"
         yield _of_manifest(
-            genai_rules.GENAI_ONE_COMPONENT, f"there are {len(info.components)} component models: {names}"
+            genai_rules.GENAI_ONE_COMPONENT,
+            f"there are {len(info.components)} component models: {names}",
         )
     if info.format is PackageFormat.METADATA:
-        message = "has the keys of the metadata generation only: onnxruntime-genai needs schema_version and components"
+        message = (
+            "has the keys of the metadata generation only: onnxruntime-genai needs schema_version"
+            " and components"
+        )
         yield _of_manifest(genai_rules.GENAI_GENERATION, message)
     if (info.root / GENAI_CONFIG).exists():
-        message = f"stands beside {GENAI_CONFIG}: onnxruntime-genai takes the folder for one model, not for a package"
+        message = (
+            f"stands beside {GENAI_CONFIG}: onnxruntime-genai takes the folder for one model, not"
+            " for a package"
+        )
         yield _of_manifest(genai_rules.GENAI_GENERATION, message)
     for variant in package.variants:
         if not (variant.directory / GENAI_CONFIG).is_file():
             message = f"variant {quoted(variant.name)} has no {GENAI_CONFIG} in its folder"
             yield of_variant(genai_rules.GENAI_CONFIG_MISSING, variant, message, target=GENAI)
         if variant.session_options or variant.provider_options:
-            message = f"the options of variant {quoted(variant.name)} in executor_info.{ORT} are not read"
+            message = (
+                f"the options of variant {quoted(variant.name)} in executor_info.{ORT} are not read"
+            )
             yield of_variant(genai_rules.GENAI_OPTIONS_IGNORED, variant, message, target=GENAI)
 
 

@@ -1,7 +1,7 @@
 """genai_config.json of a GenAI variant: which files it names, and whether they are there.
 
-onnxruntime-genai reads the file in the variant's folder and takes names of models relative to that folder; the
-tokenizer's folder may be a shared asset too.
+onnxruntime-genai reads the file in the variant's folder and takes names of models relative to that
+folder; the tokenizer's folder may be a shared asset too.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import Finding, PackageFormatError, PathEscapesPackageError
-from ortpkg.package.asset_reference import parse_asset_reference
-from ortpkg.package.documents import read_document
+from ortpkg.package.documents.json_documents import read_document
 from ortpkg.package.findings import json_pointer
-from ortpkg.package.model_file import GENAI_CONFIG
+from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import PackageInfo, VariantInfo
-from ortpkg.package.path_resolver import PathKind, PathResolver
+from ortpkg.package.paths.asset_reference import parse_asset_reference
+from ortpkg.package.paths.path_resolver import PathKind, PathResolver
 
 _MOST_FILE_NAMES = 1000
 _FILE_NAME = "filename"
@@ -43,7 +43,9 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenaiConfig:
-    """What was read: the document's name in findings, the files that it names, or what is wrong with it."""
+    """What was read: the document's name in findings, the files that it names, or what is wrong
+    with it.
+    """
 
     document: str
     files: tuple[NamedFile, ...] = ()
@@ -75,16 +77,22 @@ def genai_models(package: PackageInfo, variant: VariantInfo) -> list[Path]:
     if not (variant.directory / GENAI_CONFIG).is_file():
         return []
     named = read_genai_config(package, variant).files
-    return list(dict.fromkeys(file.path for file in named if file.is_model and file.path is not None))
+    return list(
+        dict.fromkeys(file.path for file in named if file.is_model and file.path is not None)
+    )
 
 
-def _resolve(package: PackageInfo, resolver: PathResolver, base: str, name: str, kind: PathKind) -> Path | None:
+def _resolve(
+    package: PackageInfo, resolver: PathResolver, base: str, name: str, kind: PathKind
+) -> Path | None:
     asset = parse_asset_reference(name)
     try:
         if asset is None:
             place = resolver.resolve(name, base="" if base == "." else base)
         else:
-            folder = next((each.path for each in package.shared_assets if each.uri == asset.uri), None)
+            folder = next(
+                (each.path for each in package.shared_assets if each.uri == asset.uri), None
+            )
             if folder is None:
                 return None
             place = PathResolver(folder).resolve(asset.tail or ".")
@@ -94,7 +102,9 @@ def _resolve(package: PackageInfo, resolver: PathResolver, base: str, name: str,
 
 
 def _names(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
-    """Names of models and of the tokenizer's folder in genai_config.json's model section, with where they stand."""
+    """Names of models and of the tokenizer's folder in genai_config.json's model section, with
+    where they stand.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
             if isinstance(inner, str):

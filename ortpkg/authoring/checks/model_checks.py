@@ -1,4 +1,6 @@
-"""Checks of models and of the files beside them, before anything loads either (ORT101 to ORT122)."""
+"""Checks of models and of the files beside them, before anything loads either (ORT101 to
+ORT122).
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,19 @@ from ortpkg.authoring.variant_files import is_linked_data
 from ortpkg.ep_names import context_sources_of, ep_of_context_source, is_known_ep, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
-from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.onnx_opsets import OperatorState, first_opset, operator_state
-from ortpkg.graph.operator_scan import OnnxOperator, operator_text, scan_model_file, scan_onnx_operators
+from ortpkg.graph.operator_scan import (
+    OnnxOperator,
+    operator_text,
+    scan_model_file,
+    scan_onnx_operators,
+)
 from ortpkg.package.findings import finding, listed
-from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
-from ortpkg.package.path_resolver import is_inside, is_link
+from ortpkg.package.paths.path_resolver import is_inside, is_link
 from ortpkg.package.rules import Rule
 from ortpkg.providers.operator_support import is_public_operator
 
@@ -42,7 +49,9 @@ def check_models(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
-    """Each tensor's data lies in a plain file beside the model, and reaches as far as the tensor needs."""
+    """Each tensor's data lies in a plain file beside the model, and reaches as far as the tensor
+    needs.
+    """
     for variant, model in _models(package):
         by_location: defaultdict[str, list[DataReference]] = defaultdict(list)
         for reference in model.data:
@@ -51,7 +60,10 @@ def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
             if not location and references[0].problem:  # its entries cannot even be read
                 yield from _check_ranges(variant, references)
                 continue
-            what = f"data file {quoted(location)} of {_tensors(references)} in variant {quoted(variant.name)}"
+            what = (
+                f"data file {quoted(location)} of {_tensors(references)} in variant"
+                f" {quoted(variant.name)}"
+            )
             if reason := _why_not_inside(location):
                 yield of_variant(model_rules.DATA_LEAVES, variant, f"{what} {reason}")
                 continue
@@ -64,9 +76,13 @@ def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
-    """Each compiled context lies beside its model, has a main node, and is offered to the EP that made it."""
+    """Each compiled context lies beside its model, has a main node, and is offered to the EP that
+    made it.
+    """
     for variant, model in _models(package):
-        for location in dict.fromkeys(context.location for context in model.contexts if context.location):
+        for location in dict.fromkeys(
+            context.location for context in model.contexts if context.location
+        ):
             what = f"compiled context {quoted(location)} of variant {quoted(variant.name)}"
             if reason := _why_not_inside(location):
                 yield of_variant(model_rules.CONTEXT_LEAVES, variant, f"{what} {reason}")
@@ -82,7 +98,9 @@ def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_operators(package: CheckedPackage) -> Iterator[Finding]:
-    """Some known library has each operator; a plug-in EP, which the variant names, may have its own."""
+    """Some known library has each operator; a plug-in EP, which the variant names, may have its
+    own.
+    """
     for variant, model in _models(package):
         ep = stated_ep(variant.constraints.ep)
         needed = scan_model_file(model.path, limits=_LIMITS)
@@ -91,14 +109,19 @@ def check_operators(package: CheckedPackage) -> Iterator[Finding]:
         unknown = [operator_text(each) for each in needed.operators if not is_public_operator(each)]
         if unknown:
             what = f"{'operators' if len(unknown) > 1 else 'operator'} {listed(unknown)}"
-            message = f"the model of variant {quoted(variant.name)} needs the {what}, which no known library has"
+            message = (
+                f"the model of variant {quoted(variant.name)} needs the {what}, which no known"
+                " library has"
+            )
             yield of_variant(model_rules.OPERATOR_UNKNOWN, variant, message)
 
 
 def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
-    """Each of ONNX's own operators is defined in the opset that its model imports, and still in use there.
+    """Each of ONNX's own operators is defined in the opset that its model imports, and still in use
+    there.
 
-    What a newer onnx may define cannot be told; a plug-in EP, which the variant names, may have operators of its own.
+    What a newer onnx may define cannot be told; a plug-in EP, which the variant names, may have
+    operators of its own.
     """
     for variant, model in _models(package):
         ep = stated_ep(variant.constraints.ep)
@@ -106,25 +129,43 @@ def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
             continue
         used = scan_onnx_operators(model.path, limits=_LIMITS) or ()
         undefined = [
-            f"{_named(each)}{_newer(each)}" for each in used if operator_state(*each) is OperatorState.UNDEFINED
+            f"{_named(each)}{_newer(each)}"
+            for each in used
+            if operator_state(*each) is OperatorState.UNDEFINED
         ]
         if undefined:
-            message = f"the model of variant {quoted(variant.name)} has no definition of {_some(undefined)}"
+            message = (
+                f"the model of variant {quoted(variant.name)} has no definition of"
+                f" {_some(undefined)}"
+            )
             yield of_variant(model_rules.OPERATOR_UNDEFINED, variant, message)
-        deprecated = [_named(each) for each in used if operator_state(*each) is OperatorState.DEPRECATED]
+        deprecated = [
+            _named(each) for each in used if operator_state(*each) is OperatorState.DEPRECATED
+        ]
         if deprecated:
-            message = f"the model of variant {quoted(variant.name)} has {_some(deprecated)}, deprecated there"
+            message = (
+                f"the model of variant {quoted(variant.name)} has {_some(deprecated)}, deprecated"
+                " there"
+            )
             yield of_variant(model_rules.OPERATOR_DEPRECATED, variant, message)
 
 
 def _named(operator: OnnxOperator) -> str:
     name = quoted(operator_text((operator.domain, operator.name)))
-    return f"{name} of a domain that is not imported" if operator.opset is None else f"{name} of opset {operator.opset}"
+    return (
+        f"{name} of a domain that is not imported"
+        if operator.opset is None
+        else f"{name} of opset {operator.opset}"
+    )
 
 
 def _newer(operator: OnnxOperator) -> str:
     first = first_opset(operator.domain, operator.name)
-    return f" (ONNX has it from opset {first} on)" if first is not None and (operator.opset or first) < first else ""
+    return (
+        f" (ONNX has it from opset {first} on)"
+        if first is not None and (operator.opset or first) < first
+        else ""
+    )
 
 
 def _some(texts: Sequence[str]) -> str:
@@ -133,7 +174,9 @@ def _some(texts: Sequence[str]) -> str:
 
 
 def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
-    """Each variant takes and gives what the first of its component does, which is what the author started from."""
+    """Each variant takes and gives what the first of its component does, which is what the author
+    started from.
+    """
     for component in package.info.components:
         opened = package.signatures_of(component)
         for variant, signature in opened[1:]:
@@ -141,30 +184,42 @@ def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
             found = differences(signature, theirs)
             rule = model_rules.VALUES_DIFFER if found else model_rules.FIXED_DIMENSIONS_DIFFER
             for difference in found or fixed_dimension_differences(signature, theirs):
-                message = f"variant {quoted(variant.name)} differs from {quoted(first.name)}: {difference}"
+                message = (
+                    f"variant {quoted(variant.name)} differs from {quoted(first.name)}:"
+                    f" {difference}"
+                )
                 yield of_variant(rule, variant, message)
 
 
 def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
-    """The manifest's inputs and outputs are those of the only component, or of the components wired by name."""
+    """The manifest's inputs and outputs are those of the only component, or of the components wired
+    by name.
+    """
     signatures = [package.signature_of(component.name) for component in package.info.components]
     known = [signature for signature in signatures if signature is not None]
     if package.info.has_pipeline or not known or len(known) < len(signatures):
         return
     inputs, outputs = wired_by_name(known)
     owner = "the model" if len(known) == 1 else "the components together"
-    for what, stated, actual in (("inputs", package.info.inputs, inputs), ("outputs", package.info.outputs, outputs)):
+    for what, stated, actual in (
+        ("inputs", package.info.inputs, inputs),
+        ("outputs", package.info.outputs, outputs),
+    ):
         if stated and list(map(_name_and_type, stated)) != list(map(_name_and_type, actual)):
             message = f"{what} are {_values(stated)}, those of {owner} are {_values(actual)}"
-            yield finding(model_rules.OVERALL_VALUES_OUTDATED, MANIFEST, message, pointer=f"/{what}")
+            yield finding(
+                model_rules.OVERALL_VALUES_OUTDATED, MANIFEST, message, pointer=f"/{what}"
+            )
 
 
-# --- external data ---------------------------------------------------------------------------------------------------
+# --- external data --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """What lies at a location: the rule that it breaks with the reason, and its size where it can be read."""
+    """What lies at a location: the rule that it breaks with the reason, and its size where it can
+    be read.
+    """
 
     rule: Rule | None = None
     reason: str = ""
@@ -178,7 +233,9 @@ def _models(package: CheckedPackage) -> Iterator[tuple[VariantInfo, OpenedModel]
 
 
 def _is_about_data(model: OpenedModel) -> bool:
-    """Whether what keeps the signature from being read is a name or range that other rules report more precisely."""
+    """Whether what keeps the signature from being read is a name or range that other rules report
+    more precisely.
+    """
     return any(_why_not_inside(each.location) or each.problem for each in model.data) or any(
         each.location and _why_not_inside(each.location) for each in model.contexts
     )
@@ -224,7 +281,9 @@ def _look_at(folder: Path, location: str, package: PackageInfo) -> _File:
 def _linked(path: Path, root: Path) -> _File:
     if is_inside(os.path.realpath(path), str(root)):
         return _File(rule=model_rules.DATA_NOT_PLAIN, reason="is reached through a symbolic link")
-    return _File(rule=model_rules.DATA_LEAVES, reason="leads out of the package through a symbolic link")
+    return _File(
+        rule=model_rules.DATA_LEAVES, reason="leads out of the package through a symbolic link"
+    )
 
 
 def _check_ranges(variant: VariantInfo, references: list[DataReference]) -> Iterator[Finding]:
@@ -232,7 +291,9 @@ def _check_ranges(variant: VariantInfo, references: list[DataReference]) -> Iter
     known: list[tuple[int, int, str]] = []
     for each in references:
         if each.problem:
-            message = f"tensor {quoted(each.tensor)} of variant {quoted(variant.name)} {each.problem}"
+            message = (
+                f"tensor {quoted(each.tensor)} of variant {quoted(variant.name)} {each.problem}"
+            )
             yield of_variant(model_rules.DATA_RANGE, variant, message)
         elif each.nbytes:
             known.append((each.offset, each.offset + each.nbytes, each.tensor))
@@ -240,20 +301,28 @@ def _check_ranges(variant: VariantInfo, references: list[DataReference]) -> Iter
     for (start, end, tensor), (next_start, next_end, other) in pairwise(known):
         if next_start < end and (start, end) != (next_start, next_end):
             message = (
-                f"tensors {quoted(tensor)} and {quoted(other)} of variant {quoted(variant.name)} overlap in "
-                f"{quoted(references[0].location)}: bytes {start} to {end} and {next_start} to {next_end}"
+                f"tensors {quoted(tensor)} and {quoted(other)} of variant {quoted(variant.name)}"
+                f" overlap in {quoted(references[0].location)}: bytes {start} to {end} and"
+                f" {next_start} to {next_end}"
             )
             yield of_variant(model_rules.DATA_OVERLAPS, variant, message)
 
 
-def _check_size(variant: VariantInfo, references: list[DataReference], nbytes: int) -> Iterator[Finding]:
+def _check_size(
+    variant: VariantInfo, references: list[DataReference], nbytes: int
+) -> Iterator[Finding]:
     needed = max(
-        (each.offset + each.nbytes for each in references if each.nbytes is not None and not each.problem), default=0
+        (
+            each.offset + each.nbytes
+            for each in references
+            if each.nbytes is not None and not each.problem
+        ),
+        default=0,
     )
     if needed > nbytes:
         message = (
-            f"data file {quoted(references[0].location)} of variant {quoted(variant.name)} is too short: "
-            f"{nbytes} bytes of {needed} needed"
+            f"data file {quoted(references[0].location)} of variant {quoted(variant.name)} is too"
+            f" short: {nbytes} bytes of {needed} needed"
         )
         yield of_variant(model_rules.DATA_TOO_SHORT, variant, message)
 
@@ -263,27 +332,36 @@ def _tensors(references: list[DataReference]) -> str:
     return f"tensor {quoted(references[0].tensor)}{more}"
 
 
-# --- compiled contexts -----------------------------------------------------------------------------------------------
+# --- compiled contexts ----------------------------------------------------------------------------
 
 
 def _check_sources(variant: VariantInfo, model: OpenedModel) -> Iterator[Finding]:
     mains = {context.source for context in model.contexts if context.is_main}
     for source in dict.fromkeys(context.source for context in model.contexts):
         if source not in mains:
-            message = f"variant {quoted(variant.name)} has EPContext nodes of {quoted(source)} and no main one"
+            message = (
+                f"variant {quoted(variant.name)} has EPContext nodes of {quoted(source)} and no"
+                " main one"
+            )
             yield of_variant(model_rules.CONTEXT_WITHOUT_MAIN, variant, message)
         ep = stated_ep(variant.constraints.ep)
         maker = ep_of_context_source(source)
-        # A plug-in may call its contexts as it likes; the providers that are known call them by their name.
+        # A plug-in may call its contexts as it likes; the providers that are known call them by
+        # their name.
         if source and maker != ep and (is_known_ep(maker) or is_known_ep(ep or "")):
             offered = f"is for {quoted(ep)}" if ep else "names no execution provider"
             if ep and is_known_ep(ep):
-                offered += f", which takes contexts of source {' or '.join(map(quoted, context_sources_of(ep)))}"
-            message = f"variant {quoted(variant.name)} {offered}; {quoted(source)} compiled its model"
+                offered += (
+                    ", which takes contexts of source"
+                    f" {' or '.join(map(quoted, context_sources_of(ep)))}"
+                )
+            message = (
+                f"variant {quoted(variant.name)} {offered}; {quoted(source)} compiled its model"
+            )
             yield of_variant(model_rules.CONTEXT_SOURCE, variant, message)
 
 
-# --- values ----------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 def _name_and_type(value: ValueInfo | ValueSignature) -> tuple[str, str]:

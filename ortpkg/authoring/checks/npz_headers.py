@@ -1,4 +1,7 @@
-"""What an npz file holds: names, types and shapes of its arrays, and labels. Nothing is unpickled."""
+"""What an npz file holds: names, types and shapes of its arrays, and labels.
+
+Nothing is unpickled.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.authoring.npy_header import read_npy_header, why_unreadable
+from ortpkg.arrays.npy_header import read_npy_header, why_unreadable
 from ortpkg.errors import quoted
 
 _MOST_ARRAYS = 10_000
@@ -18,7 +21,9 @@ _MOST_ARRAY_NBYTES = 1 << 32
 
 
 class NpzError(Exception):
-    """The file is no npz file, or one that is never loaded; the text says why, as what follows its name."""
+    """The file is no npz file, or one that is never loaded; the text says why, as what follows its
+    name.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +45,22 @@ def read_npz_headers(path: Path) -> dict[str, ArrayHeader]:
             members = archive.infolist()
             if len(members) > _MOST_ARRAYS:
                 raise NpzError(f"holds {len(members)} arrays; at most {_MOST_ARRAYS} are read")
-            return {member.filename.removesuffix(".npy"): _read_header(archive, member) for member in members}
+            return {
+                member.filename.removesuffix(".npy"): _read_header(archive, member)
+                for member in members
+            }
     except NpzError:
         raise
-    except Exception as error:  # zipfile, its decompressors and numpy's parser raise some twelve kinds
+    except (
+        Exception
+    ) as error:  # zipfile, its decompressors and numpy's parser raise some twelve kinds
         raise NpzError(f"cannot be read: {why_unreadable(error)}") from error
 
 
 def read_labels(path: Path, name: str) -> Sequence[Any]:
-    """The values of a one-dimensional array whose header was read; none where its data is damaged, or far too many."""
+    """The values of a one-dimensional array whose header was read; none where its data is damaged,
+    or far too many.
+    """
     try:
         with np.load(path, allow_pickle=False) as arrays:
             values: list[Any] = arrays[name].tolist()
@@ -61,10 +73,14 @@ def _read_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ArrayHead
     with archive.open(member) as file:
         shape, _, dtype = read_npy_header(file, member.filename.removesuffix(".npy"))
     if dtype.hasobject:
-        raise NpzError(f"holds pickled objects (array {quoted(member.filename)}), which are never loaded")
+        raise NpzError(
+            f"holds pickled objects (array {quoted(member.filename)}), which are never loaded"
+        )
     nbytes = dtype.itemsize
     for size in shape:
         nbytes *= size
     if nbytes > _MOST_ARRAY_NBYTES:
-        raise NpzError(f"says that array {quoted(member.filename)} has {nbytes} bytes; at most 4 GiB are read")
+        raise NpzError(
+            f"says that array {quoted(member.filename)} has {nbytes} bytes; at most 4 GiB are read"
+        )
     return ArrayHeader(dtype=dtype, shape=shape)

@@ -1,4 +1,6 @@
-"""Checks of how component models are wired, against what the models really take and give (ORT501 to ORT503)."""
+"""Checks of how component models are wired, against what the models really take and give (ORT501 to
+ORT503).
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,18 @@ from ortpkg.authoring.rules import pipeline_rules
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.graph.types import Shape
+from ortpkg.package.documents.sidecar import PIPELINE
 from ortpkg.package.findings import finding, json_pointer, listed
-from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.formats.pipeline import ComponentStep, RepeatStep, Step, read_pipeline
 from ortpkg.package.package_info import ValueInfo
-from ortpkg.package.pipeline import ComponentStep, RepeatStep, Step, read_pipeline
-from ortpkg.package.sidecar import PIPELINE
 
 
 @dataclass(frozen=True, slots=True)
 class FlowingValue:
-    """What is known of a value: its type ("" for nothing), and its shape (None for not even the rank)."""
+    """What is known of a value: its type ("" for nothing), and its shape (None for not even the
+    rank).
+    """
 
     type: str
     shape: Shape | None
@@ -30,7 +34,10 @@ class FlowingValue:
         return cls(value.type, value.shape)
 
     def why_not_for(self, taker: FlowingValue, *, sizes: bool = True) -> str | None:
-        """Why this value cannot go where ``taker`` is expected; None if it can. ``sizes``: compare fixed sizes too."""
+        """Why this value cannot go where ``taker`` is expected; None if it can.
+
+        ``sizes``: compare fixed sizes too.
+        """
         if self.type and taker.type and self.type != taker.type:
             return f"is {quoted(self.type)}, where {quoted(taker.type)} is expected"
         if self.shape is None or taker.shape is None:
@@ -61,12 +68,18 @@ def check_pipeline(package: CheckedPackage) -> Iterator[Finding]:
     values = {value.name: FlowingValue.of(value) for value in pipeline.inputs}
     yield from _check_steps(package, pipeline.steps, values, ("steps",))
     for index, value in enumerate(pipeline.outputs):
-        reason = values[value.name].why_not_for(FlowingValue.of(value)) if value.name in values else None
+        reason = (
+            values[value.name].why_not_for(FlowingValue.of(value)) if value.name in values else None
+        )
         if reason is not None:
-            yield _misfit(f"output {quoted(value.name)} {reason} by its declaration", ("outputs", index))
+            yield _misfit(
+                f"output {quoted(value.name)} {reason} by its declaration", ("outputs", index)
+            )
 
 
-def _check_steps(package: CheckedPackage, steps: Sequence[Step], values: _Values, path: _Path) -> Iterator[Finding]:
+def _check_steps(
+    package: CheckedPackage, steps: Sequence[Step], values: _Values, path: _Path
+) -> Iterator[Finding]:
     """Follows ``values`` through the steps, and adds those that they make."""
     for index, step in enumerate(steps):
         here = (*path, index)
@@ -74,7 +87,9 @@ def _check_steps(package: CheckedPackage, steps: Sequence[Step], values: _Values
             yield from _check_repeat(package, step, values, (*here, "repeat"))
             continue
         signature = package.signature_of(step.component)
-        if signature is None:  # GenAI, or a model that cannot be read: nothing is known of its values
+        if (
+            signature is None
+        ):  # GenAI, or a model that cannot be read: nothing is known of its values
             values.update(dict.fromkeys(step.outputs.values(), FlowingValue("", None)))
             continue
         yield from _check_inputs(step, signature, values, here)
@@ -89,7 +104,10 @@ def _check_inputs(
         if name not in takers:
             yield _unknown(step, "input", name, signature.inputs, (*path, "inputs", name))
         elif source in values and (reason := values[source].why_not_for(takers[name])):
-            message = f"value {quoted(source)}, which feeds {quoted(name)} of {quoted(step.component)}, {reason}"
+            message = (
+                f"value {quoted(source)}, which feeds {quoted(name)} of {quoted(step.component)},"
+                f" {reason}"
+            )
             yield _misfit(message, (*path, "inputs", name))
     for name in takers:
         if name not in step.inputs:
@@ -98,7 +116,9 @@ def _check_inputs(
             yield finding(pipeline_rules.PIPELINE_INPUT_NOT_FED, PIPELINE, message, pointer=pointer)
 
 
-def _check_outputs(step: ComponentStep, signature: ModelSignature, values: _Values, path: _Path) -> Iterator[Finding]:
+def _check_outputs(
+    step: ComponentStep, signature: ModelSignature, values: _Values, path: _Path
+) -> Iterator[Finding]:
     makers = {value.name: FlowingValue.of(value) for value in signature.outputs}
     for name, made in step.outputs.items():
         if name not in makers:
@@ -106,14 +126,18 @@ def _check_outputs(step: ComponentStep, signature: ModelSignature, values: _Valu
         values[made] = makers.get(name, FlowingValue("", None))
 
 
-def _check_repeat(package: CheckedPackage, step: RepeatStep, values: _Values, path: _Path) -> Iterator[Finding]:
+def _check_repeat(
+    package: CheckedPackage, step: RepeatStep, values: _Values, path: _Path
+) -> Iterator[Finding]:
     inside = dict(values)
     yield from _check_steps(package, step.steps, inside, (*path, "steps"))
     for initial, replacement in step.carry.items():
         # Sizes may grow from round to round.
         reason = inside[replacement].why_not_for(values[initial], sizes=False)
         if reason is not None:
-            message = f"value {quoted(replacement)}, which takes the place of {quoted(initial)}, {reason}"
+            message = (
+                f"value {quoted(replacement)}, which takes the place of {quoted(initial)}, {reason}"
+            )
             yield _misfit(message, (*path, "carry", initial))
         values[initial] = replace(values[initial], shape=inside[replacement].shape)
     for name in step.collect:
@@ -131,19 +155,25 @@ def _check_wiring_by_name(package: CheckedPackage) -> Iterator[Finding]:
             maker, flowing = made.get(value.name, ("", FlowingValue("", None)))
             if reason := flowing.why_not_for(FlowingValue.of(value)):
                 message = (
-                    f"value {quoted(value.name)}, which {quoted(maker)} makes and {quoted(component.name)} takes, "
-                    f"{reason}"
+                    f"value {quoted(value.name)}, which {quoted(maker)} makes and"
+                    f" {quoted(component.name)} takes, {reason}"
                 )
                 yield finding(pipeline_rules.PIPELINE_VALUE_MISFITS, MANIFEST, message)
         for value in signature.outputs if signature is not None else ():
             made[value.name] = component.name, FlowingValue.of(value)
 
 
-def _unknown(step: ComponentStep, what: str, name: str, values: Sequence[ValueSignature], path: _Path) -> Finding:
+def _unknown(
+    step: ComponentStep, what: str, name: str, values: Sequence[ValueSignature], path: _Path
+) -> Finding:
     known = listed([f"{value.name}: {value.type}" for value in values]) or "none"
     message = f"a step of {quoted(step.component)} uses the {what} {quoted(name)}; there is {known}"
-    return finding(pipeline_rules.PIPELINE_VALUE_UNKNOWN, PIPELINE, message, pointer=json_pointer(*path))
+    return finding(
+        pipeline_rules.PIPELINE_VALUE_UNKNOWN, PIPELINE, message, pointer=json_pointer(*path)
+    )
 
 
 def _misfit(message: str, path: _Path) -> Finding:
-    return finding(pipeline_rules.PIPELINE_VALUE_MISFITS, PIPELINE, message, pointer=json_pointer(*path))
+    return finding(
+        pipeline_rules.PIPELINE_VALUE_MISFITS, PIPELINE, message, pointer=json_pointer(*path)
+    )

@@ -1,4 +1,7 @@
-"""Checks of sample sets against the models that they are for (ORT510 to ORT514). Of arrays, labels alone are loaded."""
+"""Checks of sample sets against the models that they are for (ORT510 to ORT514).
+
+Of arrays, labels alone are loaded.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,19 @@ from ortpkg.authoring.rules import sample_rules
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.package.documents import read_document
+from ortpkg.package.documents.json_documents import read_document
+from ortpkg.package.documents.sidecar import SAMPLES
 from ortpkg.package.findings import finding, json_pointer, listed
+from ortpkg.package.formats.samples import (
+    Display,
+    DisplayKind,
+    Labels,
+    SampleSet,
+    Tolerance,
+    read_samples,
+)
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.package.rules import Rule
-from ortpkg.package.samples import Display, DisplayKind, Labels, SampleSet, Tolerance, read_samples
-from ortpkg.package.sidecar import SAMPLES
 
 _TENSOR_TYPE = re.compile(r"tensor\((\w+)\)")
 _Value = ValueInfo | ValueSignature
@@ -81,27 +91,46 @@ class _SampleCheck:
         return None
 
     def _check_arrays(
-        self, arrays: Mapping[str, ArrayHeader], values: Sequence[_Value], what: str, *, is_complete: bool
+        self,
+        arrays: Mapping[str, ArrayHeader],
+        values: Sequence[_Value],
+        what: str,
+        *,
+        is_complete: bool,
     ) -> None:
         by_name = {value.name: value for value in values}
         known = listed(list(by_name)) or "none"
         for name in (name for name in arrays if name not in by_name):
             self._add(
-                sample_rules.SAMPLE_NAMES, f"array {quoted(name)} of {what} is for nothing: there is {known}", what
+                sample_rules.SAMPLE_NAMES,
+                f"array {quoted(name)} of {what} is for nothing: there is {known}",
+                what,
             )
         for name, value in by_name.items():
             if name in arrays:
-                if reason := _why_not_fed(arrays[name], value, is_batched=self._sample.batch_axis is not None):
-                    self._add(sample_rules.SAMPLE_MISFITS, f"array {quoted(name)} of {what} {reason}", what)
+                if reason := _why_not_fed(
+                    arrays[name], value, is_batched=self._sample.batch_axis is not None
+                ):
+                    self._add(
+                        sample_rules.SAMPLE_MISFITS,
+                        f"array {quoted(name)} of {what} {reason}",
+                        what,
+                    )
             elif is_complete:
-                self._add(sample_rules.SAMPLE_NAMES, f"{what} have no array for {quoted(name)}", what)
+                self._add(
+                    sample_rules.SAMPLE_NAMES, f"{what} have no array for {quoted(name)}", what
+                )
 
     def _count_samples(self, arrays: Mapping[str, ArrayHeader]) -> int:
         if self._sample.batch_axis is None:
             return 1
-        lengths = {name: header.shape[0] if header.shape else None for name, header in arrays.items()}
+        lengths = {
+            name: header.shape[0] if header.shape else None for name, header in arrays.items()
+        }
         if len(set(lengths.values())) > 1 or None in lengths.values():
-            message = f"arrays differ in their leading axis, which counts the samples: {quoted(lengths)}"
+            message = (
+                f"arrays differ in their leading axis, which counts the samples: {quoted(lengths)}"
+            )
             self._add(sample_rules.SAMPLE_MISFITS, message, "batch_axis")
         return max((length for length in lengths.values() if length is not None), default=0)
 
@@ -113,10 +142,16 @@ class _SampleCheck:
         header = arrays.get(labels.name)
         if header is None:
             known = listed(list(arrays)) or "none"
-            message = f"there is no array {quoted(labels.name)} in {quoted(labels.file.name)}; there is {known}"
+            message = (
+                f"there is no array {quoted(labels.name)} in {quoted(labels.file.name)}; there is"
+                f" {known}"
+            )
             self._add(sample_rules.SAMPLE_LABELS, message, "labels", "name")
         elif header.shape != (count,):
-            message = f"labels have the shape {list(header.shape)}; for {count} samples, one each, it is [{count}]"
+            message = (
+                f"labels have the shape {list(header.shape)}; for {count} samples, one each, it is"
+                f" [{count}]"
+            )
             self._add(sample_rules.SAMPLE_LABELS, message, "labels")
         elif self._sample.display is not None and self._sample.display.kind is DisplayKind.CLASS:
             self._check_class_labels(labels, header, self._sample.display)
@@ -133,20 +168,35 @@ class _SampleCheck:
         values = read_labels(labels.file, labels.name)
         wrong: list[str]
         if header.dtype.kind == "U":
-            wrong = [] if display.classes is None else sorted({str(each) for each in values} - set(display.classes))
+            wrong = (
+                []
+                if display.classes is None
+                else sorted({str(each) for each in values} - set(display.classes))
+            )
             expected = "display.classes has no such class"
         else:
             count = self._count_classes(display)
-            outside = set() if count is None else {int(each) for each in values if not 0 <= each < count}
+            outside = (
+                set() if count is None else {int(each) for each in values if not 0 <= each < count}
+            )
             wrong = [str(each) for each in sorted(outside)]
             expected = f"there are {count} classes, numbered from 0"
         if wrong:
-            shown = ", ".join(each if header.dtype.kind != "U" else quoted(each) for each in wrong[:_MOST_SHOWN_LABELS])
+            shown = ", ".join(
+                each if header.dtype.kind != "U" else quoted(each)
+                for each in wrong[:_MOST_SHOWN_LABELS]
+            )
             more = ", ..." if len(wrong) > _MOST_SHOWN_LABELS else ""
-            self._add(sample_rules.SAMPLE_LABELS, f"label {shown}{more} is for no class: {expected}", "labels")
+            self._add(
+                sample_rules.SAMPLE_LABELS,
+                f"label {shown}{more} is for no class: {expected}",
+                "labels",
+            )
 
     def _count_classes(self, display: Display) -> int | None:
-        """How many there are by the model's output, else by their names; None where neither says."""
+        """How many there are by the model's output, else by their names; None where neither
+        says.
+        """
         for value in self._values.outputs if self._values is not None else ():
             if (
                 value.name == display.output
@@ -161,17 +211,32 @@ class _SampleCheck:
         if self._values is None:
             return
         outputs = [value.name for value in self._values.outputs]
-        own: list[tuple[tuple[str, ...], Mapping[str, Tolerance]]] = [(("tolerances",), self._sample.tolerances)]
-        own += [(("variants", name, "tolerances"), each) for name, each in self._sample.variant_tolerances.items()]
+        own: list[tuple[tuple[str, ...], Mapping[str, Tolerance]]] = [
+            (("tolerances",), self._sample.tolerances)
+        ]
+        own += [
+            (("variants", name, "tolerances"), each)
+            for name, each in self._sample.variant_tolerances.items()
+        ]
         for place, tolerances in own:
             for name in (name for name in tolerances if name not in outputs):
-                message = f"a tolerance is for the output {quoted(name)}; there is {listed(outputs) or 'none'}"
+                message = (
+                    f"a tolerance is for the output {quoted(name)}; there is"
+                    f" {listed(outputs) or 'none'}"
+                )
                 self._add(sample_rules.SAMPLE_NAMES, message, *place, name)
 
     def _check_display(self, display: Display) -> None:
-        outputs = [value.name for value in self._values.outputs] if self._values is not None else [display.output]
+        outputs = (
+            [value.name for value in self._values.outputs]
+            if self._values is not None
+            else [display.output]
+        )
         if display.output not in outputs:
-            message = f"output {quoted(display.output)} is displayed; there is {listed(outputs) or 'none'}"
+            message = (
+                f"output {quoted(display.output)} is displayed; there is"
+                f" {listed(outputs) or 'none'}"
+            )
             self._add(sample_rules.SAMPLE_NAMES, message, "display", "output")
         count = self._count_classes(display)
         if (
@@ -179,7 +244,10 @@ class _SampleCheck:
             and display.classes is not None
             and count not in {None, len(display.classes)}
         ):
-            message = f"display names {len(display.classes)} classes; output {quoted(display.output)} has {count}"
+            message = (
+                f"display names {len(display.classes)} classes; output {quoted(display.output)} has"
+                f" {count}"
+            )
             self._add(sample_rules.SAMPLE_MISFITS, message, "display", "classes")
         if display.vocabulary is not None:
             try:
@@ -196,18 +264,29 @@ class _SampleCheck:
 
 
 def _values_of(package: CheckedPackage, sample: SampleSet) -> _Values | None:
-    """What the sample set's component, or the pipeline, takes and gives; None where that is not known."""
+    """What the sample set's component, or the pipeline, takes and gives; None where that is not
+    known.
+    """
     if sample.component is None:
         stated = package.info
-        return _Values(inputs=stated.inputs, outputs=stated.outputs) if stated.has_pipeline else None
+        return (
+            _Values(inputs=stated.inputs, outputs=stated.outputs) if stated.has_pipeline else None
+        )
     signature = package.signature_of(sample.component)
-    return None if signature is None else _Values(inputs=signature.inputs, outputs=signature.outputs)
+    return (
+        None if signature is None else _Values(inputs=signature.inputs, outputs=signature.outputs)
+    )
 
 
 def _why_not_fed(header: ArrayHeader, value: _Value, *, is_batched: bool) -> str | None:
-    """Why the array cannot be fed to (or come out of) ``value``; None if it can. Batched: its first axis is free."""
+    """Why the array cannot be fed to (or come out of) ``value``; None if it can.
+
+    Batched: its first axis is free.
+    """
     match = _TENSOR_TYPE.fullmatch(value.type)
-    element_type = ElementType.__members__.get(match.group(1).upper()) if match is not None else None
+    element_type = (
+        ElementType.__members__.get(match.group(1).upper()) if match is not None else None
+    )
     if element_type is not None and not _holds(header, element_type):
         return f"holds {header.dtype}, where {value.type} is expected"
     if value.shape is None or match is None:
@@ -224,6 +303,8 @@ def _holds(header: ArrayHeader, element_type: ElementType) -> bool:
     if element_type is ElementType.STRING:
         return header.dtype.kind in "US"
     dtype = numpy_dtype(element_type)
-    if header.dtype.kind == "V":  # numpy stores types that it does not know (bfloat16, float8) as raw bytes
+    if (
+        header.dtype.kind == "V"
+    ):  # numpy stores types that it does not know (bfloat16, float8) as raw bytes
         return dtype.isbuiltin != 1 and header.dtype.itemsize == dtype.itemsize
     return header.dtype == dtype

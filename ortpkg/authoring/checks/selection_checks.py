@@ -1,4 +1,6 @@
-"""Checks of what variants are for: who would select them, and which options they need (ORT201 to ORT211)."""
+"""Checks of what variants are for: who would select them, and which options they need (ORT201 to
+ORT211).
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import CPU_EP, stated_ep
 from ortpkg.errors import Finding, InvalidSessionOptionError, quoted
-from ortpkg.package.constraints import DEVICES
-from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.package.findings import finding, listed
+from ortpkg.package.formats.constraints import DEVICES
+from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo, VariantInfo
-from ortpkg.package.path_resolver import is_inside
+from ortpkg.package.paths.path_resolver import is_inside
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
-from ortpkg.session.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
-from ortpkg.session.session_option_values import read_as_onnxruntime
+from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
+from ortpkg.trust.session_option_values import read_as_onnxruntime
 
 
 def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
@@ -30,7 +32,9 @@ def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
         if component.variants and not any(map(_may_run_on_cpu, component.variants)):
             message = f"component model {quoted(component.name)} has no variant that runs on a CPU"
             source = component.source
-            yield finding(selection_rules.NO_CPU_VARIANT, source.document, message, pointer=source.pointer)
+            yield finding(
+                selection_rules.NO_CPU_VARIANT, source.document, message, pointer=source.pointer
+            )
 
 
 def check_ties(package: CheckedPackage) -> Iterator[Finding]:
@@ -43,7 +47,10 @@ def check_ties(package: CheckedPackage) -> Iterator[Finding]:
             if not others:
                 continue
             names = listed([variant.name for variant in others])
-            message = f"{names} and {quoted(first.name)} have the same constraints: {_winner(package, first)}"
+            message = (
+                f"{names} and {quoted(first.name)} have the same constraints:"
+                f" {_winner(package, first)}"
+            )
             if package.info.format is not PackageFormat.COMPONENT and constraints.ep != CPU_EP:
                 message += "; onnxruntime 1.26 and 1.27 select one that cannot be foretold"
             yield of_variant(selection_rules.SELECTION_TIE, others[0], message)
@@ -56,12 +63,15 @@ def check_never_selected(package: CheckedPackage) -> Iterator[Finding]:
         if stated is None:
             continue
         if not stated.ep:
-            message = f"variant {quoted(variant.name)} names no ep: onnxruntime 1.28 to 1.31 never select it"
+            message = (
+                f"variant {quoted(variant.name)} names no ep: onnxruntime 1.28 to 1.31 never"
+                " select it"
+            )
             yield of_variant(selection_rules.EP_NOT_STATED, variant, message)
         elif stated.ep == CPU_EP and stated.device:
             message = (
-                f"variant {quoted(variant.name)} is for {CPU_EP} and states the device {quoted(stated.device)}: "
-                "onnxruntime 1.28 to 1.31 never select it"
+                f"variant {quoted(variant.name)} is for {CPU_EP} and states the device"
+                f" {quoted(stated.device)}: onnxruntime 1.28 to 1.31 never select it"
             )
             yield of_variant(selection_rules.CPU_DEVICE_STATED, variant, message)
 
@@ -74,12 +84,18 @@ def check_devices(package: CheckedPackage) -> Iterator[Finding]:
             continue
         implied = IMPLIED_DEVICE_TYPES.get(ep or "")
         if implied is not None and implied != device:
-            message = f"variant {quoted(variant.name)} is for {quoted(device)}; {ep} runs on {implied.value} only"
+            message = (
+                f"variant {quoted(variant.name)} is for {quoted(device)}; {ep} runs on"
+                f" {implied.value} only"
+            )
             yield of_variant(selection_rules.DEVICE_NEVER_MATCHES, variant, message)
         option = device_option_of(variant)
         named = named_device_types(*option) if option is not None else None
         if option is not None and named is not None and DeviceType(device) not in named:
-            message = f"variant {quoted(variant.name)} is for {quoted(device)}; its {option[0]} is {quoted(option[1])}"
+            message = (
+                f"variant {quoted(variant.name)} is for {quoted(device)}; its {option[0]} is"
+                f" {quoted(option[1])}"
+            )
             yield of_variant(selection_rules.OPTION_DEVICE_CONFLICT, variant, message)
 
 
@@ -87,24 +103,36 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
     """Each variant's options work without trust, and have values that onnxruntime reads."""
     for variant in package.variants:
         unsafe = _unsafe_session_options(package.info, variant)
-        unsafe += unsafe_provider_options(variant.provider_options, stated_ep(variant.constraints.ep))
+        unsafe += unsafe_provider_options(
+            variant.provider_options, stated_ep(variant.constraints.ep)
+        )
         if unsafe:
             writes = [key for key in unsafe if key in FORBIDDEN_SESSION_OPTIONS]
-            typos = [f"; for {quoted(key)}, did you mean {quoted(meant)}?" for key, meant in _typos(variant, unsafe)]
+            typos = [
+                f"; for {quoted(key)}, did you mean {quoted(meant)}?"
+                for key, meant in _typos(variant, unsafe)
+            ]
             more = f"; onnxruntime 1.31 forbids {listed(writes)} in packages" if writes else ""
             message = (
-                f"variant {quoted(variant.name)} sets {listed(unsafe)}: a session needs trust{more}{''.join(typos)}"
+                f"variant {quoted(variant.name)} sets {listed(unsafe)}: a session needs"
+                f" trust{more}{''.join(typos)}"
             )
             yield of_variant(selection_rules.OPTION_NEEDS_TRUST, variant, message)
         for key, value in variant.session_options.items():
             try:
                 read_as_onnxruntime({key: value})
             except InvalidSessionOptionError as error:
-                yield of_variant(selection_rules.OPTION_VALUE, variant, f"variant {quoted(variant.name)}: {error}")
+                yield of_variant(
+                    selection_rules.OPTION_VALUE,
+                    variant,
+                    f"variant {quoted(variant.name)}: {error}",
+                )
 
 
 def _typos(variant: VariantInfo, keys: Iterable[str]) -> list[tuple[str, str]]:
-    """Session options among ``keys`` that are nearly named like a known one, which is the second."""
+    """Session options among ``keys`` that are nearly named like a known one, which is the
+    second.
+    """
     meant = ((key, meant_session_option(key)) for key in keys if key in variant.session_options)
     return [(key, found) for key, found in meant if found is not None]
 
@@ -112,7 +140,10 @@ def _typos(variant: VariantInfo, keys: Iterable[str]) -> list[tuple[str, str]]:
 def _winner(package: CheckedPackage, first: VariantInfo) -> str:
     if package.info.format is PackageFormat.METADATA:
         return f"ortpkg selects {quoted(first.name)}, which is declared first"
-    return f"ortpkg, and onnxruntime 1.28 to 1.31, select {quoted(first.name)}, which is declared first"
+    return (
+        f"ortpkg, and onnxruntime 1.28 to 1.31, select {quoted(first.name)}, which is declared"
+        " first"
+    )
 
 
 def _may_run_on_cpu(variant: VariantInfo) -> bool:
@@ -123,7 +154,9 @@ def _may_run_on_cpu(variant: VariantInfo) -> bool:
 
 
 def _unsafe_session_options(package: PackageInfo, variant: VariantInfo) -> list[str]:
-    """Keys of session options that need trust; those that name a place to read from do where it is outside."""
+    """Keys of session options that need trust; those that name a place to read from do where it is
+    outside.
+    """
     return [
         key
         for key, value in variant.session_options.items()

@@ -1,7 +1,9 @@
-"""The rules of ``validate`` that need more than the documents: models, files, what a variant is for, who reads it.
+"""The rules of ``validate`` that need more than the documents: models, files, what a variant is
+for, who reads it.
 
-``ortpkg.package.rules`` has those below ORT100 and the form of a rule. Here is a module for each subject, and the table
-of all. Ids never change meaning. What checks them is in ``package_checks.py``.
+``ortpkg.package.rules`` has those below ORT100 and the form of a rule. Here is a module for each
+subject, and the table of all. Ids never change meaning. What checks them is in
+``package_checks.py``.
 """
 
 from __future__ import annotations

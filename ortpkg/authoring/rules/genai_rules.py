@@ -9,7 +9,10 @@ from ortpkg.package.rules import Rule
 GENAI_CONFIG_WRONG = Rule(
     id="ORT601",
     title="A GenAI variant's genai_config.json can be read",
-    explanation="onnxruntime-genai loads a variant through its genai_config.json, which is missing or no JSON object.",
+    explanation=(
+        "onnxruntime-genai loads a variant through its genai_config.json, which is missing or no"
+        " JSON object."
+    ),
     remedy="put the file there that the model builder wrote",
     example="genai_config.json is empty",
 )
@@ -32,17 +35,24 @@ GENAI_GENERATION = Rule(
     id="ORT611",
     title="A package for onnxruntime-genai is of the component generation",
     explanation=(
-        "onnxruntime-genai opens packages through onnxruntime 1.28 or newer, which reads schema_version and components "
-        "only; and a genai_config.json in the root makes it take the folder for a single model."
+        "onnxruntime-genai opens packages through onnxruntime 1.28 or newer, which reads"
+        " schema_version and components only; and a genai_config.json in the root makes it take the"
+        " folder for a single model."
     ),
-    remedy="write the package with --format component or universal, and keep genai_config.json in the variants",
+    remedy=(
+        "write the package with --format component or universal, and keep genai_config.json in the"
+        " variants"
+    ),
     example='{"model_name": "m", "component_models": ["model"]}',
     targets=(GENAI,),
 )
 GENAI_CONFIG_MISSING = Rule(
     id="ORT612",
     title="Every variant for onnxruntime-genai has a genai_config.json",
-    explanation="onnxruntime-genai loads <variant's folder>/genai_config.json and nothing else of a package.",
+    explanation=(
+        "onnxruntime-genai loads <variant's folder>/genai_config.json and nothing else of a"
+        " package."
+    ),
     remedy="put a complete genai_config.json into the variant's folder",
     example="models/model/cpu/ holds model.onnx alone",
     targets=(GENAI,),
@@ -50,7 +60,10 @@ GENAI_CONFIG_MISSING = Rule(
 GENAI_OPTIONS_IGNORED = Rule(
     id="ORT613",
     title="Options for onnxruntime-genai stand in genai_config.json",
-    explanation="onnxruntime-genai does not read executor_info.ort, and refuses runtime settings beside a package.",
+    explanation=(
+        "onnxruntime-genai does not read executor_info.ort, and refuses runtime settings beside a"
+        " package."
+    ),
     remedy="move the options into genai_config.json",
     example='{"executor_info": {"ort": {"session_options": {...}}}}',
     severity=Severity.WARNING,

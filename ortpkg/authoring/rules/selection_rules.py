@@ -8,7 +8,10 @@ from ortpkg.package.rules import COMPONENT_KEYS, Rule
 NO_CPU_VARIANT = Rule(
     id="ORT201",
     title="A component model has a variant for every machine",
-    explanation="No variant runs on a CPU, so that the package cannot be used without the device it was made for.",
+    explanation=(
+        "No variant runs on a CPU, so that the package cannot be used without the device it was"
+        " made for."
+    ),
     remedy="add a variant for CPUExecutionProvider",
     example='the only variant has {"ep": "QNNExecutionProvider", "device": "npu"}',
     severity=Severity.WARNING,
@@ -17,9 +20,9 @@ SELECTION_TIE = Rule(
     id="ORT202",
     title="No two variants are for the same",
     explanation=(
-        "Two variants have the same constraints. The first one is selected, by ortpkg and by onnxruntime from 1.28 on; "
-        "in 1.26 and 1.27 it is unpredictable which one. The others are used by name, or where they were measured to "
-        "be faster (policy measured)."
+        "Two variants have the same constraints. The first one is selected, by ortpkg and by"
+        " onnxruntime from 1.28 on; in 1.26 and 1.27 it is unpredictable which one. The others are"
+        " used by name, or where they were measured to be faster (policy measured)."
     ),
     remedy="order them by preference, or tell them apart by device or compatibility info",
     example='"fp32" and "int8" both have {"ep": "CUDAExecutionProvider", "device": "gpu"}',
@@ -29,8 +32,8 @@ CPU_DEVICE_STATED = Rule(
     id="ORT203",
     title="CPU variants leave the device out",
     explanation=(
-        "onnxruntime 1.28 to 1.31 never select a variant of CPUExecutionProvider that states a device, not even cpu: "
-        "that provider has no devices there."
+        "onnxruntime 1.28 to 1.31 never select a variant of CPUExecutionProvider that states a"
+        " device, not even cpu: that provider has no devices there."
     ),
     remedy='remove "device" from the variant in the component generation\'s keys',
     example='{"variants": {"cpu": {"ep": "CPUExecutionProvider", "device": "cpu"}}}',
@@ -40,7 +43,10 @@ CPU_DEVICE_STATED = Rule(
 EP_NOT_STATED = Rule(
     id="ORT204",
     title="A variant names its execution provider",
-    explanation="onnxruntime 1.28 to 1.31 never select a variant without ep: there is no variant for any provider.",
+    explanation=(
+        "onnxruntime 1.28 to 1.31 never select a variant without ep: there is no variant for any"
+        " provider."
+    ),
     remedy="name the execution provider that the variant is for",
     example='{"variants": {"gpu": {"device": "gpu"}}}',
     severity=Severity.WARNING,
@@ -49,7 +55,9 @@ EP_NOT_STATED = Rule(
 DEVICE_NEVER_MATCHES = Rule(
     id="ORT205",
     title="A device is one that the execution provider runs on",
-    explanation="The execution provider is for another kind of device, so that the variant never matches.",
+    explanation=(
+        "The execution provider is for another kind of device, so that the variant never matches."
+    ),
     remedy="correct ep or device",
     example='{"ep": "CUDAExecutionProvider", "device": "npu"}',
     severity=Severity.WARNING,
@@ -57,7 +65,10 @@ DEVICE_NEVER_MATCHES = Rule(
 OPTION_DEVICE_CONFLICT = Rule(
     id="ORT206",
     title="Provider options and device agree",
-    explanation="A provider option names other device types than the constraint, so that the variant never matches.",
+    explanation=(
+        "A provider option names other device types than the constraint, so that the variant never"
+        " matches."
+    ),
     remedy="make the two agree",
     example='{"device": "npu"} and the provider option {"device_type": "GPU"}',
     severity=Severity.WARNING,
@@ -66,8 +77,9 @@ OPTION_NEEDS_TRUST = Rule(
     id="ORT210",
     title="Options work without trust",
     explanation=(
-        "A session or provider option can reach beyond the package (write files, load libraries, read paths), or is "
-        "not known to be harmless. Sessions of the variant are refused unless the user trusts the package."
+        "A session or provider option can reach beyond the package (write files, load libraries,"
+        " read paths), or is not known to be harmless. Sessions of the variant are refused unless"
+        " the user trusts the package."
     ),
     remedy="remove the option; a program can set it for itself",
     example='{"provider_options": {"backend_path": "libQnnHtp.so"}}',

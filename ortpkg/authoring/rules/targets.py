@@ -8,9 +8,17 @@ GENAI = "genai"
 UNIVERSAL = "universal"
 
 TARGETS: dict[str, str] = {
-    ONNXRUNTIME_1_27: "onnxruntime 1.27, and 1.26 (the metadata generation; one component model, an EP other than CPU)",
-    ONNXRUNTIME_1_31: "onnxruntime 1.31 (the component generation; 1.28 to 1.30 open a little more)",
+    ONNXRUNTIME_1_27: (
+        "onnxruntime 1.27, and 1.26 (the metadata generation; one component model, an EP other than"
+        " CPU)"
+    ),
+    ONNXRUNTIME_1_31: (
+        "onnxruntime 1.31 (the component generation; 1.28 to 1.30 open a little more)"
+    ),
     GENAI: "onnxruntime-genai (one component model, a genai_config.json in each variant)",
     UNIVERSAL: "all of onnxruntime 1.26 to 1.31 by one directory",
 }
-"""Reader → what it stands for. ``validate`` can be asked what one of these would do with a package."""
+"""Reader → what it stands for.
+
+``validate`` can be asked what one of these would do with a package.
+"""

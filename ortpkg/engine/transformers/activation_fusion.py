@@ -1,8 +1,10 @@
-"""An activation behind ``Conv`` or ``Gemm``, and a residual added between, move into the com.microsoft fused node.
+"""An activation behind ``Conv`` or ``Gemm``, and a residual added between, move into the
+com.microsoft fused node.
 
-Source: ContribOperators.md of ONNX Runtime, FusedConv (``activation_params``, fourth input Z) and FusedGemm
-(``activation_alpha``, ``activation_beta``). Done only where the node's provider has a kernel for the fused node. Ours
-know a few activations more than onnxruntime's, which refuses a model with one of these.
+Source: ContribOperators.md of ONNX Runtime, FusedConv (``activation_params``, fourth input Z) and
+FusedGemm (``activation_alpha``, ``activation_beta``). Done only where the node's provider has a
+kernel for the fused node. Ours know a few activations more than onnxruntime's, which refuses a
+model with one of these.
 """
 
 from __future__ import annotations
@@ -34,12 +36,18 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         op_type = f"Fused{producer.op_type}"
         if context.only_portable and node.op_type in _OURS_ALONE[op_type]:
             return False
-        attributes = {"activation": Attribute("STRING", activation), **_parameter_attributes(op_type, parameters)}
+        attributes = {
+            "activation": Attribute("STRING", activation),
+            **_parameter_attributes(op_type, parameters),
+        }
         return _fuse(graph, [producer, node], op_type, producer.inputs, attributes, context)
     addition = sole_consumed_producer(graph, node.inputs[0], "Add")
     if addition is None or (context.only_portable and node.op_type in _OURS_ALONE["FusedConv"]):
         return False
-    attributes = {"activation": Attribute("STRING", activation), **_parameter_attributes("FusedConv", parameters)}
+    attributes = {
+        "activation": Attribute("STRING", activation),
+        **_parameter_attributes("FusedConv", parameters),
+    }
     return _fuse_residual(graph, addition, [node], attributes, context)
 
 
@@ -48,13 +56,21 @@ def _rewrite_addition(graph: Graph, node: Node, context: TransformContext) -> bo
 
 
 def _fuse_residual(
-    graph: Graph, addition: Node, behind: Sequence[Node], attributes: dict[str, Attribute], context: TransformContext
+    graph: Graph,
+    addition: Node,
+    behind: Sequence[Node],
+    attributes: dict[str, Attribute],
+    context: TransformContext,
 ) -> bool:
-    """Conv + residual, and the activation ``behind``; the residual must have the convolution's shape."""
+    """Conv + residual, and the activation ``behind``; the residual must have the convolution's
+    shape.
+    """
     for slot in (0, 1):
         conv = sole_consumed_producer(graph, addition.inputs[slot], "Conv")
         residual = addition.inputs[1 - slot]
-        if conv is None or not same_shape(known_shape(graph, addition.inputs[slot]), known_shape(graph, residual)):
+        if conv is None or not same_shape(
+            known_shape(graph, addition.inputs[slot]), known_shape(graph, residual)
+        ):
             continue
         inputs = (*(*conv.inputs, "", "")[:3], residual)
         if _fuse(graph, [conv, addition, *behind], "FusedConv", inputs, attributes, context):
@@ -74,7 +90,9 @@ def _fuse(
     if result is None or not may_fuse(graph, nodes, context):
         return False
     attributes = {**nodes[0].attributes, **attributes}
-    if not has_kernel(graph, context, nodes[-1], op_type, result.element_type, attributes=attributes):
+    if not has_kernel(
+        graph, context, nodes[-1], op_type, result.element_type, attributes=attributes
+    ):
         return False
     return fuse(graph, nodes, op_type, inputs, attributes=attributes)
 
@@ -93,4 +111,6 @@ ACTIVATION_FUSION = RewriteRule(
     domains=frozenset(domain for domain, _ in PARAMETERS),
 )
 #: Comes after the activations, which take a residual along.
-RESIDUAL_FUSION = RewriteRule(name="residual-fusion", op_types=frozenset({"Add"}), rewrite=_rewrite_addition)
+RESIDUAL_FUSION = RewriteRule(
+    name="residual-fusion", op_types=frozenset({"Add"}), rewrite=_rewrite_addition
+)

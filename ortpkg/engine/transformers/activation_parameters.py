@@ -1,4 +1,6 @@
-"""The constant parameters of activation nodes, in the order in which com.microsoft's fused nodes list them."""
+"""The constant parameters of activation nodes, in the order in which com.microsoft's fused nodes
+list them.
+"""
 
 from __future__ import annotations
 

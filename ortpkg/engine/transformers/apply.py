@@ -6,23 +6,29 @@ import logging
 from collections.abc import Sequence
 
 from ortpkg.engine.transformers.order import TRANSFORMERS
-from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformContext, TransformLevel
+from ortpkg.engine.transformers.transform_context import (
+    GraphTransformer,
+    TransformContext,
+    TransformLevel,
+)
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
 
 _log = logging.getLogger(__name__)
 
-#: onnxruntime's default is 10 too. A round that changes nothing ends it earlier, nearly always after two or three.
+#: onnxruntime's default is 10 too. A round that changes nothing ends it earlier, nearly always
+#: after two or three.
 MOST_ROUNDS = 10
 
 
 def apply_transformers(
     model: Model, level: int, context: TransformContext, added: Sequence[GraphTransformer] = ()
 ) -> int:
-    """Runs the transformers of exactly that level on ``model`` (which they change); returns the number of changes.
+    """Runs the transformers of exactly that level on ``model`` (which they change); returns the
+    number of changes.
 
-    The engine calls it once per level, with the partition after the basic one. ``added`` are transformers of a caller's
-    own for that level: they come after the built-in ones, in each round.
+    The engine calls it once per level, with the partition after the basic one. ``added`` are
+    transformers of a caller's own for that level: they come after the built-in ones, in each round.
     """
     changes = 0
     for _ in range(MOST_ROUNDS):
@@ -37,13 +43,22 @@ def apply_transformers(
 
 
 def _apply_to_all(transformer: GraphTransformer, graph: Graph, context: TransformContext) -> int:
-    """Applies it to the graphs inside first, then to ``graph``; nesting is limited where models are read."""
+    """Applies it to the graphs inside first, then to ``graph``; nesting is limited where models are
+    read.
+    """
     changes = 0
     for node in graph.nodes:
         if node.implicit_inputs or node.subgraphs:
-            inner = sum(_apply_to_all(transformer, subgraph, context) for subgraph in node.subgraphs.values())
+            inner = sum(
+                _apply_to_all(transformer, subgraph, context)
+                for subgraph in node.subgraphs.values()
+            )
             if inner:
-                taken = (value for subgraph in node.subgraphs.values() for value in subgraph.outer_values())
+                taken = (
+                    value
+                    for subgraph in node.subgraphs.values()
+                    for value in subgraph.outer_values()
+                )
                 graph.set_implicit_inputs(node, tuple(dict.fromkeys(taken)))
             changes += inner
     own = transformer.apply(graph, context)

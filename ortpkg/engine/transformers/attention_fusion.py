@@ -1,9 +1,9 @@
-"""softmax(scale · Q · Kᵀ + mask) · V over heads, with what splits and joins them, becomes com.microsoft's
-MultiHeadAttention.
+"""softmax(scale · Q · Kᵀ + mask) · V over heads, with what splits and joins them, becomes
+com.microsoft's MultiHeadAttention.
 
-The patterns of models exported from PyTorch: scaled scores (BERT, ViT), scaled queries (Whisper), queries and keys each
-scaled by a root (scaled_dot_product_attention), an additive mask or none. Biases of the projections go along where all
-three are constant rows.
+The patterns of models exported from PyTorch: scaled scores (BERT, ViT), scaled queries (Whisper),
+queries and keys each scaled by a root (scaled_dot_product_attention), an additive mask or none.
+Biases of the projections go along where all three are constant rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ortpkg.engine.transformers.attention_patterns import Heads, fits_scores, match_heads, match_joined_heads
+from ortpkg.engine.transformers.attention_patterns import (
+    Heads,
+    fits_scores,
+    match_heads,
+    match_joined_heads,
+)
 from ortpkg.engine.transformers.patterns import has_kernel, made_by, may_fuse, number, scaled
 from ortpkg.engine.transformers.rewriting import (
     has_used_output,
@@ -29,7 +34,9 @@ _FIRST_VERSION_WITH_OWN_AXIS = 13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scores:
-    """scale · Q · Kᵀ + mask: the factors, the mask ("": none), and the nodes from the scores down."""
+    """scale · Q · Kᵀ + mask: the factors, the mask ("": none), and the nodes from the scores
+    down.
+    """
 
     query: Heads
     key: Heads
@@ -55,8 +62,15 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     if context.only_portable and scores.mask and _is_repeated_per_query(graph, scores.mask, known):
         return False
     transpose, reshape = joined
-    core = [*reversed(scores.nodes), node, product, transpose, *([] if reshape is None else [reshape])]
-    # Factors may have other uses (keys and values that are kept for later); the nodes that make them then stay.
+    core = [
+        *reversed(scores.nodes),
+        node,
+        product,
+        transpose,
+        *([] if reshape is None else [reshape]),
+    ]
+    # Factors may have other uses (keys and values that are kept for later); the nodes that make
+    # them then stay.
     if not may_fuse(graph, core, context):
         return False
     if not has_kernel(graph, context, node, "MultiHeadAttention", known.element_type):
@@ -68,7 +82,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def _is_repeated_per_query(graph: Graph, mask: str, scores: TensorType) -> bool:
-    """Whether one row of the mask serves all queries: onnxruntime's node wants it written out for each."""
+    """Whether one row of the mask serves all queries: onnxruntime's node wants it written out for
+    each.
+    """
     shape = known_shape(graph, mask)
     return shape is None or scores.shape is None or shape[-2] != scores.shape[-2]
 
@@ -79,16 +95,23 @@ def _fuse(graph: Graph, core: list[Node], scores: _Scores, value: Heads) -> None
         known = tensor_type(graph, last.outputs[0])
         assert known is not None
         assert known.shape is not None
-        graph.set_type(last.outputs[0], TensorType(known.element_type, (*known.shape[:2], value.heads * value.size)))
+        graph.set_type(
+            last.outputs[0],
+            TensorType(known.element_type, (*known.shape[:2], value.heads * value.size)),
+        )
     inputs = [scores.query.value, scores.key.value, value.value]
     if scores.mask:
         inputs += ["", "", scores.mask]
     attributes = {"num_heads": Attribute("INT", value.heads), "scale": number(scores.scale)}
-    replace_nodes(graph, core, "MultiHeadAttention", inputs, domain=MICROSOFT_DOMAIN, attributes=attributes)
+    replace_nodes(
+        graph, core, "MultiHeadAttention", inputs, domain=MICROSOFT_DOMAIN, attributes=attributes
+    )
 
 
 def _remove_unused(graph: Graph, nodes: list[Node]) -> None:
-    """Removes what split a factor's heads, where nobody else uses it; so the factor has no other uses either."""
+    """Removes what split a factor's heads, where nobody else uses it; so the factor has no other
+    uses either.
+    """
     for node in nodes:
         if not graph.has_node(node.index):
             continue
@@ -103,7 +126,8 @@ def _is_matmul(node: Node) -> bool:
 
 def _is_over_keys(node: Node, rank: int) -> bool:
     default = -1 if node.since_version >= _FIRST_VERSION_WITH_OWN_AXIS else 1
-    # Before version 13 softmax went over all dimensions from its axis on: the same for the last one.
+    # Before version 13 softmax went over all dimensions from its axis on: the same for the last
+    # one.
     return rank == 4 and node.attribute("axis", default) in (-1, rank - 1)
 
 
@@ -125,7 +149,10 @@ def _match_product(graph: Graph, value: str, mask: str, nodes: list[Node]) -> _S
     product = made_by(graph, value, "MatMul")
     if product is None:
         return None
-    query, key = match_heads(graph, product.inputs[0]), match_heads(graph, product.inputs[1], transposed=True)
+    query, key = (
+        match_heads(graph, product.inputs[0]),
+        match_heads(graph, product.inputs[1], transposed=True),
+    )
     if query is None or key is None or (query.heads, query.size) != (key.heads, key.size):
         return None
     scale = factor * query.factor * key.factor
@@ -135,11 +162,17 @@ def _match_product(graph: Graph, value: str, mask: str, nodes: list[Node]) -> _S
 
 
 def _fit(graph: Graph, scores: _Scores, value: Heads) -> bool:
-    """Whether batches and lengths surely agree, so that nothing broadcasts, which the fused node does not do."""
-    query, key, own = (known_shape(graph, heads.value) for heads in (scores.query, scores.key, value))
+    """Whether batches and lengths surely agree, so that nothing broadcasts, which the fused node
+    does not do.
+    """
+    query, key, own = (
+        known_shape(graph, heads.value) for heads in (scores.query, scores.key, value)
+    )
     if query is None or key is None or own is None or scores.key.heads != value.heads:
         return False
     return query[0] == key[0] == own[0] and key[1] == own[1]
 
 
-ATTENTION_FUSION = RewriteRule(name="attention-fusion", op_types=frozenset({"Softmax"}), rewrite=_rewrite)
+ATTENTION_FUSION = RewriteRule(
+    name="attention-fusion", op_types=frozenset({"Softmax"}), rewrite=_rewrite
+)

@@ -1,4 +1,6 @@
-"""How exported models lay heads out: (batch, length, heads · size) as (batch, heads, length, size), and back."""
+"""How exported models lay heads out: (batch, length, heads · size) as (batch, heads, length, size),
+and back.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Heads:
 
 
 def match_heads(graph: Graph, value: str, *, transposed: bool = False) -> Heads | None:
-    """What ``value``, (batch, heads, length, size) or with the last two swapped, is reshaped and transposed from."""
+    """What ``value``, (batch, heads, length, size) or with the last two swapped, is reshaped and
+    transposed from.
+    """
     value, factor, nodes = scaled(graph, value)
     transpose = made_by(graph, value, "Transpose")
     if transpose is None:
@@ -45,7 +49,9 @@ def match_heads(graph: Graph, value: str, *, transposed: bool = False) -> Heads 
             return None
         transpose, transposed = outer, False
         nodes += [*between, outer]
-    if tuple(transpose.attribute("perm", ())) != (_HEADS_FIRST_TRANSPOSED if transposed else _HEADS_FIRST):
+    if tuple(transpose.attribute("perm", ())) != (
+        _HEADS_FIRST_TRANSPOSED if transposed else _HEADS_FIRST
+    ):
         return None
     apart, inner_factor, between = scaled(graph, transpose.inputs[0])
     reshape = made_by(graph, apart, "Reshape")
@@ -59,7 +65,9 @@ def match_heads(graph: Graph, value: str, *, transposed: bool = False) -> Heads 
     assert isinstance(heads, int)
     assert isinstance(size, int)
     nodes += [*between, reshape, *behind]
-    return Heads(value=flat, heads=heads, size=size, factor=factor * inner_factor * outer_factor, nodes=nodes)
+    return Heads(
+        value=flat, heads=heads, size=size, factor=factor * inner_factor * outer_factor, nodes=nodes
+    )
 
 
 def _splits_columns(flat: tuple[object, ...] | None, apart: tuple[object, ...] | None) -> bool:
@@ -72,8 +80,11 @@ def _splits_columns(flat: tuple[object, ...] | None, apart: tuple[object, ...] |
     return None not in flat and flat[:2] == apart[:2]
 
 
-def match_joined_heads(graph: Graph, value: str, heads: int, size: int) -> tuple[Node, Node | None] | None:
-    """The transpose that puts the heads of ``value`` beside each other again, and the reshape that joins them.
+def match_joined_heads(
+    graph: Graph, value: str, heads: int, size: int
+) -> tuple[Node, Node | None] | None:
+    """The transpose that puts the heads of ``value`` beside each other again, and the reshape that
+    joins them.
 
     The reshape is None where it does more than join them: then it has to stay.
     """
@@ -96,14 +107,24 @@ def match_joined_heads(graph: Graph, value: str, heads: int, size: int) -> tuple
     return (transpose, None) if target is not None and 0 not in target else None
 
 
-def _joins_columns(target: tuple[int, ...], reshape: Node, apart: tuple[object, ...], columns: int) -> bool:
+def _joins_columns(
+    target: tuple[int, ...], reshape: Node, apart: tuple[object, ...], columns: int
+) -> bool:
     """Whether a reshape of (batch, length, heads, size) surely gives (batch, length, columns).
 
-    Inference finds no name for a length of -1 where the batch is copied, and a graph's output keeps its own.
+    Inference finds no name for a length of -1 where the batch is copied, and a graph's output keeps
+    its own.
     """
-    if len(target) != len(apart) - 1 or target[2] != columns or (0 in target and reshape.attribute("allowzero", 0)):
+    if (
+        len(target) != len(apart) - 1
+        or target[2] != columns
+        or (0 in target and reshape.attribute("allowzero", 0))
+    ):
         return False
-    return all(wanted in (0, -1) or wanted == own for wanted, own in zip(target[:2], apart[:2], strict=True))
+    return all(
+        wanted in (0, -1) or wanted == own
+        for wanted, own in zip(target[:2], apart[:2], strict=True)
+    )
 
 
 def fits_scores(mask: tuple[object, ...] | None, scores: tuple[object, ...] | None) -> bool:

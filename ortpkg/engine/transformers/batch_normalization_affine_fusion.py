@@ -1,7 +1,8 @@
-"""``Mul`` and ``Add`` of a constant per channel behind a ``BatchNormalization`` move into its scale and bias.
+"""``Mul`` and ``Add`` of a constant per channel behind a ``BatchNormalization`` move into its scale
+and bias.
 
-Networks that came from Caffe (DenseNet) have normalization and scale as two layers, and no convolution before them
-that could take both.
+Networks that came from Caffe (DenseNet) have normalization and scale as two layers, and no
+convolution before them that could take both.
 """
 
 from __future__ import annotations
@@ -34,17 +35,27 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> bool:
     normalization = sole_consumed_producer(graph, node.inputs[slot], "BatchNormalization")
-    operand = constant_array(graph, node.inputs[1 - slot], largest_nbytes=context.largest_constant_nbytes)
+    operand = constant_array(
+        graph, node.inputs[1 - slot], largest_nbytes=context.largest_constant_nbytes
+    )
     if normalization is None or operand is None or not same_provider(normalization, node):
         return False
     if not context.may_change(normalization) or not is_inference(graph, normalization):
         return False
     scale, bias = (
-        constant_array(graph, normalization.inputs[place], largest_nbytes=context.largest_constant_nbytes)
+        constant_array(
+            graph, normalization.inputs[place], largest_nbytes=context.largest_constant_nbytes
+        )
         for place in (_SCALE, _BIAS)
     )
     rank = _rank(graph, normalization.inputs[0])
-    if scale is None or bias is None or rank is None or scale.shape != bias.shape or scale.ndim != 1:
+    if (
+        scale is None
+        or bias is None
+        or rank is None
+        or scale.shape != bias.shape
+        or scale.ndim != 1
+    ):
         return False
     channels = scale.shape[0]
     if operand.dtype != scale.dtype or not is_per_channel(operand.shape, rank, channels):
@@ -62,7 +73,13 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
         mean,
         variance,
     ]
-    replace_nodes(graph, [normalization, node], "BatchNormalization", inputs, attributes=normalization.attributes)
+    replace_nodes(
+        graph,
+        [normalization, node],
+        "BatchNormalization",
+        inputs,
+        attributes=normalization.attributes,
+    )
     return True
 
 

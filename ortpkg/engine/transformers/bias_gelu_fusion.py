@@ -1,4 +1,6 @@
-"""A bias added before GELU moves into it: BiasGelu, and FastGelu with its bias for the tanh form (com.microsoft)."""
+"""A bias added before GELU moves into it: BiasGelu, and FastGelu with its bias for the tanh form
+(com.microsoft).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Graph, Node
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     addition = sole_consumed_producer(graph, node.inputs[0], "Add")
     result = tensor_type(graph, node.outputs[0])
-    if addition is None or result is None or len(node.inputs) > 1 or not may_fuse(graph, [addition, node], context):
+    if (
+        addition is None
+        or result is None
+        or len(node.inputs) > 1
+        or not may_fuse(graph, [addition, node], context)
+    ):
         return False
     by_tanh = node.op_type == "FastGelu" or node.attribute("approximate", "none") == "tanh"
     op_type = "FastGelu" if by_tanh else "BiasGelu"
@@ -20,7 +27,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     for slot in (0, 1):
         x, bias = (known_shape(graph, addition.inputs[index]) for index in (slot, 1 - slot))
         if x and bias is not None and len(bias) == 1 < len(x) and same_dimension(bias[0], x[-1]):
-            return fuse(graph, [addition, node], op_type, (addition.inputs[slot], addition.inputs[1 - slot]))
+            return fuse(
+                graph, [addition, node], op_type, (addition.inputs[slot], addition.inputs[1 - slot])
+            )
     return False
 
 

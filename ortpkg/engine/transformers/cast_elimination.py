@@ -14,4 +14,6 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     return bypass_node(graph, node)
 
 
-CAST_ELIMINATION = RewriteRule(name="cast-elimination", op_types=frozenset({"Cast"}), rewrite=_rewrite)
+CAST_ELIMINATION = RewriteRule(
+    name="cast-elimination", op_types=frozenset({"Cast"}), rewrite=_rewrite
+)

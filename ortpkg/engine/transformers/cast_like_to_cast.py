@@ -1,4 +1,6 @@
-"""``CastLike`` becomes ``Cast`` to the type that it names, and no longer waits for a value just for its type."""
+"""``CastLike`` becomes ``Cast`` to the type that it names, and no longer waits for a value just for
+its type.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,9 @@ def _key(graph: Graph, node: Node) -> Hashable:
         node.execution_provider,
         tuple(_value_key(graph, value) for value in node.inputs),
         tuple(bool(output) for output in node.outputs),
-        tuple((name, _attribute_key(attribute)) for name, attribute in sorted(node.attributes.items())),
+        tuple(
+            (name, _attribute_key(attribute)) for name, attribute in sorted(node.attributes.items())
+        ),
     )
 
 

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from ortpkg.engine.transformers.rewriting import tensor_type
-from ortpkg.engine.transformers.transform_context import ConstantEvaluator, GraphPass, TransformContext
+from ortpkg.engine.transformers.transform_context import (
+    ConstantEvaluator,
+    GraphPass,
+    TransformContext,
+)
 from ortpkg.errors import OrtpkgError
 from ortpkg.graph.graph import ML_DOMAIN, ONNX_DOMAIN, ArrayInitializer, Graph, Initializer, Node
 from ortpkg.graph.load_control import poll_load
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import TensorType, element_type_of, numpy_dtype
 
-#: Not a function of their inputs, or kept apart on purpose: providers look for quantize/dequantize pairs, and folding
-#: a dequantized weight would make it four times as large.
+#: Not a function of their inputs, or kept apart on purpose: providers look for quantize/dequantize
+#: pairs, and folding a dequantized weight would make it four times as large.
 _NEVER_FOLDED = frozenset({
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
     "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Constant",
@@ -44,10 +48,16 @@ def _fold(graph: Graph, node: Node, context: TransformContext, evaluate: Constan
     if any(_nbytes(tensor_type(graph, output)) > most for output in node.outputs if output):
         return False
     try:
-        outputs = evaluate(graph, node, [None if constant is None else constant.numpy() for constant in constants])
+        outputs = evaluate(
+            graph, node, [None if constant is None else constant.numpy() for constant in constants]
+        )
     except OrtpkgError:
         return False  # it fails at run time, with the node's name, if it ever runs
-    if outputs is None or not _are_tensors(outputs) or sum(output.nbytes for output in outputs) > most:
+    if (
+        outputs is None
+        or not _are_tensors(outputs)
+        or sum(output.nbytes for output in outputs) > most
+    ):
         return False
     graph.remove_node(node)
     for name, output in zip(node.outputs, outputs, strict=False):
@@ -57,13 +67,21 @@ def _fold(graph: Graph, node: Node, context: TransformContext, evaluate: Constan
 
 
 def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | None:
-    """The node's inputs, None for those left out; None as a whole where the node cannot be folded."""
-    if node.domain not in (ONNX_DOMAIN, ML_DOMAIN) or node.op_type in _NEVER_FOLDED or node.subgraphs:
+    """The node's inputs, None for those left out; None as a whole where the node cannot be
+    folded.
+    """
+    if (
+        node.domain not in (ONNX_DOMAIN, ML_DOMAIN)
+        or node.op_type in _NEVER_FOLDED
+        or node.subgraphs
+    ):
         return None
     if any(graph.is_output(output) for output in node.outputs):
         return None
     constants = [graph.constant(value) if value else None for value in node.inputs]
-    if any(value and constant is None for value, constant in zip(node.inputs, constants, strict=True)):
+    if any(
+        value and constant is None for value, constant in zip(node.inputs, constants, strict=True)
+    ):
         return None
     return constants
 
@@ -78,7 +96,11 @@ def _nbytes(known: TensorType | None) -> int:
     if known is None or known.shape is None:
         return 0
     sizes = [dimension for dimension in known.shape if isinstance(dimension, int)]
-    return prod(sizes) * numpy_dtype(known.element_type).itemsize if len(sizes) == len(known.shape) else 0
+    return (
+        prod(sizes) * numpy_dtype(known.element_type).itemsize
+        if len(sizes) == len(known.shape)
+        else 0
+    )
 
 
 def _are_tensors(outputs: Any) -> bool:

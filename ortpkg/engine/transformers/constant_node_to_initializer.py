@@ -1,4 +1,6 @@
-"""``Constant`` nodes become initializers, so that every other transformer meets one kind of constant."""
+"""``Constant`` nodes become initializers, so that every other transformer meets one kind of
+constant.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _constant(node: Node, name: str) -> Initializer | None:
-    """The node's value under the name of its output; None for a sparse one, which stays what it is."""
+    """The node's value under the name of its output; None for a sparse one, which stays what it
+    is.
+    """
     if len(node.attributes) != 1:
         return None
     ((key, attribute),) = node.attributes.items()
@@ -56,5 +60,8 @@ def _constant(node: Node, name: str) -> Initializer | None:
 
 
 CONSTANT_NODE_TO_INITIALIZER = RewriteRule(
-    name="constant-node-to-initializer", op_types=frozenset({"Constant"}), rewrite=_rewrite, fewest_inputs=0
+    name="constant-node-to-initializer",
+    op_types=frozenset({"Constant"}),
+    rewrite=_rewrite,
+    fewest_inputs=0,
 )

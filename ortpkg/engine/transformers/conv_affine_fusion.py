@@ -1,4 +1,6 @@
-"""``Add`` and ``Mul`` of a constant per channel behind a ``Conv`` move into the convolution's weight and bias."""
+"""``Add`` and ``Mul`` of a constant per channel behind a ``Conv`` move into the convolution's
+weight and bias.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,22 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> bool:
     conv = sole_consumed_producer(graph, node.inputs[slot], "Conv")
-    operand = constant_array(graph, node.inputs[1 - slot], largest_nbytes=context.largest_constant_nbytes)
-    if conv is None or operand is None or not context.may_change(conv) or not same_provider(conv, node):
+    operand = constant_array(
+        graph, node.inputs[1 - slot], largest_nbytes=context.largest_constant_nbytes
+    )
+    if (
+        conv is None
+        or operand is None
+        or not context.may_change(conv)
+        or not same_provider(conv, node)
+    ):
         return False
     constants = ConvConstants.of(graph, conv, context)
     if constants is None or not is_per_channel(operand.shape, constants.rank, constants.channels):
         return False
-    fused = _combined(node.op_type, constants, per_channel(operand, constants.rank, constants.channels))
+    fused = _combined(
+        node.op_type, constants, per_channel(operand, constants.rank, constants.channels)
+    )
     replace_nodes(graph, [conv, node], "Conv", fused.write(graph, conv), attributes=conv.attributes)
     return True
 
@@ -45,4 +56,6 @@ def _combined(op_type: str, constants: ConvConstants, operand: Array) -> ConvCon
     return ConvConstants(weight=constants.weight, bias=constants.bias.astype(np.float64) + operand)
 
 
-CONV_AFFINE_FUSION = RewriteRule(name="conv-affine-fusion", op_types=frozenset({"Add", "Mul"}), rewrite=_rewrite)
+CONV_AFFINE_FUSION = RewriteRule(
+    name="conv-affine-fusion", op_types=frozenset({"Add", "Mul"}), rewrite=_rewrite
+)

@@ -22,11 +22,17 @@ _DEFAULT_EPSILON = 1e-5
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     conv = sole_consumed_producer(graph, node.inputs[0], "Conv")
-    if conv is None or not context.may_change(conv) or not same_provider(conv, node) or not is_inference(graph, node):
+    if (
+        conv is None
+        or not context.may_change(conv)
+        or not same_provider(conv, node)
+        or not is_inference(graph, node)
+    ):
         return False
     constants = ConvConstants.of(graph, conv, context)
     parameters = [
-        constant_array(graph, value, largest_nbytes=context.largest_constant_nbytes) for value in node.inputs[1:]
+        constant_array(graph, value, largest_nbytes=context.largest_constant_nbytes)
+        for value in node.inputs[1:]
     ]
     if constants is None or len(parameters) != _PARAMETER_COUNT:
         return False
@@ -44,7 +50,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def is_inference(graph: Graph, node: Node) -> bool:
-    """Whether a ``BatchNormalization`` only scales and shifts each channel, and makes its first output alone."""
+    """Whether a ``BatchNormalization`` only scales and shifts each channel, and makes its first
+    output alone.
+    """
     if node.since_version < _FIRST_VERSION_WITHOUT_IS_TEST or node.attribute("training_mode", 0):
         return False
     # Version 7 could normalize each position by itself.
@@ -52,5 +60,7 @@ def is_inference(graph: Graph, node: Node) -> bool:
 
 
 CONV_BATCH_NORMALIZATION_FUSION = RewriteRule(
-    name="conv-batch-normalization-fusion", op_types=frozenset({"BatchNormalization"}), rewrite=_rewrite
+    name="conv-batch-normalization-fusion",
+    op_types=frozenset({"BatchNormalization"}),
+    rewrite=_rewrite,
 )

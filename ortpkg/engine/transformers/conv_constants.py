@@ -1,4 +1,6 @@
-"""The constant weight and bias of a ``Conv`` node, as the transformers that change them need them."""
+"""The constant weight and bias of a ``Conv`` node, as the transformers that change them need
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,19 @@ class ConvConstants:
 
     @classmethod
     def of(cls, graph: Graph, node: Node, context: TransformContext) -> ConvConstants | None:
-        """The constants; None where one is not constant, or not a float tensor of the rank that it should have."""
-        weight = constant_array(graph, node.inputs[_WEIGHT], largest_nbytes=context.largest_constant_nbytes)
+        """The constants; None where one is not constant, or not a float tensor of the rank that it
+        should have.
+        """
+        weight = constant_array(
+            graph, node.inputs[_WEIGHT], largest_nbytes=context.largest_constant_nbytes
+        )
         if weight is None or weight.ndim < _FEWEST_DIMENSIONS or weight.dtype.kind != "f":
             return None
         if len(node.inputs) <= _BIAS or not node.inputs[_BIAS]:
             return cls(weight=weight, bias=np.zeros(weight.shape[0], weight.dtype))
-        bias = constant_array(graph, node.inputs[_BIAS], largest_nbytes=context.largest_constant_nbytes)
+        bias = constant_array(
+            graph, node.inputs[_BIAS], largest_nbytes=context.largest_constant_nbytes
+        )
         if bias is None or bias.shape != (weight.shape[0],):
             return None
         return cls(weight=weight, bias=bias)
@@ -50,14 +58,16 @@ class ConvConstants:
     def scaled(self, factor: Array) -> ConvConstants:
         """Of a convolution whose output channels are ``factor`` times as large.
 
-        The weight is multiplied in its own precision, float16 in single: a copy of double size would cost as much time
-        as all else that a session's start does to a convolution.
+        The weight is multiplied in its own precision, float16 in single: a copy of double size
+        would cost as much time as all else that a session's start does to a convolution.
         """
         wide = factor.astype(np.float64)
         precision = np.result_type(self.weight.dtype, np.float32)
         column = wide.astype(precision).reshape(-1, *(1,) * (self.rank - 1))
         weight = np.multiply(self.weight, column, dtype=precision)
-        return ConvConstants(weight=weight.astype(self.weight.dtype, copy=False), bias=self.bias * wide)
+        return ConvConstants(
+            weight=weight.astype(self.weight.dtype, copy=False), bias=self.bias * wide
+        )
 
     def write(self, graph: Graph, node: Node) -> tuple[str, str, str]:
         """Adds weight and bias as new constants; the inputs that ``node`` then has."""

@@ -1,4 +1,6 @@
-"""Rows of a dequantized table are gathered first and dequantized then: not the whole table in every run."""
+"""Rows of a dequantized table are gathered first and dequantized then: not the whole table in every
+run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from ortpkg.graph.types import TensorType
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     table = dequantized(graph, node.inputs[0])
     dequantize = made_by(graph, node.inputs[0], "DequantizeLinear")
-    if table is None or dequantize is None or table.axis is not None or not graph.is_constant(table.value):
+    if (
+        table is None
+        or dequantize is None
+        or table.axis is not None
+        or not graph.is_constant(table.value)
+    ):
         return False
     if not context.may_change(dequantize) or not same_provider(dequantize, node):
         return False
@@ -21,7 +28,12 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     graph.set_type(rows, TensorType(table.element_type, known_shape(graph, node.outputs[0])))
     inputs = [rows, *dequantize.inputs[1:]]
     replace_nodes(
-        graph, [node], node.op_type, [table.value, *node.inputs[1:]], attributes=node.attributes, outputs=[rows]
+        graph,
+        [node],
+        node.op_type,
+        [table.value, *node.inputs[1:]],
+        attributes=node.attributes,
+        outputs=[rows],
     )
     graph.add_node(
         "DequantizeLinear",

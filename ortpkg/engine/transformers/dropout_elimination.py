@@ -1,4 +1,6 @@
-"""Removes ``Dropout`` nodes that do nothing at inference: those not in training mode whose mask nobody uses."""
+"""Removes ``Dropout`` nodes that do nothing at inference: those not in training mode whose mask
+nobody uses.
+"""
 
 from __future__ import annotations
 
@@ -28,4 +30,6 @@ def _may_train(graph: Graph, node: Node) -> bool:
     return mode is None or bool(mode.any())
 
 
-DROPOUT_ELIMINATION = RewriteRule(name="dropout-elimination", op_types=frozenset({"Dropout"}), rewrite=_rewrite)
+DROPOUT_ELIMINATION = RewriteRule(
+    name="dropout-elimination", op_types=frozenset({"Dropout"}), rewrite=_rewrite
+)

@@ -1,7 +1,9 @@
-"""Dynamically quantized products: MatMulInteger, Cast, Mul with the scales and Add of a bias become one node.
+"""Dynamically quantized products: MatMulInteger, Cast, Mul with the scales and Add of a bias become
+one node.
 
-It is com.microsoft's MatMulIntegerToFloat, and with the DynamicQuantizeLinear before it, where nobody else takes what
-that makes, DynamicQuantizeMatMul (onnxruntime's DynamicQuantizeMatMulFusion).
+It is com.microsoft's MatMulIntegerToFloat, and with the DynamicQuantizeLinear before it, where
+nobody else takes what that makes, DynamicQuantizeMatMul (onnxruntime's
+DynamicQuantizeMatMulFusion).
 """
 
 from __future__ import annotations
@@ -10,7 +12,12 @@ from dataclasses import dataclass
 
 from ortpkg.engine.transformers.norm_patterns import row_parameter
 from ortpkg.engine.transformers.patterns import fuse, has_kernel, made_by, may_fuse
-from ortpkg.engine.transformers.rewriting import known_shape, sole_consumed_producer, sole_consumer, tensor_type
+from ortpkg.engine.transformers.rewriting import (
+    known_shape,
+    sole_consumed_producer,
+    sole_consumer,
+    tensor_type,
+)
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
@@ -21,7 +28,9 @@ _SCALES = ((), (1,))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scales:
-    """The scales of both factors, and the node that multiplies them where nobody else takes its product."""
+    """The scales of both factors, and the node that multiplies them where nobody else takes its
+    product.
+    """
 
     a: str
     b: str
@@ -34,7 +43,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         return False
     for slot in (0, 1):
         cast = sole_consumed_producer(graph, node.inputs[slot], "Cast")
-        product = None if cast is None else sole_consumed_producer(graph, cast.inputs[0], "MatMulInteger")
+        product = (
+            None if cast is None else sole_consumed_producer(graph, cast.inputs[0], "MatMulInteger")
+        )
         if cast is None or product is None:
             continue
         names = (*product.inputs, "", "")[:4]
@@ -44,7 +55,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
             continue
         if known_shape(graph, scales.b) not in (*_SCALES, columns[1:]):
             continue
-        addition = row_parameter(graph, sole_consumer(graph, node.outputs[0]), "Add", node.outputs[0])
+        addition = row_parameter(
+            graph, sole_consumer(graph, node.outputs[0]), "Add", node.outputs[0]
+        )
         nodes = [product, cast, *scales.nodes, node, *([] if addition is None else [addition[0]])]
         bias = "" if addition is None else addition[1]
         if _fuse(graph, nodes, names, scales, bias, context):
@@ -68,7 +81,12 @@ def _match_scales(graph: Graph, value: str, names: tuple[str, ...]) -> _Scales |
 
 
 def _fuse(
-    graph: Graph, nodes: list[Node], names: tuple[str, ...], scales: _Scales, bias: str, context: TransformContext
+    graph: Graph,
+    nodes: list[Node],
+    names: tuple[str, ...],
+    scales: _Scales,
+    bias: str,
+    context: TransformContext,
 ) -> bool:
     if not may_fuse(graph, nodes, context):
         return False
@@ -83,9 +101,16 @@ def _fuse(
     ):
         inputs = _trimmed([dynamic.inputs[0], b, scales.b, b_zero, bias])
         return fuse(graph, [dynamic, *nodes], "DynamicQuantizeMatMul", inputs)
-    if not has_kernel(graph, context, nodes[-1], "MatMulIntegerToFloat", b_type.element_type, constraint="T2"):
+    if not has_kernel(
+        graph, context, nodes[-1], "MatMulIntegerToFloat", b_type.element_type, constraint="T2"
+    ):
         return False
-    return fuse(graph, nodes, "MatMulIntegerToFloat", _trimmed([a, b, scales.a, scales.b, a_zero, b_zero, bias]))
+    return fuse(
+        graph,
+        nodes,
+        "MatMulIntegerToFloat",
+        _trimmed([a, b, scales.a, scales.b, a_zero, b_zero, bias]),
+    )
 
 
 def _trimmed(names: list[str]) -> list[str]:

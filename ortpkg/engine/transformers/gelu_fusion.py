@@ -1,7 +1,7 @@
 """GELU written out, x · (1 + erf(x / √2)) / 2 or its tanh form, becomes one node.
 
-ai.onnx has Gelu since version 20; before it the node is com.microsoft's Gelu, for the tanh form FastGelu (onnxruntime's
-GeluFusion and FastGeluFusion).
+ai.onnx has Gelu since version 20; before it the node is com.microsoft's Gelu, for the tanh form
+FastGelu (onnxruntime's GeluFusion and FastGeluFusion).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""x · HardSigmoid(x) with slope 1/6, and x · clip(x + 3, 0, 6) / 6, become HardSwish (ai.onnx 14)."""
+"""x · HardSigmoid(x) with slope 1/6, and x · clip(x + 3, 0, 6) / 6, become HardSwish (ai.onnx
+14).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     found_parameters = activation_parameters(graph, node)
     if graph.opset_imports.get(ONNX_DOMAIN, 0) < _FIRST_OPSET or found_parameters is None:
         return False
-    if not all(math.isclose(*pair, rel_tol=1e-4) for pair in zip(found_parameters, parameters, strict=True)):
+    if not all(
+        math.isclose(*pair, rel_tol=1e-4) for pair in zip(found_parameters, parameters, strict=True)
+    ):
         return False
     found = match_gated(graph, node, result)
     if found is None or not is_close(found.argument, argument, found.element_type):
@@ -35,4 +39,6 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     return fuse(graph, found.nodes, "HardSwish", [found.x], domain=ONNX_DOMAIN)
 
 
-HARD_SWISH_FUSION = RewriteRule(name="hard-swish-fusion", op_types=frozenset(_FORMS), rewrite=_rewrite)
+HARD_SWISH_FUSION = RewriteRule(
+    name="hard-swish-fusion", op_types=frozenset(_FORMS), rewrite=_rewrite
+)

@@ -11,4 +11,6 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     return bypass_node(graph, node)
 
 
-IDENTITY_ELIMINATION = RewriteRule(name="identity-elimination", op_types=frozenset({"Identity"}), rewrite=_rewrite)
+IDENTITY_ELIMINATION = RewriteRule(
+    name="identity-elimination", op_types=frozenset({"Identity"}), rewrite=_rewrite
+)

@@ -1,17 +1,21 @@
-"""Runs nodes on narrow floats (float16, bfloat16) in float32, with casts where float32 begins and ends.
+"""Runs nodes on narrow floats (float16, bfloat16) in float32, with casts where float32 begins and
+ends.
 
-A correctness transformer: it runs after the partition at every optimization level, as onnxruntime's. It takes nodes
-whose provider has no kernel for the narrow type, and nodes whose kernel would widen what it takes and round what it
-makes, each by itself. The partition itself takes nodes so (:func:`widen_nodes`), before it, for providers that would
-run them in float32 only (ADR 15). What onnxruntime 1.31 does (``insert_cast_transformer.cc``), at every level too:
+A correctness transformer: it runs after the partition at every optimization level, as
+onnxruntime's. It takes nodes whose provider has no kernel for the narrow type, and nodes whose
+kernel would widen what it takes and round what it makes, each by itself. The partition itself takes
+nodes so (:func:`widen_nodes`), before it, for providers that would run them in float32 only (ADR
+15). What onnxruntime 1.31 does (``insert_cast_transformer.cc``), at every level too:
 
-- Neighbours in float32 pass values on as they are. The rounding to the narrow type between them is dropped: results
-  are nearer to float32's, and stay finite past the narrow type's range.
-- So do nodes between them that only move values. (onnxruntime takes one such node in a row; here as many as there are.)
+- Neighbours in float32 pass values on as they are. The rounding to the narrow type between them is
+  dropped: results are nearer to float32's, and stay finite past the narrow type's range.
+- So do nodes between them that only move values. (onnxruntime takes one such node in a row; here as
+  many as there are.)
 - A model's own cast next to such a node is dropped likewise, where it converts from or to float32.
 - Constants are converted once. (With optimization off, onnxruntime casts them in each run.)
 
-Graph inputs and outputs, values that sub-graphs take, and nodes that are about the narrow type keep it.
+Graph inputs and outputs, values that sub-graphs take, and nodes that are about the narrow type keep
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +25,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ortpkg.engine.transformers.narrow_float_operators import NARROW_FLOATS, may_run_in_float32, only_moves_values
+from ortpkg.engine.transformers.narrow_float_operators import (
+    NARROW_FLOATS,
+    may_run_in_float32,
+    only_moves_values,
+)
 from ortpkg.engine.transformers.rewriting import (
     add_constant,
     bypass_node,
@@ -31,7 +39,7 @@ from ortpkg.engine.transformers.rewriting import (
 )
 from ortpkg.engine.transformers.transform_context import GraphPass, TransformContext
 from ortpkg.graph.graph import ONNX_DOMAIN, Attribute, Graph, Node
-from ortpkg.graph.schemas import constraint_types, resolve_since_version
+from ortpkg.graph.operator_schemas import constraint_types, resolve_since_version
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, TensorType
 
@@ -50,7 +58,8 @@ class _Widening:
     Attributes:
         wide_of: narrow value → the same in float32.
         casts_back: casts to the narrow type behind nodes in float32.
-        left_behind: narrow constants, and casts of the model's own, that nodes in float32 no longer take.
+        left_behind: narrow constants, and casts of the model's own, that nodes in float32 no longer
+            take.
     """
 
     wide_of: dict[str, str] = field(default_factory=dict)
@@ -67,25 +76,37 @@ def _run(graph: Graph, context: TransformContext) -> int:
 
 
 def widenable_nodes(graph: Graph) -> set[int]:
-    """Nodes of no provider yet that take narrow floats, and would do the same in float32 but for rounding."""
-    return {node.index for node in graph.nodes if not node.execution_provider and _may_widen(graph, node)}
+    """Nodes of no provider yet that take narrow floats, and would do the same in float32 but for
+    rounding.
+    """
+    return {
+        node.index
+        for node in graph.nodes
+        if not node.execution_provider and _may_widen(graph, node)
+    }
 
 
 def widen_nodes(graph: Graph, wanted: Collection[int]) -> set[int]:
-    """Puts nodes of :func:`widenable_nodes` into float32, with casts around them; which of ``wanted`` it did.
+    """Puts nodes of :func:`widenable_nodes` into float32, with casts around them; which of
+    ``wanted`` it did.
 
-    It leaves those that only move values, and do not stand between others of ``wanted``: they would gain nothing.
+    It leaves those that only move values, and do not stand between others of ``wanted``: they would
+    gain nothing.
     """
     movers = [index for index in sorted(wanted) if only_moves_values(graph.node(index))]
     chosen = set(wanted).difference(movers)
     if not chosen:
         return chosen
     chosen |= _movers_between(graph, movers, chosen)
-    _widen_all(graph, topological_order(graph), chosen, TransformContext(execution_providers=frozenset()))
+    _widen_all(
+        graph, topological_order(graph), chosen, TransformContext(execution_providers=frozenset())
+    )
     return chosen
 
 
-def _widen_all(graph: Graph, order: Sequence[int], chosen: Collection[int], context: TransformContext) -> None:
+def _widen_all(
+    graph: Graph, order: Sequence[int], chosen: Collection[int], context: TransformContext
+) -> None:
     state = _Widening()
     for index in order:
         if index in chosen:
@@ -97,12 +118,18 @@ def _widen_all(graph: Graph, order: Sequence[int], chosen: Collection[int], cont
 
 
 def _remove_casts_to_same_type(graph: Graph, context: TransformContext) -> int:
-    """With optimization off, nothing else has removed those that would stand between two nodes in float32."""
-    casts = [node for node in graph.nodes if _is_cast(node, context) and _is_narrow(graph, node.inputs[0])]
+    """With optimization off, nothing else has removed those that would stand between two nodes in
+    float32.
+    """
+    casts = [
+        node
+        for node in graph.nodes
+        if _is_cast(node, context) and _is_narrow(graph, node.inputs[0])
+    ]
     return sum(_target(cast) in NARROW_FLOATS and bypass_node(graph, cast) for cast in casts)
 
 
-# --- which nodes ------------------------------------------------------------------------------------------------------
+# --- which nodes ----------------------------------------------------------------------------------
 
 
 def _nodes_for_float32(graph: Graph, order: Sequence[int], context: TransformContext) -> set[int]:
@@ -120,23 +147,35 @@ def _nodes_for_float32(graph: Graph, order: Sequence[int], context: TransformCon
 
 
 def _may_widen(graph: Graph, node: Node) -> bool:
-    """Whether ``node`` takes narrow floats, all its values are tensors, and it means the same in float32."""
+    """Whether ``node`` takes narrow floats, all its values are tensors, and it means the same in
+    float32.
+    """
     if not any(_is_narrow(graph, value) for value in node.inputs) or not may_run_in_float32(node):
         return False
-    return all(not value or tensor_type(graph, value) is not None for value in (*node.inputs, *node.outputs))
+    return all(
+        not value or tensor_type(graph, value) is not None
+        for value in (*node.inputs, *node.outputs)
+    )
 
 
 def _has_float32_kernel(graph: Graph, node: Node, context: TransformContext) -> bool:
-    return _may_widen(graph, node) and context.kernel_exists(node, widened_types(constraint_types(graph, node)))
+    return _may_widen(graph, node) and context.kernel_exists(
+        node, widened_types(constraint_types(graph, node))
+    )
 
 
 def widened_types(types: Mapping[str, ElementType]) -> dict[str, ElementType]:
     """The types of a node's constraints with float32 in place of narrow floats."""
-    return {name: ElementType.FLOAT if found in NARROW_FLOATS else found for name, found in types.items()}
+    return {
+        name: ElementType.FLOAT if found in NARROW_FLOATS else found
+        for name, found in types.items()
+    }
 
 
 def _movers_between(graph: Graph, movers: Sequence[int], chosen: set[int]) -> set[int]:
-    """Those of ``movers`` whose narrow values come from and go to float32 nodes, or others of their kind, only."""
+    """Those of ``movers`` whose narrow values come from and go to float32 nodes, or others of their
+    kind, only.
+    """
     between = set(movers)
     suspects = list(reversed(movers))
     while suspects:
@@ -152,7 +191,11 @@ def _movers_between(graph: Graph, movers: Sequence[int], chosen: set[int]) -> se
 
 
 def _lies_between(graph: Graph, node: Node, chosen: set[int], between: set[int]) -> bool:
-    makers = [producer for value in node.inputs if (producer := _maker_of_narrow(graph, value)) is not None]
+    makers = [
+        producer
+        for value in node.inputs
+        if (producer := _maker_of_narrow(graph, value)) is not None
+    ]
     inside = [maker.index in chosen or maker.index in between for maker in makers]
     if not any(inside) or not all(
         is_in or _casts_float32(graph, maker) for is_in, maker in zip(inside, makers, strict=True)
@@ -173,7 +216,7 @@ def _maker_of_narrow(graph: Graph, value: str) -> Node | None:
     return graph.producer_of(value) if _is_narrow(graph, value) else None
 
 
-# --- making them take float32 -----------------------------------------------------------------------------------------
+# --- making them take float32 ---------------------------------------------------------------------
 
 
 def _widen(graph: Graph, node: Node, context: TransformContext, state: _Widening) -> None:
@@ -182,14 +225,22 @@ def _widen(graph: Graph, node: Node, context: TransformContext, state: _Widening
             if value not in state.wide_of:
                 state.wide_of[value] = _wide_input(graph, node, value, context, state)
             graph.replace_input(node, slot, state.wide_of[value])
-    narrow = {value: _element_type(graph, value) for value in node.outputs if _is_narrow(graph, value)}
+    narrow = {
+        value: _element_type(graph, value) for value in node.outputs if _is_narrow(graph, value)
+    }
     for value in narrow:
         state.wide_of[value] = _wide_value(graph, value)
-    graph.set_node_outputs(node, [state.wide_of[value] if value in narrow else value for value in node.outputs])
-    state.casts_back += [_add_cast(graph, node, state.wide_of[value], value, to) for value, to in narrow.items()]
+    graph.set_node_outputs(
+        node, [state.wide_of[value] if value in narrow else value for value in node.outputs]
+    )
+    state.casts_back += [
+        _add_cast(graph, node, state.wide_of[value], value, to) for value, to in narrow.items()
+    ]
 
 
-def _wide_input(graph: Graph, node: Node, value: str, context: TransformContext, state: _Widening) -> str:
+def _wide_input(
+    graph: Graph, node: Node, value: str, context: TransformContext, state: _Widening
+) -> str:
     array = constant_array(graph, value, largest_nbytes=context.largest_constant_nbytes // 2)
     if array is not None:
         state.left_behind.append(value)
@@ -204,7 +255,9 @@ def _wide_input(graph: Graph, node: Node, value: str, context: TransformContext,
 
 
 def _pass_on(graph: Graph, cast_back: Node, context: TransformContext) -> None:
-    """Lets casts of the model's own read the float32 value before ``cast_back``, which goes where nothing is left."""
+    """Lets casts of the model's own read the float32 value before ``cast_back``, which goes where
+    nothing is left.
+    """
     narrow = cast_back.outputs[0]
     casts = [cast for cast in graph.consumer_nodes(narrow) if _is_cast(cast, context)]
     own = sum(_target(cast) in _NUMBERS for cast in casts) == len(graph.consumers_of(narrow))
@@ -232,7 +285,7 @@ def _remove_unused(graph: Graph, value: str) -> None:
         graph.types.pop(value, None)
 
 
-# --- steps ------------------------------------------------------------------------------------------------------------
+# --- steps ----------------------------------------------------------------------------------------
 
 
 def _is_cast(node: Node, context: TransformContext) -> bool:

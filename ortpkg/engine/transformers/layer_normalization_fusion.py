@@ -1,8 +1,9 @@
-"""LayerNormalization and RMS normalization over the last axis, written out in single steps, become one node.
+"""LayerNormalization and RMS normalization over the last axis, written out in single steps, become
+one node.
 
-Source: onnxruntime's LayerNormFusion and SimplifiedLayerNormFusion. ai.onnx has LayerNormalization since version 17 and
-RMSNormalization since 23; before, the nodes are those that onnxruntime adds to the operators: LayerNormalization of the
-main domain in version 1, and SimplifiedLayerNormalization.
+Source: onnxruntime's LayerNormFusion and SimplifiedLayerNormFusion. ai.onnx has LayerNormalization
+since version 17 and RMSNormalization since 23; before, the nodes are those that onnxruntime adds to
+the operators: LayerNormalization of the main domain in version 1, and SimplifiedLayerNormalization.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         return False
     centring = _centring(graph, root)
     x = root.numerator if centring is None else centring[0].inputs[0]
-    # The centred value may be used elsewhere, or be no difference from its mean: then it is RMS of that value.
+    # The centred value may be used elsewhere, or be no difference from its mean: then it is RMS of
+    # that value.
     if centring is not None and _fuse(graph, node, root, centring, x, context):
         return True
     return _fuse(graph, node, root, [], root.numerator, context)
@@ -44,7 +46,12 @@ def _centring(graph: Graph, root: RootMeanSquare) -> list[Node] | None:
 
 
 def _fuse(
-    graph: Graph, node: Node, root: RootMeanSquare, centring: list[Node], x: str, context: TransformContext
+    graph: Graph,
+    node: Node,
+    root: RootMeanSquare,
+    centring: list[Node],
+    x: str,
+    context: TransformContext,
 ) -> bool:
     known = tensor_type(graph, node.outputs[0])
     if known is None or not same_shape(known.shape, known_shape(graph, x)) or not known.shape:

@@ -15,7 +15,9 @@ from ortpkg.graph.types import Dimension, ElementType
 
 _FIRST_OPSET_WITH_BROADCASTING_GEMM = 7
 _MATRIX_RANK = 2
-_TYPES = frozenset({ElementType.FLOAT, ElementType.DOUBLE, ElementType.FLOAT16, ElementType.BFLOAT16})
+_TYPES = frozenset(
+    {ElementType.FLOAT, ElementType.DOUBLE, ElementType.FLOAT16, ElementType.BFLOAT16}
+)
 
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
@@ -30,9 +32,19 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
         return False
     left, right = (known_shape(graph, value) for value in product.inputs)
     result, addend = tensor_type(graph, node.outputs[0]), known_shape(graph, node.inputs[1 - slot])
-    if left is None or right is None or result is None or addend is None or result.element_type not in _TYPES:
+    if (
+        left is None
+        or right is None
+        or result is None
+        or addend is None
+        or result.element_type not in _TYPES
+    ):
         return False
-    if len(left) != _MATRIX_RANK or len(right) != _MATRIX_RANK or not _broadcasts(addend, (left[0], right[1])):
+    if (
+        len(left) != _MATRIX_RANK
+        or len(right) != _MATRIX_RANK
+        or not _broadcasts(addend, (left[0], right[1]))
+    ):
         return False
     replace_nodes(graph, [product, node], "Gemm", (*product.inputs, node.inputs[1 - slot]))
     return True
@@ -43,7 +55,12 @@ def _broadcasts(addend: tuple[Dimension, ...], result: tuple[Dimension, Dimensio
     if len(addend) > _MATRIX_RANK:
         return False
     aligned = result[_MATRIX_RANK - len(addend) :]
-    return all(size == 1 or (size is not None and size == most) for size, most in zip(addend, aligned, strict=True))
+    return all(
+        size == 1 or (size is not None and size == most)
+        for size, most in zip(addend, aligned, strict=True)
+    )
 
 
-MATMUL_ADD_FUSION = RewriteRule(name="matmul-add-fusion", op_types=frozenset({"Add"}), rewrite=_rewrite)
+MATMUL_ADD_FUSION = RewriteRule(
+    name="matmul-add-fusion", op_types=frozenset({"Add"}), rewrite=_rewrite
+)

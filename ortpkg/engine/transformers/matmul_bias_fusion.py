@@ -1,7 +1,8 @@
-"""A product of rows in more than two dimensions with a matrix, and a bias row, becomes Gemm between two reshapes.
+"""A product of rows in more than two dimensions with a matrix, and a bias row, becomes Gemm between
+two reshapes.
 
-The reshapes are aliases and cost nothing; what it buys is Gemm's bias, and the activation that fuses with it. Runs
-after the fusions that take a bias along by themselves.
+The reshapes are aliases and cost nothing; what it buys is Gemm's bias, and the activation that
+fuses with it. Runs after the fusions that take a bias along by themselves.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from ortpkg.engine.transformers.rewriting import (
 )
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
-from ortpkg.graph.schemas import resolve_since_version
+from ortpkg.graph.operator_schemas import resolve_since_version
 from ortpkg.graph.types import Dimension, ElementType, Shape, TensorType
 
 _FIRST_OPSET_WITH_BROADCASTING_GEMM = 7
 _MATRIX_RANK = 2
-_TYPES = frozenset({ElementType.FLOAT, ElementType.DOUBLE, ElementType.FLOAT16, ElementType.BFLOAT16})
+_TYPES = frozenset(
+    {ElementType.FLOAT, ElementType.DOUBLE, ElementType.FLOAT16, ElementType.BFLOAT16}
+)
 
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
@@ -54,7 +57,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def reshape_target(shape: Shape) -> tuple[int, ...] | None:
-    """What Reshape makes ``shape`` of with at most one dimension left to it; None where more are unknown."""
+    """What Reshape makes ``shape`` of with at most one dimension left to it; None where more are
+    unknown.
+    """
     unknown = [size for size in shape if not isinstance(size, int)]
     if len(unknown) > 1 or 0 in shape:
         return None
@@ -68,7 +73,9 @@ def _fuse(graph: Graph, product: Node, node: Node, bias: str, target: tuple[int,
     assert known is not None
     assert columns is not None
     count: Dimension = prod(target[:-1]) if -1 not in target else None
-    flat = _reshape(graph, node, x, (-1, columns[0]), TensorType(known.element_type, (count, columns[0])))
+    flat = _reshape(
+        graph, node, x, (-1, columns[0]), TensorType(known.element_type, (count, columns[0]))
+    )
     rows = graph.make_name(f"{node.outputs[0]}_rows")
     graph.set_type(rows, TensorType(known.element_type, (count, columns[1])))
     output = node.outputs[0]
@@ -77,7 +84,13 @@ def _fuse(graph: Graph, product: Node, node: Node, bias: str, target: tuple[int,
 
 
 def _reshape(
-    graph: Graph, beside: Node, value: str, target: tuple[Dimension, ...], made: TensorType, *, output: str = ""
+    graph: Graph,
+    beside: Node,
+    value: str,
+    target: tuple[Dimension, ...],
+    made: TensorType,
+    *,
+    output: str = "",
 ) -> str:
     name = output or graph.make_name(f"{value}_rows")
     shape = add_constant(graph, f"{name}_shape", np.array(target, np.int64))
@@ -86,11 +99,15 @@ def _reshape(
         "Reshape",
         [value, shape],
         [name],
-        since_version=resolve_since_version(ONNX_DOMAIN, "Reshape", graph.opset_imports[ONNX_DOMAIN]),
+        since_version=resolve_since_version(
+            ONNX_DOMAIN, "Reshape", graph.opset_imports[ONNX_DOMAIN]
+        ),
         execution_provider=beside.execution_provider,
         at=beside,
     )
     return name
 
 
-MATMUL_BIAS_FUSION = RewriteRule(name="matmul-bias-fusion", op_types=frozenset({"Add"}), rewrite=_rewrite)
+MATMUL_BIAS_FUSION = RewriteRule(
+    name="matmul-bias-fusion", op_types=frozenset({"Add"}), rewrite=_rewrite
+)

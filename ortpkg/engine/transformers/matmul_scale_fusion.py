@@ -1,10 +1,20 @@
-"""A constant factor on, before or behind a matrix product becomes the alpha of com.microsoft's FusedMatMul."""
+"""A constant factor on, before or behind a matrix product becomes the alpha of com.microsoft's
+FusedMatMul.
+"""
 
 from __future__ import annotations
 
 import math
 
-from ortpkg.engine.transformers.patterns import fuse, has_kernel, may_fuse, number, same_shape, scalar, scaled
+from ortpkg.engine.transformers.patterns import (
+    fuse,
+    has_kernel,
+    may_fuse,
+    number,
+    same_shape,
+    scalar,
+    scaled,
+)
 from ortpkg.engine.transformers.rewriting import known_shape, sole_consumer, tensor_type
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
@@ -42,19 +52,30 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def _scaling_behind(graph: Graph, node: Node) -> tuple[Node, float] | None:
-    """The one node that takes the product, where it multiplies it with a constant; and the constant."""
+    """The one node that takes the product, where it multiplies it with a constant; and the
+    constant.
+    """
     consumer = sole_consumer(graph, node.outputs[0])
     if consumer is None or consumer.domain != ONNX_DOMAIN or consumer.op_type not in ("Mul", "Div"):
         return None
     if not same_shape(known_shape(graph, consumer.outputs[0]), known_shape(graph, node.outputs[0])):
         return None
     constant = next(
-        (scalar(graph, value, most_dimensions=1) for value in consumer.inputs if value != node.outputs[0]), None
+        (
+            scalar(graph, value, most_dimensions=1)
+            for value in consumer.inputs
+            if value != node.outputs[0]
+        ),
+        None,
     )
     is_reciprocal = consumer.op_type == "Div"
-    if constant is None or (is_reciprocal and (consumer.inputs[0] != node.outputs[0] or constant == 0)):
+    if constant is None or (
+        is_reciprocal and (consumer.inputs[0] != node.outputs[0] or constant == 0)
+    ):
         return None
     return consumer, 1 / constant if is_reciprocal else constant
 
 
-MATMUL_SCALE_FUSION = RewriteRule(name="matmul-scale-fusion", op_types=frozenset({"MatMul"}), rewrite=_rewrite)
+MATMUL_SCALE_FUSION = RewriteRule(
+    name="matmul-scale-fusion", op_types=frozenset({"MatMul"}), rewrite=_rewrite
+)

@@ -1,7 +1,8 @@
-"""Which operators compute narrow floats (float16, bfloat16) in float32, which only move them, which are about the type.
+"""Which operators compute narrow floats (float16, bfloat16) in float32, which only move them, which
+are about the type.
 
-Kernels of the first kind widen what they take and round what they make, so they may as well be given float32. The
-tables name the others; what they do not name computes.
+Kernels of the first kind widen what they take and round what they make, so they may as well be
+given float32. The tables name the others; what they do not name computes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _MOVERS = frozenset({
     "Unsqueeze", "Where",
 })  # fmt: skip
 
-#: The narrow type is what they are about: conversions, scales of quantized values, types of random numbers.
+#: The narrow type is what they are about: conversions, scales of quantized values, types of random
+#: numbers.
 _ABOUT_TYPES = frozenset({
     "Bernoulli", "BitCast", "Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear",
     "DynamicQuantizeLinear", "EyeLike", "Multinomial", "QuantizeLinear", "RandomNormal", "RandomNormalLike",
@@ -27,21 +29,35 @@ _ABOUT_TYPES = frozenset({
 })  # fmt: skip
 
 #: Attributes that state a type of their own: with one, the outputs' type is not the inputs'.
-_TYPE_ATTRIBUTES = frozenset({"to", "dtype", "value", "output_dtype", "output_datatype", "saturate"})
+_TYPE_ATTRIBUTES = frozenset(
+    {"to", "dtype", "value", "output_dtype", "output_datatype", "saturate"}
+)
 
 #: They hand on a whole cache of earlier keys and values, of which they compute with a part.
 _WITH_CACHE = frozenset({"GroupQueryAttention", "SparseAttention"})
 
 
 def may_run_in_float32(node: Node) -> bool:
-    """Whether ``node`` does the same with float32 in place of its narrow floats, but for rounding."""
+    """Whether ``node`` does the same with float32 in place of its narrow floats, but for
+    rounding.
+    """
     if node.domain not in (ONNX_DOMAIN, MICROSOFT_DOMAIN) or node.subgraphs:
         return False
-    if node.op_type in _ABOUT_TYPES or node.op_type.startswith("QLinear") or _TYPE_ATTRIBUTES & node.attributes.keys():
+    if (
+        node.op_type in _ABOUT_TYPES
+        or node.op_type.startswith("QLinear")
+        or _TYPE_ATTRIBUTES & node.attributes.keys()
+    ):
         return False
     return node.op_type not in _WITH_CACHE
 
 
 def only_moves_values(node: Node) -> bool:
-    """Whether ``node`` computes nothing with its floats, so that float32 gains nothing by itself."""
-    return node.domain == ONNX_DOMAIN and node.op_type in _MOVERS and node.attribute("reduction", "none") == "none"
+    """Whether ``node`` computes nothing with its floats, so that float32 gains nothing by
+    itself.
+    """
+    return (
+        node.domain == ONNX_DOMAIN
+        and node.op_type in _MOVERS
+        and node.attribute("reduction", "none") == "none"
+    )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ortpkg.engine.transformers.rewriting import bypass_node, constant_array, known_shape, tensor_type
+from ortpkg.engine.transformers.rewriting import (
+    bypass_node,
+    constant_array,
+    known_shape,
+    tensor_type,
+)
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import Graph, Node
 
@@ -16,7 +21,9 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     if node.since_version < _FIRST_VERSION_WITH_BROADCASTING:
         return False
     slots = (0, 1) if node.op_type in _COMMUTATIVE else (0,)
-    return any(_is_neutral(graph, node, 1 - slot) and bypass_node(graph, node, slot) for slot in slots)
+    return any(
+        _is_neutral(graph, node, 1 - slot) and bypass_node(graph, node, slot) for slot in slots
+    )
 
 
 def _is_neutral(graph: Graph, node: Node, slot: int) -> bool:
@@ -28,7 +35,9 @@ def _is_neutral(graph: Graph, node: Node, slot: int) -> bool:
     if constant.ndim > len(other.shape):
         return False
     aligned = other.shape[len(other.shape) - constant.ndim :]
-    if any(size not in (1, dimension) for size, dimension in zip(constant.shape, aligned, strict=True)):
+    if any(
+        size not in (1, dimension) for size, dimension in zip(constant.shape, aligned, strict=True)
+    ):
         return False
     if known_shape(graph, node.outputs[0]) not in (None, other.shape):
         return False

@@ -1,4 +1,6 @@
-"""What normalizations written out have in common: a value over the root of a mean of squares, then scale and shift."""
+"""What normalizations written out have in common: a value over the root of a mean of squares, then
+scale and shift.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,11 @@ def match_mean(graph: Graph, value: str) -> Node | None:
         return None
     axes = node.attribute("axes")
     if node.since_version >= _FIRST_VERSION_WITH_AXES_INPUT:
-        axes = constant_ints(graph, node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
+        axes = (
+            constant_ints(graph, node.inputs[1])
+            if len(node.inputs) > 1 and node.inputs[1]
+            else None
+        )
     if axes is None or len(axes) != 1:
         return None
     shape = known_shape(graph, node.inputs[0])
@@ -106,10 +112,16 @@ def match_mean(graph: Graph, value: str) -> Node | None:
 def row_parameter(
     graph: Graph, node: Node | None, op_type: str, x: str, *, behind: str = ""
 ) -> tuple[Node, str] | None:
-    """``node``, where it is of ``op_type``, and what it adds to a value of the shape of ``x`` or multiplies with: one
-    number per column. ``behind``: that value, which a shape of one dimension does not tell from its parameter.
+    """``node``, where it is of ``op_type``, and what it adds to a value of the shape of ``x`` or
+    multiplies with: one number per column. ``behind``: that value, which a shape of one dimension
+    does not tell from its parameter.
     """
-    if node is None or node.domain != ONNX_DOMAIN or node.op_type != op_type or node.inputs[0] == node.inputs[1]:
+    if (
+        node is None
+        or node.domain != ONNX_DOMAIN
+        or node.op_type != op_type
+        or node.inputs[0] == node.inputs[1]
+    ):
         return None
     shape = known_shape(graph, x)
     for slot in (0, 1):
@@ -117,7 +129,13 @@ def row_parameter(
         if name == behind:
             continue
         own, other = known_shape(graph, name), known_shape(graph, node.inputs[1 - slot])
-        if not shape or not own or other is None or len(other) != len(shape) or len(own) > len(shape):
+        if (
+            not shape
+            or not own
+            or other is None
+            or len(other) != len(shape)
+            or len(own) > len(shape)
+        ):
             continue
         if not same_dimension(own[-1], shape[-1]):
             continue
@@ -136,7 +154,9 @@ def _flattened(graph: Graph, name: str) -> str | None:
 
 
 def scale_and_shift(graph: Graph, node: Node, x: str) -> tuple[list[Node], str, str]:
-    """The nodes behind the normalization ``node`` that scale and shift each column, and the two values ("": none)."""
+    """The nodes behind the normalization ``node`` that scale and shift each column, and the two
+    values ("": none).
+    """
     value = node.outputs[0]
     scale = row_parameter(graph, sole_consumer(graph, value), "Mul", x, behind=value)
     if scale is None:

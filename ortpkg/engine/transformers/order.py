@@ -6,15 +6,21 @@ from collections.abc import Mapping
 
 from ortpkg.engine.transformers.activation_fusion import ACTIVATION_FUSION, RESIDUAL_FUSION
 from ortpkg.engine.transformers.attention_fusion import ATTENTION_FUSION
-from ortpkg.engine.transformers.batch_normalization_affine_fusion import BATCH_NORMALIZATION_AFFINE_FUSION
+from ortpkg.engine.transformers.batch_normalization_affine_fusion import (
+    BATCH_NORMALIZATION_AFFINE_FUSION,
+)
 from ortpkg.engine.transformers.bias_gelu_fusion import BIAS_GELU_FUSION
 from ortpkg.engine.transformers.cast_elimination import CAST_ELIMINATION
 from ortpkg.engine.transformers.cast_like_to_cast import CAST_LIKE_TO_CAST
-from ortpkg.engine.transformers.common_subexpression_elimination import COMMON_SUBEXPRESSION_ELIMINATION
+from ortpkg.engine.transformers.common_subexpression_elimination import (
+    COMMON_SUBEXPRESSION_ELIMINATION,
+)
 from ortpkg.engine.transformers.constant_folding import CONSTANT_FOLDING
 from ortpkg.engine.transformers.constant_node_to_initializer import CONSTANT_NODE_TO_INITIALIZER
 from ortpkg.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
-from ortpkg.engine.transformers.conv_batch_normalization_fusion import CONV_BATCH_NORMALIZATION_FUSION
+from ortpkg.engine.transformers.conv_batch_normalization_fusion import (
+    CONV_BATCH_NORMALIZATION_FUSION,
+)
 from ortpkg.engine.transformers.dequantize_gather_fusion import DEQUANTIZE_GATHER_FUSION
 from ortpkg.engine.transformers.dropout_elimination import DROPOUT_ELIMINATION
 from ortpkg.engine.transformers.dynamic_quantize_matmul_fusion import DYNAMIC_QUANTIZE_MATMUL_FUSION
@@ -31,14 +37,20 @@ from ortpkg.engine.transformers.packed_attention_fusion import PACKED_ATTENTION_
 from ortpkg.engine.transformers.pad_fusion import PAD_FUSION
 from ortpkg.engine.transformers.qdq_conv_fusion import QDQ_CONV_FUSION
 from ortpkg.engine.transformers.qdq_elementwise_fusion import QDQ_ELEMENTWISE_FUSION
-from ortpkg.engine.transformers.qdq_eliminations import QDQ_ACTIVATION_ELIMINATION, QDQ_MOVE, QDQ_PAIR_ELIMINATION
+from ortpkg.engine.transformers.qdq_eliminations import (
+    QDQ_ACTIVATION_ELIMINATION,
+    QDQ_MOVE,
+    QDQ_PAIR_ELIMINATION,
+)
 from ortpkg.engine.transformers.qdq_matmul_fusion import QDQ_MATMUL_FUSION
 from ortpkg.engine.transformers.quick_gelu_fusion import QUICK_GELU_FUSION
 from ortpkg.engine.transformers.reshape_fusion import RESHAPE_ELIMINATION, RESHAPE_FUSION
 from ortpkg.engine.transformers.reshape_pair_elimination import RESHAPE_PAIR_ELIMINATION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.shape_folding import SHAPE_FOLDING
-from ortpkg.engine.transformers.skip_layer_normalization_fusion import SKIP_LAYER_NORMALIZATION_FUSION
+from ortpkg.engine.transformers.skip_layer_normalization_fusion import (
+    SKIP_LAYER_NORMALIZATION_FUSION,
+)
 from ortpkg.engine.transformers.sum_to_add import SUM_TO_ADD
 from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformLevel
 from ortpkg.engine.transformers.transpose_fusion import TRANSPOSE_ELIMINATION, TRANSPOSE_FUSION
@@ -79,18 +91,33 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
         UNUSED_REMOVAL,
     ),
     TransformLevel.EXTENDED: (
-        RuleDriver("qdq-eliminations", [QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE]),
+        RuleDriver(
+            "qdq-eliminations", [QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE]
+        ),
         RuleDriver(
             "qdq-fusions",
             [QDQ_CONV_FUSION, QDQ_MATMUL_FUSION, QDQ_ELEMENTWISE_FUSION, DEQUANTIZE_GATHER_FUSION],
         ),
-        # In this order within one round: what takes a bias along comes before what leaves none behind.
+        # In this order within one round: what takes a bias along comes before what leaves none
+        # behind.
         RuleDriver(
             "function-fusions",
-            [LAYER_NORMALIZATION_FUSION, GELU_FUSION, QUICK_GELU_FUSION, HARD_SWISH_FUSION, ATTENTION_FUSION],
+            [
+                LAYER_NORMALIZATION_FUSION,
+                GELU_FUSION,
+                QUICK_GELU_FUSION,
+                HARD_SWISH_FUSION,
+                ATTENTION_FUSION,
+            ],
         ),
-        RuleDriver("transformer-fusions", [PACKED_ATTENTION_FUSION, BIAS_GELU_FUSION, SKIP_LAYER_NORMALIZATION_FUSION]),
-        RuleDriver("matmul-fusions", [DYNAMIC_QUANTIZE_MATMUL_FUSION, MATMUL_SCALE_FUSION, MATMUL_BIAS_FUSION]),
+        RuleDriver(
+            "transformer-fusions",
+            [PACKED_ATTENTION_FUSION, BIAS_GELU_FUSION, SKIP_LAYER_NORMALIZATION_FUSION],
+        ),
+        RuleDriver(
+            "matmul-fusions",
+            [DYNAMIC_QUANTIZE_MATMUL_FUSION, MATMUL_SCALE_FUSION, MATMUL_BIAS_FUSION],
+        ),
         RuleDriver("activation-fusions", [RESHAPE_PAIR_ELIMINATION, ACTIVATION_FUSION]),
         RuleDriver("residual-fusions", [RESIDUAL_FUSION]),
         UNUSED_REMOVAL,

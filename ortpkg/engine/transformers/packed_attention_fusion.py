@@ -1,7 +1,9 @@
-"""MultiHeadAttention whose query, key and value are projections of one input becomes com.microsoft's Attention.
+"""MultiHeadAttention whose query, key and value are projections of one input becomes
+com.microsoft's Attention.
 
-The three constant weights are packed side by side, biases too, so that one matrix product makes all three. A projection
-that is packed already and split (GPT-2) is taken as it is. Where there are no biases, zeros are.
+The three constant weights are packed side by side, biases too, so that one matrix product makes all
+three. A projection that is packed already and split (GPT-2) is taken as it is. Where there are no
+biases, zeros are.
 """
 
 from __future__ import annotations
@@ -39,7 +41,13 @@ class _Projection:
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     names = (*node.inputs, *[""] * 6)[:6]
-    if len(node.inputs) > len(names) or len(node.outputs) > 1 or names[_BIAS] or names[_MASK] or not all(names[:3]):
+    if (
+        len(node.inputs) > len(names)
+        or len(node.outputs) > 1
+        or names[_BIAS]
+        or names[_MASK]
+        or not all(names[:3])
+    ):
         return False
     known = tensor_type(graph, names[0])
     if known is None or not has_kernel(graph, context, node, "Attention", known.element_type):
@@ -47,21 +55,37 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     return _fuse_split(graph, node, names, context) or _fuse_three(graph, node, names, context)
 
 
-# --- three projections -----------------------------------------------------------------------------------------------
+# --- three projections ----------------------------------------------------------------------------
 
 
-def _fuse_three(graph: Graph, node: Node, names: tuple[str, ...], context: TransformContext) -> bool:
+def _fuse_three(
+    graph: Graph, node: Node, names: tuple[str, ...], context: TransformContext
+) -> bool:
     parts = [_projection(graph, name) for name in names[:3]]
     known = [part for part in parts if part is not None]
-    if len(known) < len(parts) or len({part.x for part in known}) > 1 or len(set(names[:3])) < len(parts):
+    if (
+        len(known) < len(parts)
+        or len({part.x for part in known}) > 1
+        or len(set(names[:3])) < len(parts)
+    ):
         return False
     nodes = [*(inner for part in known for inner in part.nodes), node]
-    weights = [constant_array(graph, part.weight, largest_nbytes=context.largest_constant_nbytes) for part in known]
-    biases = [constant_array(graph, part.bias, largest_nbytes=context.largest_constant_nbytes) for part in known]
+    weights = [
+        constant_array(graph, part.weight, largest_nbytes=context.largest_constant_nbytes)
+        for part in known
+    ]
+    biases = [
+        constant_array(graph, part.bias, largest_nbytes=context.largest_constant_nbytes)
+        for part in known
+    ]
     arrays = [weight for weight in weights if weight is not None]
-    if len(arrays) < len(weights) or any(part.bias and bias is None for part, bias in zip(known, biases, strict=True)):
+    if len(arrays) < len(weights) or any(
+        part.bias and bias is None for part, bias in zip(known, biases, strict=True)
+    ):
         return False
-    if sum(array.nbytes for array in arrays) > context.largest_constant_nbytes or not may_fuse(graph, nodes, context):
+    if sum(array.nbytes for array in arrays) > context.largest_constant_nbytes or not may_fuse(
+        graph, nodes, context
+    ):
         return False
     packed = add_constant(graph, f"{known[0].weight}_qkv", np.concatenate(arrays, axis=1))
     rows = [
@@ -79,11 +103,20 @@ def _projection(graph: Graph, value: str) -> _Projection | None:
     addition = sole_consumed_producer(graph, value, "Add")
     found = None if addition is None else row_parameter(graph, addition, "Add", value)
     if addition is not None and found is not None:
-        product = next((name for name in addition.inputs if known_shape(graph, name) == known_shape(graph, value)), "")
+        product = next(
+            (
+                name
+                for name in addition.inputs
+                if known_shape(graph, name) == known_shape(graph, value)
+            ),
+            "",
+        )
         inner = _projection(graph, product) if product else None
         if inner is None or inner.bias:
             return None
-        return _Projection(x=inner.x, weight=inner.weight, bias=found[1], nodes=[*inner.nodes, addition])
+        return _Projection(
+            x=inner.x, weight=inner.weight, bias=found[1], nodes=[*inner.nodes, addition]
+        )
     node = sole_consumed_producer(graph, value, "MatMul")
     if node is None:
         return None
@@ -93,12 +126,19 @@ def _projection(graph: Graph, value: str) -> _Projection | None:
     return _Projection(x=node.inputs[0], weight=node.inputs[1], bias="", nodes=[node])
 
 
-# --- one projection, split -------------------------------------------------------------------------------------------
+# --- one projection, split ------------------------------------------------------------------------
 
 
-def _fuse_split(graph: Graph, node: Node, names: tuple[str, ...], context: TransformContext) -> bool:
+def _fuse_split(
+    graph: Graph, node: Node, names: tuple[str, ...], context: TransformContext
+) -> bool:
     split = graph.producer_of(names[0])
-    if split is None or split.domain != ONNX_DOMAIN or split.op_type != "Split" or split.outputs != names[:3]:
+    if (
+        split is None
+        or split.domain != ONNX_DOMAIN
+        or split.op_type != "Split"
+        or split.outputs != names[:3]
+    ):
         return False
     shape = known_shape(graph, split.inputs[0])
     widths = tuple((known_shape(graph, name) or (None,))[-1] for name in names[:3])
@@ -121,7 +161,9 @@ def _fuse_split(graph: Graph, node: Node, names: tuple[str, ...], context: Trans
 
 
 def _no_bias(graph: Graph, weight: str, columns: int) -> str:
-    """A new constant of zeros: onnxruntime's CPU kernel of Attention crashes where there is no bias."""
+    """A new constant of zeros: onnxruntime's CPU kernel of Attention crashes where there is no
+    bias.
+    """
     known = tensor_type(graph, weight)
     if known is None:
         return ""
@@ -135,10 +177,14 @@ def _flat_projection(graph: Graph, value: str) -> _Projection | None:
     inner = None if gemm is None else made_by(graph, gemm.inputs[0], "Reshape")
     if outer is None or gemm is None or inner is None:
         return None
-    attributes = [gemm.attribute(name, default) for name, default in (("alpha", 1.0), ("beta", 1.0))]
+    attributes = [
+        gemm.attribute(name, default) for name, default in (("alpha", 1.0), ("beta", 1.0))
+    ]
     if attributes != [1.0, 1.0] or gemm.attribute("transA", 0) or gemm.attribute("transB", 0):
         return None
-    x, rows, result = (known_shape(graph, name) for name in (inner.inputs[0], inner.outputs[0], value))
+    x, rows, result = (
+        known_shape(graph, name) for name in (inner.inputs[0], inner.outputs[0], value)
+    )
     if x is None or rows is None or result is None or len(x) != 3 or len(rows) != 2 or None in x:
         return None
     if x[-1] != rows[-1] or len(result) != 3 or result[:2] != x[:2]:
@@ -152,7 +198,12 @@ def _flat_projection(graph: Graph, value: str) -> _Projection | None:
 
 
 def _replace(
-    graph: Graph, nodes: list[Node], node: Node, inputs: list[str], names: tuple[str, ...], widths: tuple[int, ...]
+    graph: Graph,
+    nodes: list[Node],
+    node: Node,
+    inputs: list[str],
+    names: tuple[str, ...],
+    widths: tuple[int, ...],
 ) -> None:
     inputs = [*inputs, "", "", names[_ATTENTION_BIAS]]
     while not inputs[-1]:

@@ -1,4 +1,6 @@
-"""``Pad`` with zeros over the spatial dimensions moves into the ``Conv`` behind it (onnxruntime's PadFusion)."""
+"""``Pad`` with zeros over the spatial dimensions moves into the ``Conv`` behind it (onnxruntime's
+PadFusion).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     if node.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return False
     added = _zero_pads(graph, pad)
-    if added is None or any(added[:_SPATIAL]) or any(added[len(added) // 2 :][:_SPATIAL]) or min(added) < 0:
+    if (
+        added is None
+        or any(added[:_SPATIAL])
+        or any(added[len(added) // 2 :][:_SPATIAL])
+        or min(added) < 0
+    ):
         return False
     half = len(added) // 2
     spatial = (*added[_SPATIAL:half], *added[half + _SPATIAL :])
@@ -32,13 +39,21 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     if len(own) != len(spatial):
         return False
     pads = tuple(mine + more for mine, more in zip(own, spatial, strict=True))
-    attributes = {**node.attributes, "auto_pad": Attribute("STRING", b"NOTSET"), "pads": Attribute("INTS", pads)}
-    replace_nodes(graph, [pad, node], "Conv", [pad.inputs[0], *node.inputs[1:]], attributes=attributes)
+    attributes = {
+        **node.attributes,
+        "auto_pad": Attribute("STRING", b"NOTSET"),
+        "pads": Attribute("INTS", pads),
+    }
+    replace_nodes(
+        graph, [pad, node], "Conv", [pad.inputs[0], *node.inputs[1:]], attributes=attributes
+    )
     return True
 
 
 def _zero_pads(graph: Graph, pad: Node) -> tuple[int, ...] | None:
-    """What ``pad`` adds before and behind each dimension, where it adds constant numbers of zeros to all of them."""
+    """What ``pad`` adds before and behind each dimension, where it adds constant numbers of zeros
+    to all of them.
+    """
     if pad.attribute("mode", "constant") != "constant":
         return None
     if pad.since_version < _FIRST_VERSION_WITH_INPUTS:

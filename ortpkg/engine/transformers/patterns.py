@@ -1,4 +1,6 @@
-"""What rules that turn a pattern of nodes into one fused node ask: is it closed, scalar, of a type with a kernel."""
+"""What rules that turn a pattern of nodes into one fused node ask: is it closed, scalar, of a type
+with a kernel.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,24 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ortpkg.engine.transformers.rewriting import constant_array, has_used_output, replace_nodes, same_provider
+from ortpkg.engine.transformers.rewriting import (
+    constant_array,
+    has_used_output,
+    replace_nodes,
+    same_provider,
+)
 from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Attribute, Graph, Node
-from ortpkg.graph.schemas import resolve_since_version
+from ortpkg.graph.operator_schemas import resolve_since_version
 from ortpkg.graph.types import Dimension, ElementType, Shape
 
 _SCALAR_NBYTES = 16
 
 
 def made_by(graph: Graph, value: str, *op_types: str, domain: str = ONNX_DOMAIN) -> Node | None:
-    """The node of one of ``op_types`` whose first and only used output is ``value``, however many use it."""
+    """The node of one of ``op_types`` whose first and only used output is ``value``, however many
+    use it.
+    """
     producer = graph.producer_of(value) if value else None
     if producer is None or producer.domain != domain or producer.op_type not in op_types:
         return None
@@ -26,8 +35,8 @@ def made_by(graph: Graph, value: str, *op_types: str, domain: str = ONNX_DOMAIN)
 
 
 def may_fuse(graph: Graph, nodes: Sequence[Node], context: TransformContext) -> bool:
-    """Whether ``nodes`` may become one: all of one provider that may change, and nobody else uses what any but the last
-    makes.
+    """Whether ``nodes`` may become one: all of one provider that may change, and nobody else uses
+    what any but the last makes.
     """
     if not same_provider(*nodes) or not all(context.may_change(node) for node in nodes):
         return False
@@ -42,18 +51,34 @@ def may_fuse(graph: Graph, nodes: Sequence[Node], context: TransformContext) -> 
 
 
 def scalar(graph: Graph, value: str, *, most_dimensions: int = 0) -> float | None:
-    """The number that a constant of one element and at most that many dimensions holds; None where it is none."""
+    """The number that a constant of one element and at most that many dimensions holds; None where
+    it is none.
+    """
     array = constant_array(graph, value, largest_nbytes=_SCALAR_NBYTES)
-    if array is None or array.size != 1 or array.ndim > most_dimensions or array.dtype.kind not in "fiu":
+    if (
+        array is None
+        or array.size != 1
+        or array.ndim > most_dimensions
+        or array.dtype.kind not in "fiu"
+    ):
         return None
     return float(array.reshape(-1)[0])
 
 
 def scaled(graph: Graph, value: str) -> tuple[str, float, list[Node]]:
-    """What ``value`` is a constant multiple of, the factor, and the ``Mul`` and ``Div`` nodes between."""
+    """What ``value`` is a constant multiple of, the factor, and the ``Mul`` and ``Div`` nodes
+    between.
+    """
     factor, nodes = 1.0, list[Node]()
     while (node := made_by(graph, value, "Mul", "Div")) is not None:
-        slot = next((slot for slot in ((0, 1) if node.op_type == "Mul" else (1,)) if _is_scalar(graph, node, slot)), -1)
+        slot = next(
+            (
+                slot
+                for slot in ((0, 1) if node.op_type == "Mul" else (1,))
+                if _is_scalar(graph, node, slot)
+            ),
+            -1,
+        )
         if slot < 0:
             break
         number = scalar(graph, node.inputs[slot], most_dimensions=1)
@@ -71,7 +96,10 @@ def _is_scalar(graph: Graph, node: Node, slot: int) -> bool:
     if scalar(graph, node.inputs[slot]) is not None:
         return True
     other = graph.type_of(node.inputs[1 - slot])
-    return bool(getattr(other, "shape", None)) and scalar(graph, node.inputs[slot], most_dimensions=1) is not None
+    return (
+        bool(getattr(other, "shape", None))
+        and scalar(graph, node.inputs[slot], most_dimensions=1) is not None
+    )
 
 
 def same_shape(first: Shape | None, second: Shape | None) -> bool:
@@ -95,7 +123,9 @@ def has_kernel(
     constraint: str = "T",
     attributes: Mapping[str, Attribute] | None = None,
 ) -> bool:
-    """Whether the provider of ``like`` has a kernel for an ``op_type`` node of that element type in this model."""
+    """Whether the provider of ``like`` has a kernel for an ``op_type`` node of that element type in
+    this model.
+    """
     opset = graph.opset_imports.get(domain, 1)
     candidate = Node(
         index=-1,

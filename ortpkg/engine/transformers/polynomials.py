@@ -1,5 +1,5 @@
-"""Arithmetic on one value and a gate made of it, as a polynomial: so a rule finds x · (1 + erf(x / √2)) / 2 however its
-products and sums are ordered, and wherever its constants stand.
+"""Arithmetic on one value and a gate made of it, as a polynomial: so a rule finds x · (1 + erf(x /
+√2)) / 2 however its products and sums are ordered, and wherever its constants stand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _FIRST_VERSION_WITH_BROADCASTING = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """A value that is a polynomial in ``x`` and in a gate, itself a function of a polynomial in ``x``.
+    """A value that is a polynomial in ``x`` and in a gate, itself a function of a polynomial in
+    ``x``.
 
     Attributes:
         x: the value.
@@ -66,7 +67,9 @@ def match_gated(graph: Graph, gate: Node, result: Polynomial) -> Gated | None:
                 return None
             inner = {**below.nodes, gate.index: gate, **above.nodes}
             nodes = [other for other in inner.values() if other is not node]
-            return Gated(x=x, argument=argument, nodes=[*nodes, node], element_type=known.element_type)
+            return Gated(
+                x=x, argument=argument, nodes=[*nodes, node], element_type=known.element_type
+            )
     return None
 
 
@@ -79,7 +82,9 @@ def is_close(found: Polynomial, wanted: Polynomial, element_type: ElementType) -
 
 
 def _shared_leaf(graph: Graph, value: str) -> str | None:
-    """The one value that others use too, which ``value`` is computed from with constants; None where there is none."""
+    """The one value that others use too, which ``value`` is computed from with constants; None
+    where there is none.
+    """
     leaves: dict[str, None] = {}
     pending = [value]
     for _ in range(_MOST_NODES):

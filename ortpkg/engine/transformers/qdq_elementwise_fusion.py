@@ -1,5 +1,5 @@
-"""Elementwise operators, global pooling, softmax and concatenation between dequantize and quantize nodes become
-com.microsoft's QLinear operators.
+"""Elementwise operators, global pooling, softmax and concatenation between dequantize and quantize
+nodes become com.microsoft's QLinear operators.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from ortpkg.graph.graph import Attribute, Graph, Node
 _FIRST_BROADCASTING_OPSET = 7
 _FIRST_SOFTMAX_WITH_OWN_AXIS = 13
 
-#: The fused node's inputs from the names of (value, scale, zero point) of each operand, then of the result's two.
+#: The fused node's inputs from the names of (value, scale, zero point) of each operand, then of the
+#: result's two.
 _Layout = Callable[[list[tuple[str, str, str]], tuple[str, str]], list[str]]
 
 
@@ -67,4 +68,6 @@ def _attributes(node: Node) -> dict[str, Attribute]:
     return {"axis": Attribute("INT", axis), "opset": Attribute("INT", node.since_version)}
 
 
-QDQ_ELEMENTWISE_FUSION = RewriteRule(name="qdq-elementwise-fusion", op_types=frozenset(_FUSED), rewrite=_rewrite)
+QDQ_ELEMENTWISE_FUSION = RewriteRule(
+    name="qdq-elementwise-fusion", op_types=frozenset(_FUSED), rewrite=_rewrite
+)

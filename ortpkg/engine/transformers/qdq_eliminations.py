@@ -2,7 +2,8 @@
 
 * ``QuantizeLinear`` of what was dequantized with the same parameters.
 * Both, round an operator that moves or picks elements: it does that to quantized ones just as well.
-* ``Relu`` and ``Clip`` before ``QuantizeLinear`` whose range ends where theirs does: it saturates by itself.
+* ``Relu`` and ``Clip`` before ``QuantizeLinear`` whose range ends where theirs does: it saturates
+  by itself.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ def _eliminate_pair(graph: Graph, node: Node, context: TransformContext) -> bool
     if before is None or before.axis is not None or not context.may_change(node):
         return False
     made = _made(graph, node, before)
-    if made is None or not before.has_parameters_of(graph, made) or graph.is_output(node.outputs[0]):
+    if (
+        made is None
+        or not before.has_parameters_of(graph, made)
+        or graph.is_output(node.outputs[0])
+    ):
         return False
     graph.remove_node(node)
     graph.replace_all_uses(node.outputs[0], before.value)
@@ -40,18 +45,33 @@ def _made(graph: Graph, node: Node, before: Quantized) -> Quantized | None:
     scale, zero_point = (*node.inputs[1:], "")[:2]
     constants = [graph.constant(name) for name in (scale, zero_point) if name]
     known = graph.type_of(node.outputs[0])
-    if any(constant is None for constant in constants) or getattr(known, "element_type", None) != before.element_type:
+    if (
+        any(constant is None for constant in constants)
+        or getattr(known, "element_type", None) != before.element_type
+    ):
         return None
     return Quantized(
-        value=node.outputs[0], scale=scale, zero_point=zero_point, element_type=before.element_type, axis=None
+        value=node.outputs[0],
+        scale=scale,
+        zero_point=zero_point,
+        element_type=before.element_type,
+        axis=None,
     )
 
 
 def _move(graph: Graph, node: Node, context: TransformContext) -> bool:
-    if node.since_version < _MOVING[node.op_type] or len([name for name in node.outputs if name]) > 1:
+    if (
+        node.since_version < _MOVING[node.op_type]
+        or len([name for name in node.outputs if name]) > 1
+    ):
         return False
     before, made = dequantized(graph, node.inputs[0]), quantized_by(graph, node.outputs[0])
-    if before is None or made is None or before.axis is not None or not before.has_parameters_of(graph, made[1]):
+    if (
+        before is None
+        or made is None
+        or before.axis is not None
+        or not before.has_parameters_of(graph, made[1])
+    ):
         return False
     if not may_fuse(graph, [node, made[0]], context):
         return False
@@ -67,13 +87,17 @@ def _eliminate_activation(graph: Graph, node: Node, context: TransformContext) -
     made = None if activation is None else quantized_by(graph, activation.outputs[0])
     if activation is None or made is None or not may_fuse(graph, [activation, node], context):
         return False
-    bounds = (0.0, np.inf) if activation.op_type == "Relu" else activation_parameters(graph, activation)
+    bounds = (
+        (0.0, np.inf) if activation.op_type == "Relu" else activation_parameters(graph, activation)
+    )
     if bounds is None:
         return False
     scale, zero_point = (float(array.reshape(-1)[0]) for array in made[1].parameters(graph))
     limits = np.iinfo(numpy_dtype(made[1].element_type))
     # Whatever lies beyond a bound becomes the same number as the bound itself.
-    lowest, highest = (np.rint(np.float32(bound) / np.float32(scale)) + zero_point for bound in bounds)
+    lowest, highest = (
+        np.rint(np.float32(bound) / np.float32(scale)) + zero_point for bound in bounds
+    )
     if lowest > limits.min or highest < limits.max or not scale > 0:
         return False
     return bypass_node(graph, activation)
@@ -84,5 +108,7 @@ QDQ_PAIR_ELIMINATION = RewriteRule(
 )
 QDQ_MOVE = RewriteRule(name="qdq-move", op_types=frozenset(_MOVING), rewrite=_move)
 QDQ_ACTIVATION_ELIMINATION = RewriteRule(
-    name="qdq-activation-elimination", op_types=frozenset({"QuantizeLinear"}), rewrite=_eliminate_activation
+    name="qdq-activation-elimination",
+    op_types=frozenset({"QuantizeLinear"}),
+    rewrite=_eliminate_activation,
 )

@@ -1,4 +1,6 @@
-"""Products of dequantized matrices become QLinearMatMul or QGemm, without a quantized result MatMulIntegerToFloat."""
+"""Products of dequantized matrices become QLinearMatMul or QGemm, without a quantized result
+MatMulIntegerToFloat.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,46 @@ def _triple(graph: Graph, part: Quantized) -> tuple[str, str, str]:
     return part.value, part.scale, part.zero_point_name(graph)
 
 
-def _fuse_matmul(graph: Graph, node: Node, a: Quantized, b: Quantized, context: TransformContext) -> bool:
+def _fuse_matmul(
+    graph: Graph, node: Node, a: Quantized, b: Quantized, context: TransformContext
+) -> bool:
     shape = known_shape(graph, b.value)
-    if shape is None or len(shape) < _MATRIX_RANK or (b.axis is not None and (b.axis, len(shape)) != (1, 2)):
+    if (
+        shape is None
+        or len(shape) < _MATRIX_RANK
+        or (b.axis is not None and (b.axis, len(shape)) != (1, 2))
+    ):
         return False
     made = quantized_by(graph, node.outputs[0])
     if made is not None and may_fuse(graph, [node, made[0]], context):
-        if has_kernel(graph, context, node, "QLinearMatMul", a.element_type, domain=ONNX_DOMAIN, constraint="T1"):
-            inputs = [*_triple(graph, a), *_triple(graph, b), made[1].scale, made[1].zero_point_name(graph)]
+        if has_kernel(
+            graph,
+            context,
+            node,
+            "QLinearMatMul",
+            a.element_type,
+            domain=ONNX_DOMAIN,
+            constraint="T1",
+        ):
+            inputs = [
+                *_triple(graph, a),
+                *_triple(graph, b),
+                made[1].scale,
+                made[1].zero_point_name(graph),
+            ]
             return fuse(graph, [node, made[0]], "QLinearMatMul", inputs, domain=ONNX_DOMAIN)
         return False
-    if not has_kernel(graph, context, node, "MatMulIntegerToFloat", a.element_type, constraint="T1"):
+    if not has_kernel(
+        graph, context, node, "MatMulIntegerToFloat", a.element_type, constraint="T1"
+    ):
         return False
     (x, x_scale, x_zero), (w, w_scale, w_zero) = _triple(graph, a), _triple(graph, b)
     return fuse(graph, [node], "MatMulIntegerToFloat", [x, w, x_scale, w_scale, x_zero, w_zero])
 
 
-def _fuse_gemm(graph: Graph, node: Node, a: Quantized, b: Quantized, context: TransformContext) -> bool:
+def _fuse_gemm(
+    graph: Graph, node: Node, a: Quantized, b: Quantized, context: TransformContext
+) -> bool:
     """With a quantized result or without; alpha and beta are 1, as quantizers leave them."""
     trans_b = node.attribute("transB", 0)
     if node.attribute("alpha", 1.0) != 1 or node.attribute("beta", 1.0) != 1:
@@ -65,8 +90,12 @@ def _fuse_gemm(graph: Graph, node: Node, a: Quantized, b: Quantized, context: Tr
         inputs.append(integers)
     if made is not None:
         inputs += [made[1].scale, made[1].zero_point_name(graph)]
-    attributes = {name: node.attributes[name] for name in ("transA", "transB") if name in node.attributes}
+    attributes = {
+        name: node.attributes[name] for name in ("transA", "transB") if name in node.attributes
+    }
     return fuse(graph, nodes, "QGemm", inputs, domain=MICROSOFT_DOMAIN, attributes=attributes)
 
 
-QDQ_MATMUL_FUSION = RewriteRule(name="qdq-matmul-fusion", op_types=frozenset({"MatMul", "Gemm"}), rewrite=_rewrite)
+QDQ_MATMUL_FUSION = RewriteRule(
+    name="qdq-matmul-fusion", op_types=frozenset({"MatMul", "Gemm"}), rewrite=_rewrite
+)

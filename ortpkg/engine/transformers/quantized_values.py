@@ -1,4 +1,6 @@
-"""What rules for quantized models ask: what a value is dequantized from, and what quantizes it again."""
+"""What rules for quantized models ask: what a value is dequantized from, and what quantizes it
+again.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ortpkg.engine.transformers.patterns import made_by
-from ortpkg.engine.transformers.rewriting import Array, add_constant, constant_array, known_shape, sole_consumer
+from ortpkg.engine.transformers.rewriting import (
+    Array,
+    add_constant,
+    constant_array,
+    known_shape,
+    sole_consumer,
+)
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.types import ElementType, TensorType
 
@@ -36,7 +44,9 @@ class Quantized:
         """Scale and zero point; they are known to be constant."""
         scale = constant_array(graph, self.scale, largest_nbytes=_LARGEST_PARAMETER_NBYTES)
         assert scale is not None
-        zero_point = constant_array(graph, self.zero_point, largest_nbytes=_LARGEST_PARAMETER_NBYTES)
+        zero_point = constant_array(
+            graph, self.zero_point, largest_nbytes=_LARGEST_PARAMETER_NBYTES
+        )
         return scale, np.zeros(scale.shape, np.int32) if zero_point is None else zero_point
 
     def zero_point_name(self, graph: Graph) -> str:
@@ -44,7 +54,9 @@ class Quantized:
         if self.zero_point:
             return self.zero_point
         dtype = np.uint8 if self.element_type is ElementType.UINT8 else np.int8
-        return add_constant(graph, f"{self.scale}_zero_point", np.zeros(self.parameters(graph)[0].shape, dtype))
+        return add_constant(
+            graph, f"{self.scale}_zero_point", np.zeros(self.parameters(graph)[0].shape, dtype)
+        )
 
     def has_parameters_of(self, graph: Graph, other: Quantized) -> bool:
         """Whether both mean the same by the same number."""
@@ -54,27 +66,52 @@ class Quantized:
         )
 
 
-def dequantized(graph: Graph, value: str, *, element_types: frozenset[ElementType] = BYTE_TYPES) -> Quantized | None:
-    """What ``value`` is dequantized from, with constant parameters of float32; None where it is not."""
+def dequantized(
+    graph: Graph, value: str, *, element_types: frozenset[ElementType] = BYTE_TYPES
+) -> Quantized | None:
+    """What ``value`` is dequantized from, with constant parameters of float32; None where it is
+    not.
+    """
     node = made_by(graph, value, "DequantizeLinear")
     return None if node is None else _quantized(graph, node, node.inputs[0], element_types)
 
 
 def quantized_by(graph: Graph, value: str) -> tuple[Node, Quantized] | None:
-    """The node that quantizes ``value`` to bytes, its only consumer, and what it makes, one scale for all of it."""
+    """The node that quantizes ``value`` to bytes, its only consumer, and what it makes, one scale
+    for all of it.
+    """
     node = sole_consumer(graph, value)
-    if node is None or node.domain != ONNX_DOMAIN or node.op_type != "QuantizeLinear" or node.inputs[0] != value:
+    if (
+        node is None
+        or node.domain != ONNX_DOMAIN
+        or node.op_type != "QuantizeLinear"
+        or node.inputs[0] != value
+    ):
         return None
     made = _quantized(graph, node, node.outputs[0], BYTE_TYPES)
     return None if made is None or made.axis is not None else (node, made)
 
 
-def _quantized(graph: Graph, node: Node, value: str, element_types: frozenset[ElementType]) -> Quantized | None:
+def _quantized(
+    graph: Graph, node: Node, value: str, element_types: frozenset[ElementType]
+) -> Quantized | None:
     scale, zero_point = (*node.inputs[1:], "")[:2]
-    known, scale_type, shape = graph.type_of(value), graph.constant(scale), known_shape(graph, value)
-    if not isinstance(known, TensorType) or known.element_type not in element_types or shape is None:
+    known, scale_type, shape = (
+        graph.type_of(value),
+        graph.constant(scale),
+        known_shape(graph, value),
+    )
+    if (
+        not isinstance(known, TensorType)
+        or known.element_type not in element_types
+        or shape is None
+    ):
         return None
-    if scale_type is None or scale_type.element_type is not ElementType.FLOAT or node.attribute("block_size", 0):
+    if (
+        scale_type is None
+        or scale_type.element_type is not ElementType.FLOAT
+        or node.attribute("block_size", 0)
+    ):
         return None
     point = graph.constant(zero_point) if zero_point else None
     if (zero_point and point is None) or (point is not None and point.shape != scale_type.shape):
@@ -85,4 +122,6 @@ def _quantized(graph: Graph, node: Node, value: str, element_types: frozenset[El
         axis = node.attribute("axis", _AXIS) % max(len(shape), 1)
     else:
         return None
-    return Quantized(value=value, scale=scale, zero_point=zero_point, element_type=known.element_type, axis=axis)
+    return Quantized(
+        value=value, scale=scale, zero_point=zero_point, element_type=known.element_type, axis=axis
+    )

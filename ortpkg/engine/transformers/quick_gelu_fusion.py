@@ -1,4 +1,5 @@
-"""x · sigmoid(alpha · x) becomes one node: Swish where the opset has it, else com.microsoft's QuickGelu.
+"""x · sigmoid(alpha · x) becomes one node: Swish where the opset has it, else com.microsoft's
+QuickGelu.
 
 With alpha = 1 it is SiLU, with 1.702 the approximate GELU of CLIP (onnxruntime's QuickGeluFusion).
 """
@@ -15,7 +16,11 @@ _FIRST_OPSET_WITH_SWISH = 24
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     found = match_gated(graph, node, {(1, 1): 1.0})
-    if found is None or found.argument.keys() != {(1, 0)} or not may_fuse(graph, found.nodes, context):
+    if (
+        found is None
+        or found.argument.keys() != {(1, 0)}
+        or not may_fuse(graph, found.nodes, context)
+    ):
         return False
     has_swish = graph.opset_imports.get(ONNX_DOMAIN, 0) >= _FIRST_OPSET_WITH_SWISH
     op_type, domain = ("Swish", ONNX_DOMAIN) if has_swish else ("QuickGelu", MICROSOFT_DOMAIN)
@@ -25,4 +30,6 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     return fuse(graph, found.nodes, op_type, [found.x], domain=domain, attributes=attributes)
 
 
-QUICK_GELU_FUSION = RewriteRule(name="quick-gelu-fusion", op_types=frozenset({"Sigmoid"}), rewrite=_rewrite)
+QUICK_GELU_FUSION = RewriteRule(
+    name="quick-gelu-fusion", op_types=frozenset({"Sigmoid"}), rewrite=_rewrite
+)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ortpkg.engine.transformers.rewriting import bypass_node, constant_ints, sole_consumed_producer, tensor_type
+from ortpkg.engine.transformers.rewriting import (
+    bypass_node,
+    constant_ints,
+    sole_consumed_producer,
+    tensor_type,
+)
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import Graph, Node
 
@@ -17,13 +22,17 @@ def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
-    """A constant target without zeros (which would copy a dimension of the shape between) needs only the elements."""
+    """A constant target without zeros (which would copy a dimension of the shape between) needs
+    only the elements.
+    """
     if node.since_version < _FIRST_VERSION_WITH_SHAPE_INPUT:
         return False
     target = constant_ints(graph, node.inputs[1])
     if target is None or 0 in target:
         return False
-    first = sole_consumed_producer(graph, node.inputs[0], "Reshape", "Flatten", "Squeeze", "Unsqueeze")
+    first = sole_consumed_producer(
+        graph, node.inputs[0], "Reshape", "Flatten", "Squeeze", "Unsqueeze"
+    )
     if first is None or not context.may_change(first):
         return False
     graph.replace_input(node, 0, first.inputs[0])
@@ -31,5 +40,7 @@ def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
     return True
 
 
-RESHAPE_ELIMINATION = RewriteRule(name="reshape-elimination", op_types=frozenset({"Reshape"}), rewrite=_eliminate)
+RESHAPE_ELIMINATION = RewriteRule(
+    name="reshape-elimination", op_types=frozenset({"Reshape"}), rewrite=_eliminate
+)
 RESHAPE_FUSION = RewriteRule(name="reshape-fusion", op_types=frozenset({"Reshape"}), rewrite=_fuse)

@@ -1,9 +1,16 @@
-"""A reshape before an elementwise operator and one behind it that undoes it go: it needs neither (exported GPT-2)."""
+"""A reshape before an elementwise operator and one behind it that undoes it go: it needs neither
+(exported GPT-2).
+"""
 
 from __future__ import annotations
 
 from ortpkg.engine.transformers.patterns import may_fuse, same_shape
-from ortpkg.engine.transformers.rewriting import known_shape, replace_nodes, sole_consumed_producer, sole_consumer
+from ortpkg.engine.transformers.rewriting import (
+    known_shape,
+    replace_nodes,
+    sole_consumed_producer,
+    sole_consumer,
+)
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Graph, Node
 
@@ -14,8 +21,16 @@ _ELEMENTWISE = frozenset({
 
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
-    before, behind = sole_consumed_producer(graph, node.inputs[0], "Reshape"), sole_consumer(graph, node.outputs[0])
-    if before is None or behind is None or behind.domain != ONNX_DOMAIN or behind.op_type != "Reshape":
+    before, behind = (
+        sole_consumed_producer(graph, node.inputs[0], "Reshape"),
+        sole_consumer(graph, node.outputs[0]),
+    )
+    if (
+        before is None
+        or behind is None
+        or behind.domain != ONNX_DOMAIN
+        or behind.op_type != "Reshape"
+    ):
         return False
     if behind.inputs[0] != node.outputs[0] or len(node.inputs) > 1:
         return False
@@ -24,7 +39,14 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     nodes = [before, node, behind]
     if not may_fuse(graph, nodes, context):
         return False
-    replace_nodes(graph, nodes, node.op_type, before.inputs[:1], domain=node.domain, attributes=node.attributes)
+    replace_nodes(
+        graph,
+        nodes,
+        node.op_type,
+        before.inputs[:1],
+        domain=node.domain,
+        attributes=node.attributes,
+    )
     return True
 
 

@@ -1,4 +1,6 @@
-"""Steps that several transformers take: bypass a node, replace nodes by one, ask for constants and sole consumers."""
+"""Steps that several transformers take: bypass a node, replace nodes by one, ask for constants and
+sole consumers.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.graph.graph import ONNX_DOMAIN, ArrayInitializer, Attribute, Graph, Node
-from ortpkg.graph.schemas import resolve_since_version
+from ortpkg.graph.operator_schemas import resolve_since_version
 from ortpkg.graph.types import Shape, TensorType, element_type_of
 
 Array = npt.NDArray[Any]
 
 
 def bypass_node(graph: Graph, node: Node, slot: int = 0) -> bool:
-    """Removes ``node``, whose first output equals its input ``slot`` and whose others nobody uses; whether it could.
+    """Removes ``node``, whose first output equals its input ``slot`` and whose others nobody uses;
+    whether it could.
 
-    It cannot where the output is the graph's and the input's name must stay too: then a node has to stand between.
+    It cannot where the output is the graph's and the input's name must stay too: then a node has to
+    stand between.
     """
     output, source = node.outputs[0], node.inputs[slot]
     if not graph.is_output(output):
@@ -45,8 +49,9 @@ def replace_nodes(
     attributes: Mapping[str, Attribute] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Node:
-    """Puts one new node in place of ``old``, whose last makes the value that remains; it takes over that one's place,
-    outputs (unless others are given) and provider. The caller has made sure that nobody else uses what the others make.
+    """Puts one new node in place of ``old``, whose last makes the value that remains; it takes over
+    that one's place, outputs (unless others are given) and provider. The caller has made sure that
+    nobody else uses what the others make.
     """
     last = old[-1]
     for node in old:
@@ -68,7 +73,9 @@ def replace_nodes(
 
 
 def sole_consumer(graph: Graph, value: str) -> Node | None:
-    """The node that uses ``value`` if it is the only use: one slot of one node, no sub-graph, not a graph output."""
+    """The node that uses ``value`` if it is the only use: one slot of one node, no sub-graph, not a
+    graph output.
+    """
     if graph.is_output(value):
         return None
     uses = graph.consumers_of(value)
@@ -78,7 +85,9 @@ def sole_consumer(graph: Graph, value: str) -> Node | None:
 
 
 def sole_consumed_producer(graph: Graph, value: str, *op_types: str) -> Node | None:
-    """The ONNX node of one of ``op_types`` that makes ``value`` as its only used output, where nobody else uses it."""
+    """The ONNX node of one of ``op_types`` that makes ``value`` as its only used output, where
+    nobody else uses it.
+    """
     producer = graph.producer_of(value) if value else None
     if producer is None or producer.domain != ONNX_DOMAIN or producer.op_type not in op_types:
         return None
@@ -98,7 +107,9 @@ def same_provider(*nodes: Node) -> bool:
 
 
 def constant_array(graph: Graph, value: str, *, largest_nbytes: int) -> Array | None:
-    """The constant ``value`` as an array; None where it is none, or is larger than the transformer wants to read."""
+    """The constant ``value`` as an array; None where it is none, or is larger than the transformer
+    wants to read.
+    """
     initializer = graph.constant(value) if value else None
     if initializer is None or initializer.nbytes > largest_nbytes:
         return None
@@ -136,13 +147,15 @@ def known_shape(graph: Graph, value: str) -> Shape | None:
 
 
 def is_per_channel(shape: tuple[int, ...], rank: int, channels: int) -> bool:
-    """Whether a tensor of ``shape`` broadcasts over [batch, channels, ...] of ``rank`` with a value per channel or one
-    for all, and leaves that shape as it is.
+    """Whether a tensor of ``shape`` broadcasts over [batch, channels, ...] of ``rank`` with a value
+    per channel or one for all, and leaves that shape as it is.
     """
     if len(shape) > rank:
         return False
     padded = (1,) * (rank - len(shape)) + shape
-    return padded[1] in (1, channels) and all(size == 1 for axis, size in enumerate(padded) if axis != 1)
+    return padded[1] in (1, channels) and all(
+        size == 1 for axis, size in enumerate(padded) if axis != 1
+    )
 
 
 def per_channel(array: Array, rank: int, channels: int) -> Array:

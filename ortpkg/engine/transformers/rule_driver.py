@@ -14,8 +14,8 @@ from ortpkg.graph.topology import topological_order
 class RuleDriver:
     """A graph transformer made of rewrite rules.
 
-    Each node gets the rules for its type in their order, until one removes it. Nodes that a rule adds wait for the
-    next round.
+    Each node gets the rules for its type in their order, until one removes it. Nodes that a rule
+    adds wait for the next round.
     """
 
     def __init__(self, name: str, rules: Sequence[RewriteRule]) -> None:

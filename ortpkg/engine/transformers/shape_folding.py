@@ -21,7 +21,9 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     shape = source.shape
     if node.op_type == "Shape":
         start, end = node.attribute("start", 0), node.attribute("end", len(shape))
-        if not isinstance(start, int) or not isinstance(end, int):  # older versions define neither, and no type
+        if not isinstance(start, int) or not isinstance(
+            end, int
+        ):  # older versions define neither, and no type
             return False
         shape = shape[start:end]
     known = [dimension for dimension in shape if isinstance(dimension, int)]
@@ -36,4 +38,6 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     return True
 
 
-SHAPE_FOLDING = RewriteRule(name="shape-folding", op_types=frozenset({"Shape", "Size"}), rewrite=_rewrite)
+SHAPE_FOLDING = RewriteRule(
+    name="shape-folding", op_types=frozenset({"Shape", "Size"}), rewrite=_rewrite
+)

@@ -1,7 +1,8 @@
-"""A sum of two tensors, and of a bias, before a normalization becomes com.microsoft's SkipLayerNormalization.
+"""A sum of two tensors, and of a bias, before a normalization becomes com.microsoft's
+SkipLayerNormalization.
 
-Where the sum goes on to other nodes, as in pre-norm transformers, it is the fused node's fourth output. RMS
-normalizations become SkipSimplifiedLayerNormalization.
+Where the sum goes on to other nodes, as in pre-norm transformers, it is the fused node's fourth
+output. RMS normalizations become SkipSimplifiedLayerNormalization.
 """
 
 from __future__ import annotations
@@ -36,15 +37,21 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         return False
     nodes, operands, bias = [addition, node], addition.inputs, ""
     for slot in (0, 1):
-        inner = row_parameter(graph, sole_consumed_producer(graph, addition.inputs[slot], "Add"), "Add", x)
+        inner = row_parameter(
+            graph, sole_consumed_producer(graph, addition.inputs[slot], "Add"), "Add", x
+        )
         if inner is not None:
-            biased = next(value for value in inner[0].inputs if known_shape(graph, value) == known.shape)
+            biased = next(
+                value for value in inner[0].inputs if known_shape(graph, value) == known.shape
+            )
             nodes, bias = [inner[0], addition, node], inner[1]
             operands = (biased, addition.inputs[1 - slot])
             break
     keeps_sum = graph.is_output(x) or len(graph.consumers_of(x)) > 1
     op_type = _NAMES[node.op_type]
-    if not _may_fuse(graph, nodes, context) or not has_kernel(graph, context, node, op_type, known.element_type):
+    if not _may_fuse(graph, nodes, context) or not has_kernel(
+        graph, context, node, op_type, known.element_type
+    ):
         return False
     inputs = [*operands, *node.inputs[1:3]]
     if bias and op_type == "SkipLayerNormalization":
@@ -53,7 +60,15 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         inputs.append(bias)
     attributes = {"epsilon": number(node.attribute("epsilon", _DEFAULT_EPSILON))}
     outputs = (node.outputs[0], "", "", x) if keeps_sum else node.outputs[:1]
-    replace_nodes(graph, nodes, op_type, inputs, domain=MICROSOFT_DOMAIN, attributes=attributes, outputs=outputs)
+    replace_nodes(
+        graph,
+        nodes,
+        op_type,
+        inputs,
+        domain=MICROSOFT_DOMAIN,
+        attributes=attributes,
+        outputs=outputs,
+    )
     return True
 
 
@@ -68,7 +83,8 @@ def _may_fuse(graph: Graph, nodes: list[Node], context: TransformContext) -> boo
 
 
 def _normalizes_rows(graph: Graph, node: Node) -> bool:
-    """Whether it does so over the last axis, with a scale and a shift per column and no further outputs used.
+    """Whether it does so over the last axis, with a scale and a shift per column and no further
+    outputs used.
 
     The fused operator takes tensors of two or three dimensions.
     """
@@ -82,7 +98,9 @@ def _normalizes_rows(graph: Graph, node: Node) -> bool:
         return False
     if node.attribute("axis", -1) not in (-1, len(shape) - 1):
         return False
-    return all(known_shape(graph, parameter) == shape[-1:] for parameter in node.inputs[1:] if parameter)
+    return all(
+        known_shape(graph, parameter) == shape[-1:] for parameter in node.inputs[1:] if parameter
+    )
 
 
 SKIP_LAYER_NORMALIZATION_FUSION = RewriteRule(

@@ -1,8 +1,8 @@
 """What transformers get to know beside the graph, and the shapes that transformers come in.
 
-A *graph transformer* is a global pass over one graph; a *rewrite rule* looks at one node at a time. Both change a graph
-through its mutators only, never descend into sub-graphs (the driver does), and change nothing that a caller can see:
-names, types and order of inputs and outputs stay.
+A *graph transformer* is a global pass over one graph; a *rewrite rule* looks at one node at a time.
+Both change a graph through its mutators only, never descend into sub-graphs (the driver does), and
+change nothing that a caller can see: names, types and order of inputs and outputs stay.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ from typing import Any, Protocol
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.types import ElementType
 
-#: Computes a node on constant inputs (None for one left out): its outputs, or None where nothing here can. It bounds
-#: its own memory and raises OrtpkgError where the node fails, which then stays as it is.
+#: Computes a node on constant inputs (None for one left out): its outputs, or None where nothing
+#: here can. It bounds its own memory and raises OrtpkgError where the node fails, which then stays
+#: as it is.
 ConstantEvaluator = Callable[[Graph, Node, Sequence[Any]], "Sequence[Any] | None"]
 
-#: Whether the provider named in ``node.execution_provider`` ("" before partitioning: any) has a kernel for a node with
-#: these types (type-constraint name → element type). The node need not be in a graph.
+#: Whether the provider named in ``node.execution_provider`` ("" before partitioning: any) has a
+#: kernel for a node with these types (type-constraint name → element type). The node need not be in
+#: a graph.
 KernelExists = Callable[[Node, Mapping[str, ElementType]], bool]
 
 
 class TransformLevel(IntEnum):
-    """onnxruntime's TransformerLevel. DEFAULT ones are needed for correctness and run even with optimization off."""
+    """onnxruntime's TransformerLevel.
+
+    DEFAULT ones are needed for correctness and run even with optimization off.
+    """
 
     DEFAULT = 0
     BASIC = 1
@@ -41,9 +46,10 @@ class TransformContext:
         evaluate: computes nodes on constants; None switches constant folding off.
         kernel_exists: rules that make nodes which only some providers run ask it first.
         execution_providers: only nodes of these providers, or of none yet, may change; None: all.
-        largest_constant_nbytes: of a constant that a transformer makes; folding also never more than doubles the bytes
-            of what it folds, past the first MiB.
-        only_portable: make no node that onnxruntime's CPU provider refuses, as the model is going to be written.
+        largest_constant_nbytes: of a constant that a transformer makes; folding also never more
+            than doubles the bytes of what it folds, past the first MiB.
+        only_portable: make no node that onnxruntime's CPU provider refuses, as the model is going
+            to be written.
     """
 
     evaluate: ConstantEvaluator | None = None
@@ -80,9 +86,10 @@ class RewriteRule:
         name: for logs and tests.
         op_types: the nodes that it looks at.
         domains: of these nodes; ONNX's own unless said otherwise.
-        fewest_inputs: it looks at no node with fewer: nothing else has checked those without a definition of ONNX's.
-        rewrite: changes the graph around one such node; whether it did. It may remove the node, and then need not
-            care for what the node was.
+        fewest_inputs: it looks at no node with fewer: nothing else has checked those without a
+            definition of ONNX's.
+        rewrite: changes the graph around one such node; whether it did. It may remove the node, and
+            then need not care for what the node was.
     """
 
     name: str

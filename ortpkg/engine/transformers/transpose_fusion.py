@@ -17,13 +17,20 @@ def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
 def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
     """The first one may stay, for its other consumers: the second then no longer waits for it."""
     first = graph.producer_of(node.inputs[0])
-    if first is None or first.domain != ONNX_DOMAIN or first.op_type != "Transpose" or not context.may_change(first):
+    if (
+        first is None
+        or first.domain != ONNX_DOMAIN
+        or first.op_type != "Transpose"
+        or not context.may_change(first)
+    ):
         return False
     inner, outer = _order_of(graph, first), _order_of(graph, node)
     if inner is None or outer is None or len(inner) != len(outer):
         return False
     order = tuple(inner[axis] for axis in outer)
-    replace_nodes(graph, [node], "Transpose", first.inputs, attributes={"perm": Attribute("INTS", order)})
+    replace_nodes(
+        graph, [node], "Transpose", first.inputs, attributes={"perm": Attribute("INTS", order)}
+    )
     return True
 
 
@@ -36,5 +43,9 @@ def _order_of(graph: Graph, node: Node) -> tuple[int, ...] | None:
     return tuple(order) if sorted(order) == list(range(len(order))) else None
 
 
-TRANSPOSE_ELIMINATION = RewriteRule(name="transpose-elimination", op_types=frozenset({"Transpose"}), rewrite=_eliminate)
-TRANSPOSE_FUSION = RewriteRule(name="transpose-fusion", op_types=frozenset({"Transpose"}), rewrite=_fuse)
+TRANSPOSE_ELIMINATION = RewriteRule(
+    name="transpose-elimination", op_types=frozenset({"Transpose"}), rewrite=_eliminate
+)
+TRANSPOSE_FUSION = RewriteRule(
+    name="transpose-fusion", op_types=frozenset({"Transpose"}), rewrite=_fuse
+)

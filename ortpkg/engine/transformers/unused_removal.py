@@ -1,4 +1,6 @@
-"""Removes nodes whose outputs nobody uses, and constants likewise. No ONNX operator has other effects.
+"""Removes nodes whose outputs nobody uses, and constants likewise.
+
+No ONNX operator has other effects.
 
 A node without any output is there for an effect, and stays.
 """
@@ -15,7 +17,11 @@ def _run(graph: Graph, context: TransformContext) -> int:
     removed = 0
     for index in reversed(topological_order(graph)):
         node = graph.node(index)
-        if any(node.outputs) and context.may_change(node) and not has_used_output(graph, node.outputs):
+        if (
+            any(node.outputs)
+            and context.may_change(node)
+            and not has_used_output(graph, node.outputs)
+        ):
             graph.remove_node(node)
             for output in node.outputs:
                 graph.types.pop(output, None)

@@ -1,4 +1,6 @@
-"""External data is audited wherever a model can have tensors, and hostile numbers of findings are bounded."""
+"""External data is audited wherever a model can have tensors, and hostile numbers of findings are
+bounded.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from ortpkg.authoring.package_checks import MOST_FINDINGS
-from ortpkg.package.asset_digest import listing_digest
-from ortpkg.package.asset_reference import asset_folder_name
+from ortpkg.package.integrity.asset_digest import listing_digest
+from ortpkg.package.paths.asset_reference import asset_folder_name
 from tests.authoring.checks.trees import (
     component_tree,
     external,
@@ -37,12 +39,16 @@ def _in_attribute() -> bytes:
 def _in_sub_graph() -> bytes:
     output = helper.make_tensor_value_info("w", TensorProto.FLOAT, [4])
     branch = helper.make_graph([], "branch", [], [output], [_escaping()])
-    return model_of(graph_of(helper.make_node("If", ["x"], ["y"], then_branch=branch, else_branch=branch)))
+    return model_of(
+        graph_of(helper.make_node("If", ["x"], ["y"], then_branch=branch, else_branch=branch))
+    )
 
 
 def _in_function() -> bytes:
     constant = helper.make_node("Constant", [], ["y"], value=_escaping())
-    function = helper.make_function("local", "F", [], ["y"], [constant], [helper.make_opsetid("", 17)])
+    function = helper.make_function(
+        "local", "F", [], ["y"], [constant], [helper.make_opsetid("", 17)]
+    )
     return model_of(graph_of(helper.make_node("F", [], ["y"], domain="local")), function)
 
 
@@ -50,7 +56,9 @@ def _in_function_sub_graph() -> bytes:
     output = helper.make_tensor_value_info("w", TensorProto.FLOAT, [4])
     branch = helper.make_graph([], "branch", [], [output], [_escaping()])
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
-    function = helper.make_function("local", "F", ["c"], ["y"], [node], [helper.make_opsetid("", 17)])
+    function = helper.make_function(
+        "local", "F", ["c"], ["y"], [node], [helper.make_opsetid("", 17)]
+    )
     return model_of(graph_of(helper.make_node("F", ["x"], ["y"], domain="local")), function)
 
 
@@ -72,7 +80,14 @@ def _in_sparse_attribute() -> bytes:
 
 @pytest.mark.parametrize(
     "make",
-    [_in_attribute, _in_sub_graph, _in_function, _in_function_sub_graph, _in_sparse_initializer, _in_sparse_attribute],
+    [
+        _in_attribute,
+        _in_sub_graph,
+        _in_function,
+        _in_function_sub_graph,
+        _in_sparse_initializer,
+        _in_sparse_attribute,
+    ],
 )
 def test_sees_data_that_leaves_the_package(make: Callable[[], bytes], tmp_path: Path) -> None:
     root = write_tree(tmp_path / "p", component_tree() | {"gpu/model.onnx": make()})
@@ -84,7 +99,9 @@ def test_sees_data_that_leaves_the_package(make: Callable[[], bytes], tmp_path: 
 
 def test_reports_a_location_once_however_many_tensors_name_it(tmp_path: Path) -> None:
     tensors = [external(f"w{index}", ESCAPES) for index in range(5)]
-    root = write_tree(tmp_path / "p", component_tree() | {"gpu/model.onnx": model_with_data(*tensors)})
+    root = write_tree(
+        tmp_path / "p", component_tree() | {"gpu/model.onnx": model_with_data(*tensors)}
+    )
 
     (found,) = findings_of(root)["ORT101"]
     assert "of tensor 'w0' and 4 more in variant 'gpu'" in found.message
@@ -92,7 +109,9 @@ def test_reports_a_location_once_however_many_tensors_name_it(tmp_path: Path) ->
 
 def test_lists_no_more_findings_than_anyone_reads_and_says_so(tmp_path: Path) -> None:
     tensors = [external(f"w{index}", f"../{index}") for index in range(MOST_FINDINGS + 10)]
-    root = write_tree(tmp_path / "p", component_tree() | {"gpu/model.onnx": model_with_data(*tensors)})
+    root = write_tree(
+        tmp_path / "p", component_tree() | {"gpu/model.onnx": model_with_data(*tensors)}
+    )
 
     found = findings_of(root, select=["ORT101"])["ORT101"]
     assert len(found) == MOST_FINDINGS
@@ -103,15 +122,23 @@ def test_weights_in_a_shared_asset_are_looked_for_there(tmp_path: Path) -> None:
     asset = listing_digest({"w.bin": hashlib.sha256(bytes(16)).hexdigest()})
     option = {"session.model_external_initializers_file_folder_path": asset}
     tree = component_tree()
-    tree["manifest.json"]["components"]["m"]["variants"]["gpu"]["executor_info"]["ort"]["session_options"] = option
-    tree |= {"gpu/model.onnx": model_with_data(), f"shared_assets/{asset_folder_name(asset)}/w.bin": bytes(16)}
+    tree["manifest.json"]["components"]["m"]["variants"]["gpu"]["executor_info"]["ort"][
+        "session_options"
+    ] = option
+    tree |= {
+        "gpu/model.onnx": model_with_data(),
+        f"shared_assets/{asset_folder_name(asset)}/w.bin": bytes(16),
+    }
 
     assert findings_of(write_tree(tmp_path / "p", tree)) == {}
 
 
 def test_the_models_of_a_genai_variant_are_audited_too(tmp_path: Path) -> None:
     tree = {
-        "manifest.json": {"schema_version": "1.0", "components": {"m": {"variants": {"v": {"ep": "X"}}}}},
+        "manifest.json": {
+            "schema_version": "1.0",
+            "components": {"m": {"variants": {"v": {"ep": "X"}}}},
+        },
         "v/genai_config.json": {"model": {"decoder": {"filename": "d.onnx"}}},
         "v/d.onnx": model_with_data(_escaping()),
     }

@@ -24,9 +24,9 @@ from ortpkg.authoring.rules import (
     selection_rules,
 )
 from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
-from ortpkg.package.asset_digest import listing_digest
-from ortpkg.package.asset_reference import asset_folder_name
-from ortpkg.package.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.asset_digest import listing_digest
+from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.paths.asset_reference import asset_folder_name
 from ortpkg.package.rules import Rule
 from tests.authoring.checks.trees import (
     CPU,
@@ -106,7 +106,11 @@ def _variants(tree: Tree) -> dict[str, Any]:
 def _two_components(tree: Tree) -> None:
     tree["manifest.json"]["component_models"].append("n")
     tree["manifest.json"]["components"]["n"] = "models/n/metadata.json"
-    tree |= {name.replace("models/m/", "models/n/"): content for name, content in tree.items() if "/m/" in name}
+    tree |= {
+        name.replace("models/m/", "models/n/"): content
+        for name, content in tree.items()
+        if "/m/" in name
+    }
 
 
 def _add_variant(tree: Tree, name: str, body: dict[str, Any]) -> None:
@@ -185,7 +189,10 @@ DATA_CASES = (
         message="has a backslash",
     ),
     RuleCase(
-        rule=model_rules.DATA_LEAVES, good=_with_data, change=_data(external(location="")), message="is not a file name"
+        rule=model_rules.DATA_LEAVES,
+        good=_with_data,
+        change=_data(external(location="")),
+        message="is not a file name",
     ),
     RuleCase(
         rule=model_rules.DATA_LEAVES,
@@ -232,7 +239,10 @@ DATA_CASES = (
         message=f"16 bytes of {2**63 + 15} needed",
     ),
     RuleCase(
-        rule=model_rules.DATA_RANGE, good=_with_data, change=_data(external(offset="-8")), message="the offset '-8'"
+        rule=model_rules.DATA_RANGE,
+        good=_with_data,
+        change=_data(external(offset="-8")),
+        message="the offset '-8'",
     ),
     RuleCase(
         rule=model_rules.DATA_RANGE,
@@ -249,15 +259,25 @@ DATA_CASES = (
     RuleCase(
         rule=model_rules.DATA_OVERLAPS,
         good=lambda: (
-            _with_data() | {"gpu/model.onnx": model_with_data(external("a"), external("b")), "gpu/w.bin": bytes(32)}
+            _with_data()
+            | {
+                "gpu/model.onnx": model_with_data(external("a"), external("b")),
+                "gpu/w.bin": bytes(32),
+            }
         ),
         change=_data(external("a"), external("b", offset="8")),
-        message="tensors 'a' and 'b' of variant 'gpu' overlap in 'w.bin': bytes 0 to 16 and 8 to 24",
+        message=(
+            "tensors 'a' and 'b' of variant 'gpu' overlap in 'w.bin': bytes 0 to 16 and 8 to 24"
+        ),
     ),
 )
 
 MODEL_CASES = (
-    RuleCase(rule=model_rules.MODEL_WRONG, change=_file("gpu/model.onnx", b"rubbish"), message="is not an ONNX model"),
+    RuleCase(
+        rule=model_rules.MODEL_WRONG,
+        change=_file("gpu/model.onnx", b"rubbish"),
+        message="is not an ONNX model",
+    ),
     RuleCase(
         rule=model_rules.CONTEXT_LEAVES,
         good=_with_context,
@@ -270,7 +290,12 @@ MODEL_CASES = (
         change=lambda tree: tree.pop("npu/net.bin"),
         message="does not exist",
     ),
-    RuleCase(rule=model_rules.CONTEXT_MISSING, good=_with_context, change=_file("npu/net.bin"), message="is empty"),
+    RuleCase(
+        rule=model_rules.CONTEXT_MISSING,
+        good=_with_context,
+        change=_file("npu/net.bin"),
+        message="is empty",
+    ),
     RuleCase(
         rule=model_rules.CONTEXT_WITHOUT_MAIN,
         good=_with_context,
@@ -286,12 +311,17 @@ MODEL_CASES = (
     RuleCase(
         rule=model_rules.OPERATOR_UNKNOWN,
         change=_file("gpu/model.onnx", model(domain="com.acme")),
-        message="the model of variant 'gpu' needs the operator 'com.acme:Identity', which no known library has",
+        message=(
+            "the model of variant 'gpu' needs the operator 'com.acme:Identity', which no known"
+            " library has"
+        ),
     ),
     RuleCase(
         rule=model_rules.OPERATOR_UNDEFINED,
         change=_file("gpu/model.onnx", model(operator="Gelu")),
-        message="'gpu' has no definition of 'ai.onnx:Gelu' of opset 17 (ONNX has it from opset 20 on)",
+        message=(
+            "'gpu' has no definition of 'ai.onnx:Gelu' of opset 17 (ONNX has it from opset 20 on)"
+        ),
     ),
     RuleCase(
         rule=model_rules.OPERATOR_DEPRECATED,
@@ -311,7 +341,9 @@ MODEL_CASES = (
     RuleCase(
         rule=model_rules.OVERALL_VALUES_OUTDATED,
         good=metadata_tree,
-        change=lambda tree: tree["manifest.json"].update({"inputs": [{"name": "image", "type": "tensor(float)"}]}),
+        change=lambda tree: tree["manifest.json"].update(
+            {"inputs": [{"name": "image", "type": "tensor(float)"}]}
+        ),
         message="inputs are 'image: tensor(float)', those of the model are 'x: tensor(float)'",
     ),
 )
@@ -325,7 +357,10 @@ SELECTION_CASES = (
     RuleCase(
         rule=selection_rules.SELECTION_TIE,
         change=lambda tree: _add_variant(tree, "gpu-int8", variant(CUDA, "gpu")),
-        message="'gpu-int8' and 'gpu' have the same constraints: ortpkg, and onnxruntime 1.28 to 1.31, select 'gpu'",
+        message=(
+            "'gpu-int8' and 'gpu' have the same constraints: ortpkg, and onnxruntime 1.28 to 1.31,"
+            " select 'gpu'"
+        ),
     ),
     RuleCase(
         rule=selection_rules.SELECTION_TIE,
@@ -353,16 +388,23 @@ SELECTION_CASES = (
     RuleCase(
         rule=selection_rules.OPTION_DEVICE_CONFLICT,
         good=lambda: component_tree(
-            cpu=variant(), v=variant("OpenVINOExecutionProvider", "npu", provider_options={"device_type": "NPU"})
+            cpu=variant(),
+            v=variant("OpenVINOExecutionProvider", "npu", provider_options={"device_type": "NPU"}),
         ),
         change=lambda tree: _variants(tree).update(
-            v=variant("OpenVINOExecutionProvider", "npu", provider_options={"device_type": "HETERO:GPU,CPU"})
+            v=variant(
+                "OpenVINOExecutionProvider",
+                "npu",
+                provider_options={"device_type": "HETERO:GPU,CPU"},
+            )
         ),
         message="variant 'v' is for 'npu'; its device_type is 'HETERO:GPU,CPU'",
     ),
     RuleCase(
         rule=selection_rules.OPTION_NEEDS_TRUST,
-        change=lambda tree: _variants(tree).update(gpu=variant(CUDA, "gpu", provider_options={"user_lib": "x.so"})),
+        change=lambda tree: _variants(tree).update(
+            gpu=variant(CUDA, "gpu", provider_options={"user_lib": "x.so"})
+        ),
         message="sets 'user_lib': a session needs trust",
     ),
     RuleCase(
@@ -389,7 +431,12 @@ SELECTION_CASES = (
     RuleCase(
         rule=selection_rules.OPTION_VALUE,
         good=lambda: component_tree(
-            cpu=variant(session_options={"session.intra_op_num_threads": "-1", "session.execution_mode": "parallel"})
+            cpu=variant(
+                session_options={
+                    "session.intra_op_num_threads": "-1",
+                    "session.execution_mode": "parallel",
+                }
+            )
         ),
         change=lambda tree: _variants(tree).update(
             cpu=variant(session_options={"session.intra_op_num_threads": "many"})
@@ -401,16 +448,32 @@ SELECTION_CASES = (
         change=lambda tree: _variants(tree).update(
             cpu=variant(session_options={"session.graph_optimization_level": "99"})
         ),
-        message="takes disable_all, enable_basic, enable_extended, enable_layout or enable_all, not '99'",
+        message=(
+            "takes disable_all, enable_basic, enable_extended, enable_layout or enable_all, not"
+            " '99'"
+        ),
     ),
 )
 
 FILE_CASES = (
     RuleCase(
-        rule=file_rules.FILE_NAME, change=_file("cpu/aux.txt"), message="is a device's name on Windows", posix=True
+        rule=file_rules.FILE_NAME,
+        change=_file("cpu/aux.txt"),
+        message="is a device's name on Windows",
+        posix=True,
     ),
-    RuleCase(rule=file_rules.FILE_NAME, change=_file("notes./x"), message="ends with a dot or a space", posix=True),
-    RuleCase(rule=file_rules.FILE_NAME, change=_file("cpu/a\\b"), message="holds a path separator", posix=True),
+    RuleCase(
+        rule=file_rules.FILE_NAME,
+        change=_file("notes./x"),
+        message="ends with a dot or a space",
+        posix=True,
+    ),
+    RuleCase(
+        rule=file_rules.FILE_NAME,
+        change=_file("cpu/a\\b"),
+        message="holds a path separator",
+        posix=True,
+    ),
     RuleCase(
         rule=file_rules.NAMES_COLLIDE,
         change=lambda tree: tree.update({"notes/a": b"", "Notes/b": b""}),
@@ -488,7 +551,10 @@ PIPELINE_CASES = (
         rule=pipeline_rules.PIPELINE_VALUE_MISFITS,
         good=pipeline_tree,
         change=_file("second-cpu/model.onnx", model("(int64[n, 4] x) => (float[n, 4] y)")),
-        message="value 'mid', which feeds 'x' of 'second', is 'tensor(float)', where 'tensor(int64)' is expected",
+        message=(
+            "value 'mid', which feeds 'x' of 'second', is 'tensor(float)', where 'tensor(int64)' is"
+            " expected"
+        ),
     ),
     RuleCase(
         rule=pipeline_rules.PIPELINE_VALUE_MISFITS,
@@ -526,7 +592,9 @@ SAMPLE_CASES = (
     RuleCase(
         rule=sample_rules.SAMPLE_NAMES,
         good=sample_tree,
-        change=lambda tree: tree["samples/samples.json"]["samples"][0]["display"].update(output="logits"),
+        change=lambda tree: tree["samples/samples.json"]["samples"][0]["display"].update(
+            output="logits"
+        ),
         message="output 'logits' is displayed; there is 'y'",
     ),
     RuleCase(
@@ -577,7 +645,9 @@ GENAI_CASES = (
     RuleCase(
         rule=genai_rules.GENAI_FILE_MISSING,
         good=genai_tree,
-        change=lambda tree: tree["cpu/genai_config.json"]["model"].update(vision={"filename": "../escape.onnx"}),
+        change=lambda tree: tree["cpu/genai_config.json"]["model"].update(
+            vision={"filename": "../escape.onnx"}
+        ),
         message="'../escape.onnx' is not in the variant's folder",
     ),
     RuleCase(
@@ -625,7 +695,9 @@ RELEASE_CASES = (
     RuleCase(
         rule=release_rules.RELEASE_REFUSES,
         good=universal_tree,
-        change=lambda tree: [tree["manifest.json"].pop(key) for key in ("schema_version", "components")],
+        change=lambda tree: [
+            tree["manifest.json"].pop(key) for key in ("schema_version", "components")
+        ],
         message="onnxruntime 1.31 refuses the package: lacks 'schema_version' (ORTC-SCHEMA)",
         target=ONNXRUNTIME_1_31,
     ),
@@ -658,16 +730,22 @@ RELEASE_CASES = (
     RuleCase(
         rule=release_rules.RELEASE_NEVER_SELECTS,
         good=lambda: _for_openvino("{}"),
-        change=lambda tree: tree.update(_for_openvino("openvino;sdk=2026.4.1;device=CPU;architecture=zen4")),
-        message="OpenVINOExecutionProvider rates its compatibility string, 'openvino;sdk=2026.4.1;device=CPU;"
-        "architecture=zen4', EP_UNSUPPORTED everywhere",
+        change=lambda tree: tree.update(
+            _for_openvino("openvino;sdk=2026.4.1;device=CPU;architecture=zen4")
+        ),
+        message=(
+            "OpenVINOExecutionProvider rates its compatibility string,"
+            " 'openvino;sdk=2026.4.1;device=CPU;architecture=zen4', EP_UNSUPPORTED everywhere"
+        ),
         target=ONNXRUNTIME_1_31,
     ),
     RuleCase(
         rule=release_rules.RELEASE_READS_NO_CONTEXTS,
         good=_with_context,
         change=_file("npu/net.bin", b"ORTPKG EPCTX\x00\x00\x00\x01 and so on"),
-        message="onnxruntime 1.31 cannot run variant 'npu': its contexts lie in ortpkg's own container",
+        message=(
+            "onnxruntime 1.31 cannot run variant 'npu': its contexts lie in ortpkg's own container"
+        ),
         target=ONNXRUNTIME_1_31,
     ),
     RuleCase(
@@ -686,7 +764,9 @@ RELEASE_CASES = (
     RuleCase(
         rule=release_rules.UNIVERSAL_GENERATIONS,
         good=universal_tree,
-        change=lambda tree: [tree["manifest.json"].pop(key) for key in ("schema_version", "components")],
+        change=lambda tree: [
+            tree["manifest.json"].pop(key) for key in ("schema_version", "components")
+        ],
         message="lacks the keys of the component generation",
         target=UNIVERSAL,
     ),
@@ -711,8 +791,12 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case.rule.id}-{case.message[:30]}") for case in CASES])
-def test_rule_is_kept_by_the_good_package_and_broken_by_the_change(case: RuleCase, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=f"{case.rule.id}-{case.message[:30]}") for case in CASES]
+)
+def test_rule_is_kept_by_the_good_package_and_broken_by_the_change(
+    case: RuleCase, tmp_path: Path
+) -> None:
     if case.posix and os.name == "nt":
         pytest.skip("needs links or names that Windows does not have")
     targets = [case.target] if case.target else []

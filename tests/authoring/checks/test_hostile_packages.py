@@ -24,7 +24,8 @@ from tests.authoring.checks.trees import (
 )
 
 TREES = {
-    "samples": sample_tree() | {"gpu/model.onnx": model_with_data(external(), external("b")), "gpu/w.bin": bytes(16)},
+    "samples": sample_tree()
+    | {"gpu/model.onnx": model_with_data(external(), external("b")), "gpu/w.bin": bytes(16)},
     "pipeline": pipeline_tree(),
     "genai": genai_tree() | {"cpu/decoder.onnx": context_model(), "cpu/net.bin": b"x"},
     "universal": universal_tree(),
@@ -40,7 +41,9 @@ def changes(draw: st.DrawFn, nbytes: int) -> tuple[int, int, bytes]:
 
 
 @pytest.mark.parametrize("name", TREES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(data=st.data())
 def test_changed_bytes_are_findings_not_crashes(name: str, data: Any, tmp_path: Path) -> None:
     root = tmp_path / "p"

@@ -33,7 +33,10 @@ def test_collected_rounds_have_one_more_axis(tmp_path: Path) -> None:
 
 def test_a_wrong_number_of_rounds_is_noticed(tmp_path: Path) -> None:
     assert _misfits(tmp_path, _looped([2, "n", 4])) == [
-        ("/outputs/0", "output 'next' has 3 elements on axis 0, where 2 are expected by its declaration")
+        (
+            "/outputs/0",
+            "output 'next' has 3 elements on axis 0, where 2 are expected by its declaration",
+        )
     ]
 
 
@@ -42,7 +45,9 @@ def test_the_number_of_rounds_is_open_where_the_loop_can_stop(tmp_path: Path) ->
 
 
 def test_what_takes_a_values_place_must_be_of_its_kind(tmp_path: Path) -> None:
-    tree = _looped([3, "n", 4, 1]) | {"second-cpu/model.onnx": model("(float[n, 4] x) => (float[n, 4, 1] y)")}
+    tree = _looped([3, "n", 4, 1]) | {
+        "second-cpu/model.onnx": model("(float[n, 4] x) => (float[n, 4, 1] y)")
+    }
 
     assert _misfits(tmp_path, tree) == [
         (
@@ -59,6 +64,9 @@ def test_without_a_pipeline_values_are_wired_by_name(tmp_path: Path) -> None:
     assert _misfits(tmp_path, tree) == [
         (
             "",
-            "value 'y', which 'first' makes and 'second' takes, is 'tensor(float)', where 'tensor(int64)' is expected",
+            (
+                "value 'y', which 'first' makes and 'second' takes, is 'tensor(float)', where"
+                " 'tensor(int64)' is expected"
+            ),
         )
     ]

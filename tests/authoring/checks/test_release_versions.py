@@ -1,4 +1,6 @@
-"""The newest versions of ONNX that a release is said to read are those that the installed release reads."""
+"""The newest versions of ONNX that a release is said to read are those that the installed release
+reads.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,14 @@ def _opens(serialized: bytes) -> bool:
 
 
 @pytest.mark.interop
-@pytest.mark.skipif(not onnxruntime.__version__.startswith("1.31."), reason="the versions are those of 1.26 to 1.31")
+@pytest.mark.skipif(
+    not onnxruntime.__version__.startswith("1.31."), reason="the versions are those of 1.26 to 1.31"
+)
 def test_newest_versions_are_those_of_the_release() -> None:
     newest = NEWEST_OPSETS[""]
-    assert [_opens(model(ir_version=version)) for version in (NEWEST_IR_VERSION, NEWEST_IR_VERSION + 1)] == [
+    assert [
+        _opens(model(ir_version=version)) for version in (NEWEST_IR_VERSION, NEWEST_IR_VERSION + 1)
+    ] == [
         True,
         False,
     ]

@@ -1,4 +1,6 @@
-"""Samples against what they are for: tolerances and displays by name, labels by number and as classes."""
+"""Samples against what they are for: tolerances and displays by name, labels by number and as
+classes.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,16 @@ def _findings(
         sample["labels"] = {"file": "labels.npz", "name": "labels"}
         tree["samples/labels.npz"] = npz(labels=labels)
     found = findings_of(write_tree(tmp_path / "p", tree), select=["ORT51"])
-    return [(rule, each.pointer, each.message.partition(": ")[2]) for rule, own in found.items() for each in own]
+    return [
+        (rule, each.pointer, each.message.partition(": ")[2])
+        for rule, own in found.items()
+        for each in own
+    ]
 
 
 @pytest.mark.parametrize(
-    "labels", [np.array([0, 1, 2, 3, 0]), np.array([3] * 5, np.uint8), np.array(["a", "b", "c", "d", "a"])]
+    "labels",
+    [np.array([0, 1, 2, 3, 0]), np.array([3] * 5, np.uint8), np.array(["a", "b", "c", "d", "a"])],
 )
 def test_labels_that_are_classes_are_right(tmp_path: Path, labels: np.ndarray[Any, Any]) -> None:
     display = {**CLASSES, "classes": ["a", "b", "c", "d"]}
@@ -37,9 +44,18 @@ def test_labels_that_are_classes_are_right(tmp_path: Path, labels: np.ndarray[An
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.array([0, 1, 4, 3, -1]), "label -1, 4 is for no class: there are 4 classes, numbered from 0"),
-        (np.arange(5) + 10, "label 10, 11, 12, 13, 14 is for no class: there are 4 classes, numbered from 0"),
-        (np.array(["a", "b", "c", "e", "a"]), "label 'e' is for no class: display.classes has no such class"),
+        (
+            np.array([0, 1, 4, 3, -1]),
+            "label -1, 4 is for no class: there are 4 classes, numbered from 0",
+        ),
+        (
+            np.arange(5) + 10,
+            "label 10, 11, 12, 13, 14 is for no class: there are 4 classes, numbered from 0",
+        ),
+        (
+            np.array(["a", "b", "c", "e", "a"]),
+            "label 'e' is for no class: display.classes has no such class",
+        ),
         (np.zeros(5), "labels of classes are whole numbers or names, not float64"),
         (np.zeros(6, int), "labels have the shape [6]; for 5 samples, one each, it is [5]"),
         (np.zeros((5, 1), int), "labels have the shape [5, 1]; for 5 samples, one each, it is [5]"),
@@ -50,11 +66,16 @@ def test_labels_that_are_for_no_class_or_no_sample_are_found(
     tmp_path: Path, labels: np.ndarray[Any, Any], message: str
 ) -> None:
     display = {**CLASSES, "classes": ["a", "b", "c", "d"]}
-    assert _findings(tmp_path, {"display": display}, labels) == [("ORT513", "/samples/0/labels", message)]
+    assert _findings(tmp_path, {"display": display}, labels) == [
+        ("ORT513", "/samples/0/labels", message)
+    ]
 
 
 def test_labels_of_what_is_no_class_may_be_anything(tmp_path: Path) -> None:
-    assert _findings(tmp_path, {"display": {"output": "y", "as": "tensor"}}, np.linspace(0, 99, 5)) == []
+    assert (
+        _findings(tmp_path, {"display": {"output": "y", "as": "tensor"}}, np.linspace(0, 99, 5))
+        == []
+    )
 
 
 def test_a_display_names_as_many_classes_as_the_model_has(tmp_path: Path) -> None:
@@ -77,7 +98,11 @@ def test_tolerances_for_unknown_outputs_are_found(tmp_path: Path) -> None:
     }
     assert _findings(tmp_path, changes) == [
         ("ORT511", "/samples/0/tolerances/z", "a tolerance is for the output 'z'; there is 'y'"),
-        ("ORT511", "/samples/0/variants/cpu/tolerances/w", "a tolerance is for the output 'w'; there is 'y'"),
+        (
+            "ORT511",
+            "/samples/0/variants/cpu/tolerances/w",
+            "a tolerance is for the output 'w'; there is 'y'",
+        ),
     ]
 
 

@@ -17,7 +17,9 @@ from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import Finding
 
 Tree = dict[str, Any]
-"""Path → bytes as they are, or a value that is written as JSON. A case may change it before it is written."""
+"""Path → bytes as they are, or a value that is written as JSON. A case may change it before it is
+written.
+"""
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
@@ -27,26 +29,41 @@ NBYTES = 16
 
 
 def model(
-    signature: str = SIGNATURE, *, ir_version: int = 9, opset: int = 17, domain: str = "", operator: str = "Identity"
+    signature: str = SIGNATURE,
+    *,
+    ir_version: int = 9,
+    opset: int = 17,
+    domain: str = "",
+    operator: str = "Identity",
 ) -> bytes:
     """y = Identity(x), or another operator, of ONNX's domain or another one."""
     imports = f'["" : {opset}, "{domain}" : 1]' if domain else f'["" : {opset}]'
     called = f"{domain}.{operator}" if domain else operator
-    text = f"<ir_version: {ir_version}, opset_import: {imports}> g {signature} {{ y = {called}(x) }}"
+    text = (
+        f"<ir_version: {ir_version}, opset_import: {imports}> g {signature} {{ y = {called}(x) }}"
+    )
     serialized: bytes = onnx.parser.parse_model(text).SerializeToString()
     return serialized
 
 
 def external(name: str = "w", location: str = "w.bin", **entries: str) -> onnx.TensorProto:
     """A tensor of four floats whose data lies elsewhere."""
-    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
-    for key, value in ({"location": location, "offset": "0", "length": str(NBYTES)} | entries).items():
+    tensor = TensorProto(
+        name=name, data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL
+    )
+    for key, value in (
+        {"location": location, "offset": "0", "length": str(NBYTES)} | entries
+    ).items():
         tensor.external_data.add(key=key, value=value)
     return tensor
 
 
 def model_of(graph: onnx.GraphProto, *functions: onnx.FunctionProto) -> bytes:
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("local", 1)]
+    opsets = [
+        helper.make_opsetid("", 17),
+        helper.make_opsetid("com.microsoft", 1),
+        helper.make_opsetid("local", 1),
+    ]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=9, functions=list(functions))
     serialized: bytes = made.SerializeToString()
     return serialized
@@ -65,8 +82,14 @@ def model_with_data(*tensors: onnx.TensorProto) -> bytes:
 
 def context_model(**attributes: Any) -> bytes:
     """One EPContext node with its context in net.bin."""
-    stated: dict[str, Any] = {"embed_mode": 0, "ep_cache_context": "net.bin", "source": "QNN"} | attributes
-    return model_of(graph_of(helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", **stated)))
+    stated: dict[str, Any] = {
+        "embed_mode": 0,
+        "ep_cache_context": "net.bin",
+        "source": "QNN",
+    } | attributes
+    return model_of(
+        graph_of(helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", **stated))
+    )
 
 
 def npz(**arrays: Any) -> bytes:
@@ -82,16 +105,26 @@ def variant(ep: str | None = CPU, device: str | None = None, **ort: Any) -> dict
 
 
 def component_tree(**variants: Mapping[str, Any]) -> Tree:
-    """A package of the component generation, inline: by default with one variant for the CPU and one for CUDA."""
+    """A package of the component generation, inline: by default with one variant for the CPU and
+    one for CUDA.
+    """
     all_of_them = variants or {"cpu": variant(), "gpu": variant(CUDA, "gpu")}
-    tree: Tree = {"manifest.json": {"schema_version": "1.0", "components": {"m": {"variants": dict(all_of_them)}}}}
+    tree: Tree = {
+        "manifest.json": {
+            "schema_version": "1.0",
+            "components": {"m": {"variants": dict(all_of_them)}},
+        }
+    }
     return tree | {f"{name}/model.onnx": model() for name in all_of_them}
 
 
 def metadata_tree(**constraints: Mapping[str, str]) -> Tree:
     """A package of the metadata generation."""
     all_of_them = constraints or {"cpu": {"ep": CPU}, "gpu": {"ep": CUDA, "device": "gpu"}}
-    bodies = {name: {"model_file": "model.onnx", "constraints": each} for name, each in all_of_them.items()}
+    bodies = {
+        name: {"model_file": "model.onnx", "constraints": each}
+        for name, each in all_of_them.items()
+    }
     tree: Tree = {
         "manifest.json": {"model_name": "m", "component_models": ["m"]},
         "models/m/metadata.json": {"model_variants": bodies},
@@ -102,7 +135,10 @@ def metadata_tree(**constraints: Mapping[str, str]) -> Tree:
 def universal_tree() -> Tree:
     """A package with the keys of both generations."""
     tree = metadata_tree()
-    tree["manifest.json"] |= {"schema_version": "1.1000", "components": {"m": "models/m/metadata.json"}}
+    tree["manifest.json"] |= {
+        "schema_version": "1.1000",
+        "components": {"m": "models/m/metadata.json"},
+    }
     tree["models/m/metadata.json"]["variants"] = {"cpu": variant(), "gpu": variant(CUDA, "gpu")}
     return tree
 
@@ -110,7 +146,10 @@ def universal_tree() -> Tree:
 def genai_tree() -> Tree:
     """One component whose variant is a set of files."""
     return {
-        "manifest.json": {"schema_version": "1.0", "components": {"m": {"variants": {"cpu": {"ep": CPU}}}}},
+        "manifest.json": {
+            "schema_version": "1.0",
+            "components": {"m": {"variants": {"cpu": {"ep": CPU}}}},
+        },
         "cpu/genai_config.json": {"model": {"decoder": {"filename": "decoder.onnx"}}},
         "cpu/decoder.onnx": model(),
     }
@@ -120,7 +159,9 @@ def pipeline_tree() -> Tree:
     """Two components, the second of which takes what the first makes."""
     manifest = {
         "schema_version": "1.0",
-        "components": {name: {"variants": {f"{name}-cpu": variant()}} for name in ("first", "second")},
+        "components": {
+            name: {"variants": {f"{name}-cpu": variant()}} for name in ("first", "second")
+        },
     }
     return {
         "manifest.json": manifest,

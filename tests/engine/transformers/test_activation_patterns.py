@@ -1,4 +1,6 @@
-"""GELU, SiLU and hard swish written out, however their products are ordered; and what only looks like them."""
+"""GELU, SiLU and hard swish written out, however their products are ordered; and what only looks
+like them.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,28 @@ ERF = {
     "divided by two": "a = Mul(i, x) b = Erf(a) d = Add(b, one) e = Mul(x, d) y = Div(e, two)",
 }
 TANH = {
-    "power": """h = Mul(x, half) p = Pow(x, three) k = Mul(p, c) l = Add(x, k) m = Mul(l, s) n = Tanh(m)
-                o = Add(n, one) y = Mul(h, o)""",
-    "products": """p = Mul(x, x) o2 = Mul(p, x) k = Mul(c, o2) l = Add(k, x) m = Mul(s, l) n = Tanh(m)
-                   o = Add(one, n) w = Mul(x, o) y = Mul(w, half)""",
-    "factored": """p = Mul(x, x) k = Mul(p, t) l = Add(s, k) m = Mul(l, x) n = Tanh(m) o = Add(n, one)
-                   w = Mul(half, o) y = Mul(w, x)""",
+    "power": (
+        """h = Mul(x, half) p = Pow(x, three) k = Mul(p, c) l = Add(x, k) m = Mul(l, s) n = Tanh(m)
+                o = Add(n, one) y = Mul(h, o)"""
+    ),
+    "products": (
+        """p = Mul(x, x) o2 = Mul(p, x) k = Mul(c, o2) l = Add(k, x) m = Mul(s, l) n = Tanh(m)
+                   o = Add(one, n) w = Mul(x, o) y = Mul(w, half)"""
+    ),
+    "factored": (
+        """p = Mul(x, x) k = Mul(p, t) l = Add(s, k) m = Mul(l, x) n = Tanh(m) o = Add(n, one)
+                   w = Mul(half, o) y = Mul(w, x)"""
+    ),
 }
 
 
-def graph(body: str, constants: str = CONSTANTS, outputs: str = "float[2, 3] y", opset: int = 18) -> str:
-    return f"{OPSET.format(opset)}g (float[2, 3] x, float[2, 3] z, float u) => ({outputs}) {constants} {{ {body} }}"
+def graph(
+    body: str, constants: str = CONSTANTS, outputs: str = "float[2, 3] y", opset: int = 18
+) -> str:
+    return (
+        f"{OPSET.format(opset)}g (float[2, 3] x, float[2, 3] z, float u) => ({outputs}) {constants}"
+        f" {{ {body} }}"
+    )
 
 
 @pytest.mark.parametrize("body", ERF.values(), ids=ERF)
@@ -67,7 +80,10 @@ def test_gelu_by_tanh_becomes_one_node(body: str, opset: int, after: str) -> Non
 def test_gelu_of_a_product_with_a_constant_is_found_under_it() -> None:
     assert_becomes(
         RULES,
-        before=graph("v = Mul(z, two) a = Div(v, r) b = Erf(a) d = Add(b, one) e = Mul(v, d) y = Mul(e, half)"),
+        before=graph(
+            "v = Mul(z, two) a = Div(v, r) b = Erf(a) d = Add(b, one) e = Mul(v, d) y = Mul(e,"
+            " half)"
+        ),
         after=graph("v = Mul(z, two) y = com.microsoft.Gelu(v)", "<float two = {2}>"),
         context=EVERY_KERNEL,
     )
@@ -108,7 +124,9 @@ def test_gelu_stays_written_out_where_the_provider_has_no_kernel() -> None:
     ],
 )
 @pytest.mark.parametrize(("opset", "name"), [(18, "com.microsoft.QuickGelu"), (24, "Swish")])
-def test_sigmoid_of_a_value_times_that_value_becomes_one_node(body: str, alpha: str, opset: int, name: str) -> None:
+def test_sigmoid_of_a_value_times_that_value_becomes_one_node(
+    body: str, alpha: str, opset: int, name: str
+) -> None:
     assert_becomes(
         RULES,
         before=graph(body, opset=opset),
@@ -141,7 +159,9 @@ def test_other_uses_of_sigmoid_stay(body: str) -> None:
     ],
 )
 def test_hard_swish_written_out_becomes_one_node(body: str) -> None:
-    assert_becomes(RULES, before=graph(body), after=graph("y = HardSwish(x)", ""), context=EVERY_KERNEL)
+    assert_becomes(
+        RULES, before=graph(body), after=graph("y = HardSwish(x)", ""), context=EVERY_KERNEL
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Attention as exported models spell it becomes one node, its projections packed; what broadcasts otherwise stays."""
+"""Attention as exported models spell it becomes one node, its projections packed; what broadcasts
+otherwise stays.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.engine.transformers.transformation import (
 RULE = RuleDriver("test", [ATTENTION_FUSION])
 BOTH = RuleDriver("test", [ATTENTION_FUSION, PACKED_ATTENTION_FUSION])
 
-INPUTS = "float[2, 5, 6] q, float[2, 7, 6] k, float[2, 7, 6] v, float[2, 1, 1, 7] m, float[2, 5, 6] x"
+INPUTS = (
+    "float[2, 5, 6] q, float[2, 7, 6] k, float[2, 7, 6] v, float[2, 1, 1, 7] m, float[2, 5, 6] x"
+)
 SPLIT = """q4 = Reshape(q, heads) qt = Transpose <perm = [0, 2, 1, 3]> (q4)
            k4 = Reshape(k, heads) kt = Transpose <perm = [0, 2, 3, 1]> (k4)
            v4 = Reshape(v, heads) vt = Transpose <perm = [0, 2, 1, 3]> (v4)"""
@@ -57,7 +61,9 @@ def graph(body: str, outputs: str = "float[2, 5, 6] y") -> str:
     return f"g ({INPUTS}) => ({outputs}) {{ {body} }}"
 
 
-def attention(scores: str = SCALED, masked: str = "w = Softmax(s)", split: str = SPLIT, join: str = JOIN) -> str:
+def attention(
+    scores: str = SCALED, masked: str = "w = Softmax(s)", split: str = SPLIT, join: str = JOIN
+) -> str:
     return f"{split} {scores} {masked} {join}"
 
 
@@ -113,7 +119,8 @@ def test_a_reshape_that_does_more_than_join_heads_stays() -> None:
         RULE,
         before=graph(before, "float[10, 6] y"),
         after=graph(
-            "ot = com.microsoft.MultiHeadAttention <num_heads = 3, scale = 0.5> (q, k, v) y = Reshape(ot, flat)",
+            "ot = com.microsoft.MultiHeadAttention <num_heads = 3, scale = 0.5> (q, k, v) y ="
+            " Reshape(ot, flat)",
             "float[10, 6] y",
         ),
         weights=weights(before),
@@ -123,7 +130,9 @@ def test_a_reshape_that_does_more_than_join_heads_stays() -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_open_lengths_are_followed_through_the_splits(masked: bool) -> None:
-    """As transformers and optimum export: each reshape copies the batch, and its length is whatever is left."""
+    """As transformers and optimum export: each reshape copies the batch, and its length is whatever
+    is left.
+    """
     core = attention(masked="n = Add(s, m) w = Softmax(n)" if masked else "w = Softmax(s)")
     arrays = weights(core) | {"heads": np.array([0, -1, 3, 2]), "joined": np.array([0, -1, 6])}
     inputs = "float[B, S, 6] q, float[B, S, 6] k, float[B, S, 6] v, float[B, 1, 1, S] m"
@@ -174,19 +183,28 @@ def test_what_only_looks_like_attention_stays(body: str, outputs: str) -> None:
 
 
 def test_steps_stay_where_the_provider_has_no_kernel() -> None:
-    assert_unchanged(RULE, graph(attention()), weights=weights(attention()), context=TransformContext())
+    assert_unchanged(
+        RULE, graph(attention()), weights=weights(attention()), context=TransformContext()
+    )
 
 
 def test_keys_of_a_batch_of_one_do_not_pass_for_a_whole_batch() -> None:
     """The product broadcasts over the batch, which the fused node does not."""
     body = attention(
-        split=SPLIT.replace("Reshape(k, heads)", "Reshape(k1, one)").replace("Reshape(v, heads)", "Reshape(v1, one)")
+        split=SPLIT.replace("Reshape(k, heads)", "Reshape(k1, one)").replace(
+            "Reshape(v, heads)", "Reshape(v1, one)"
+        )
     )
-    text = f"g (float[2, 5, 6] q, float[1, 7, 6] k1, float[1, 7, 6] v1) => (float[2, 5, 6] y) {{ {body} }}"
-    assert_unchanged(RULE, text, weights=weights(body) | {"one": np.array([1, -1, 3, 2])}, context=EVERY_KERNEL)
+    text = (
+        "g (float[2, 5, 6] q, float[1, 7, 6] k1, float[1, 7, 6] v1) => (float[2, 5, 6] y) {"
+        f" {body} }}"
+    )
+    assert_unchanged(
+        RULE, text, weights=weights(body) | {"one": np.array([1, -1, 3, 2])}, context=EVERY_KERNEL
+    )
 
 
-# --- projections -----------------------------------------------------------------------------------------------------
+# --- projections ----------------------------------------------------------------------------------
 
 PROJECTED = "q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)"
 BIASED = """q0 = MatMul(x, wq) q = Add(q0, bq) k0 = MatMul(x, wk) k = Add(bk, k0)
@@ -194,7 +212,9 @@ BIASED = """q0 = MatMul(x, wq) q = Add(q0, bq) k0 = MatMul(x, wk) k = Add(bk, k0
 
 
 def projected(body: str, outputs: str = "float[2, 5, 6] y") -> str:
-    return f"g (float[2, 5, 6] x, float[2, 5, 6] x2, float[2, 1, 1, 5] m) => ({outputs}) {{ {body} }}"
+    return (
+        f"g (float[2, 5, 6] x, float[2, 5, 6] x2, float[2, 1, 1, 5] m) => ({outputs}) {{ {body} }}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +222,10 @@ def projected(body: str, outputs: str = "float[2, 5, 6] y") -> str:
     [
         (PROJECTED, "x, wq_qkv__0, wq_qkv_bias__0"),
         (BIASED, "x, wq_qkv__0, wq_qkv_bias__0"),
-        (BIASED.replace("k0 = MatMul(x, wk) k = Add(bk, k0)", "k = MatMul(x, wk)"), "x, wq_qkv__0, wq_qkv_bias__0"),
+        (
+            BIASED.replace("k0 = MatMul(x, wk) k = Add(bk, k0)", "k = MatMul(x, wk)"),
+            "x, wq_qkv__0, wq_qkv_bias__0",
+        ),
     ],
     ids=["no biases", "biases", "keys without a bias (Whisper)"],
 )
@@ -231,7 +254,13 @@ SPLIT_PROJECTION = """r = Reshape(x, rows) g1 = Gemm(r, wqkv, bqkv) g3 = Reshape
     ("projection", "bias"),
     [
         (SPLIT_PROJECTION, "bqkv"),
-        ("p0 = MatMul(x, wqkv) g3 = Add(p0, bqkv) q, k, v = Split <axis = -1, num_outputs = 3> (g3)", "bqkv"),
+        (
+            (
+                "p0 = MatMul(x, wqkv) g3 = Add(p0, bqkv) q, k, v = Split <axis = -1, num_outputs ="
+                " 3> (g3)"
+            ),
+            "bqkv",
+        ),
         ("g3 = MatMul(x, wqkv) q, k, v = Split <axis = -1, num_outputs = 3> (g3)", "wqkv_bias__0"),
     ],
     ids=["Gemm between reshapes (GPT-2)", "MatMul and Add", "MatMul alone"],
@@ -261,7 +290,9 @@ def test_a_packed_projection_is_taken_as_it_is(projection: str, bias: str) -> No
 )
 def test_other_projections_stay(projections: str) -> None:
     core = attention()
-    graph = apply(BOTH, projected(f"{projections} {core}"), weights(projections, core), EVERY_KERNEL)
+    graph = apply(
+        BOTH, projected(f"{projections} {core}"), weights(projections, core), EVERY_KERNEL
+    )
 
     assert "MultiHeadAttention" in {node.op_type for node in graph.nodes}
 

@@ -72,12 +72,18 @@ PAIRS = {
     ),
     "two transposes without a stated order": (
         [TRANSPOSE_ELIMINATION, TRANSPOSE_FUSION],
-        "g (float[2, 3] x) => (float[2, 3] y, float[3, 2] a) { a = Transpose(x) b = Transpose(a) y = Relu(b) }",
+        (
+            "g (float[2, 3] x) => (float[2, 3] y, float[3, 2] a) { a = Transpose(x) b ="
+            " Transpose(a) y = Relu(b) }"
+        ),
         "g (float[2, 3] x) => (float[2, 3] y, float[3, 2] a) { a = Transpose(x) y = Relu(x) }",
     ),
     "reshape to the same shape": (
         [RESHAPE_ELIMINATION],
-        "g (float[2, 3] x) => (float[2, 3] y) <int64[2] s = {2, -1}> { a = Reshape(x, s) y = Relu(a) }",
+        (
+            "g (float[2, 3] x) => (float[2, 3] y) <int64[2] s = {2, -1}> { a = Reshape(x, s) y ="
+            " Relu(a) }"
+        ),
         "g (float[2, 3] x) => (float[2, 3] y) <int64[2] s = {2, -1}> { y = Relu(x) }",
     ),
     "two reshapes": (
@@ -88,7 +94,10 @@ PAIRS = {
     ),
     "plus zero": (
         [NEUTRAL_ELEMENT_ELIMINATION],
-        "g (float[N, 3] x) => (float[N, 3] y) <float[1, 3] z = {0, 0, 0}> { a = Add(z, x) y = Relu(a) }",
+        (
+            "g (float[N, 3] x) => (float[N, 3] y) <float[1, 3] z = {0, 0, 0}> { a = Add(z, x) y ="
+            " Relu(a) }"
+        ),
         "g (float[N, 3] x) => (float[N, 3] y) <float[1, 3] z = {0, 0, 0}> { y = Relu(x) }",
     ),
     "divided by one": (
@@ -100,7 +109,10 @@ PAIRS = {
         [CONSTANT_NODE_TO_INITIALIZER],
         """g (float[2] x) => (float[2] y) { a = Constant <value_floats = [1.0, 2.0]> ()
            b = Constant <value = float[2] {3, 4}> () c = Add(a, b) y = Add(x, c) }""",
-        "g (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}> { c = Add(a, b) y = Add(x, c) }",
+        (
+            "g (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}> { c = Add(a,"
+            " b) y = Add(x, c) }"
+        ),
     ),
     "shape of a known shape": (
         [SHAPE_FOLDING],
@@ -126,11 +138,17 @@ UNCHANGED = {
     ),
     "dropout that trains": (
         [DROPOUT_ELIMINATION],
-        "g (float[2] x) => (float[2] y) <float r = {0}, bool t = {1}> { a = Dropout(x, r, t) y = Relu(a) }",
+        (
+            "g (float[2] x) => (float[2] y) <float r = {0}, bool t = {1}> { a = Dropout(x, r, t) y"
+            " = Relu(a) }"
+        ),
     ),
     "dropout of unknown mode": (
         [DROPOUT_ELIMINATION],
-        "g (float[2] x, bool t) => (float[2] y) <float r = {0}> { a = Dropout(x, r, t) y = Relu(a) }",
+        (
+            "g (float[2] x, bool t) => (float[2] y) <float r = {0}> { a = Dropout(x, r, t) y ="
+            " Relu(a) }"
+        ),
     ),
     "cast to another type": (
         [CAST_ELIMINATION],
@@ -142,11 +160,17 @@ UNCHANGED = {
     ),
     "reshape to another shape of as many dimensions": (
         [RESHAPE_ELIMINATION],
-        "g (float[2, 3] x) => (float[3, 2] y) <int64[2] s = {3, 2}> { a = Reshape(x, s) y = Relu(a) }",
+        (
+            "g (float[2, 3] x) => (float[3, 2] y) <int64[2] s = {3, 2}> { a = Reshape(x, s) y ="
+            " Relu(a) }"
+        ),
     ),
     "reshape of a symbolic shape": (
         [RESHAPE_ELIMINATION],
-        "g (float[N, 3] x) => (float[M, 3] y) <int64[2] s = {-1, 3}> { a = Reshape(x, s) y = Relu(a) }",
+        (
+            "g (float[N, 3] x) => (float[M, 3] y) <int64[2] s = {-1, 3}> { a = Reshape(x, s) y ="
+            " Relu(a) }"
+        ),
     ),
     "reshape that copies a dimension of the shape between": (
         [RESHAPE_FUSION],
@@ -165,11 +189,17 @@ UNCHANGED = {
     ),
     "plus zero that broadcasts": (
         [NEUTRAL_ELEMENT_ELIMINATION],
-        "g (float[1, 3] x) => (float[2, 3] y) <float[2, 1] z = {0, 0}> { a = Add(x, z) y = Relu(a) }",
+        (
+            "g (float[1, 3] x) => (float[2, 3] y) <float[2, 1] z = {0, 0}> { a = Add(x, z) y ="
+            " Relu(a) }"
+        ),
     ),
     "plus zero of higher rank": (
         [NEUTRAL_ELEMENT_ELIMINATION],
-        "g (float[3] x) => (float[1, 3] y) <float[1, 3] z = {0, 0, 0}> { a = Add(x, z) y = Relu(a) }",
+        (
+            "g (float[3] x) => (float[1, 3] y) <float[1, 3] z = {0, 0, 0}> { a = Add(x, z) y ="
+            " Relu(a) }"
+        ),
     ),
     "zero minus x": (
         [NEUTRAL_ELEMENT_ELIMINATION],
@@ -185,7 +215,10 @@ UNCHANGED = {
     ),
     "constant that is an output": (
         [CONSTANT_NODE_TO_INITIALIZER],
-        "g (float[2] x) => (float[1] y, float[2] z) { y = Constant <value_floats = [1.0]> () z = Add(x, y) }",
+        (
+            "g (float[2] x) => (float[1] y, float[2] z) { y = Constant <value_floats = [1.0]> () z"
+            " = Add(x, y) }"
+        ),
     ),
 }
 
@@ -222,7 +255,8 @@ def test_leaves_nodes_of_other_providers_alone() -> None:
 def test_constants_that_are_mapped_stay_mapped() -> None:
     graph = apply(
         driver(CONSTANT_NODE_TO_INITIALIZER),
-        "g (float[2] x) => (float[2] y) { b = Constant <value = float[2] {3, 4}> () y = Add(x, b) }",
+        "g (float[2] x) => (float[2] y) { b = Constant <value = float[2] {3, 4}> () y = Add(x,"
+        " b) }",
     )
 
     np.testing.assert_array_equal(graph.initializers["b"].numpy(), np.array([3, 4], np.float32))

@@ -9,15 +9,24 @@ import numpy as np
 import pytest
 
 from ortpkg.engine.transformers.activation_fusion import ACTIVATION_FUSION
-from ortpkg.engine.transformers.batch_normalization_affine_fusion import BATCH_NORMALIZATION_AFFINE_FUSION
+from ortpkg.engine.transformers.batch_normalization_affine_fusion import (
+    BATCH_NORMALIZATION_AFFINE_FUSION,
+)
 from ortpkg.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
-from ortpkg.engine.transformers.conv_batch_normalization_fusion import CONV_BATCH_NORMALIZATION_FUSION
+from ortpkg.engine.transformers.conv_batch_normalization_fusion import (
+    CONV_BATCH_NORMALIZATION_FUSION,
+)
 from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
-from tests.engine.transformers.transformation import EVERY_KERNEL, apply, assert_becomes, assert_unchanged
+from tests.engine.transformers.transformation import (
+    EVERY_KERNEL,
+    apply,
+    assert_becomes,
+    assert_unchanged,
+)
 
 NORMALIZATION = RuleDriver("test", [CONV_BATCH_NORMALIZATION_FUSION])
 AFFINE = RuleDriver("test", [CONV_AFFINE_FUSION])
@@ -29,10 +38,15 @@ ACTIVATION = RuleDriver("test", [ACTIVATION_FUSION])
 def weights(**shapes: tuple[int, ...]) -> dict[str, Any]:
     """Positive random constants, so that they may be variances."""
     generator = np.random.default_rng(3)
-    return {name: generator.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    return {
+        name: generator.uniform(0.5, 1.5, shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
 
 
-CONV = weights(w=(4, 2, 3, 3), b=(4,), s=(4,), t=(4,), m=(4,), v=(4,), c=(4, 1, 1), d=(1, 4, 5, 5), k=(1, 1, 1))
+CONV = weights(
+    w=(4, 2, 3, 3), b=(4,), s=(4,), t=(4,), m=(4,), v=(4,), c=(4, 1, 1), d=(1, 4, 5, 5), k=(1, 1, 1)
+)
 
 
 def test_batch_normalization_moves_into_the_convolution() -> None:
@@ -56,7 +70,10 @@ def test_batch_normalization_moves_into_a_grouped_convolution_without_bias() -> 
         NORMALIZATION,
         before="""g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
                   { a = Conv <group = 2> (x, w) y = BatchNormalization (a, s, t, m, v) }""",
-        after="g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { y = Conv <group = 2> (x, w__0, w_bias__0) }",
+        after=(
+            "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { y = Conv <group = 2> (x, w__0,"
+            " w_bias__0) }"
+        ),
         weights=grouped,
     )
 
@@ -73,7 +90,12 @@ def test_batch_normalization_moves_into_a_grouped_convolution_without_bias() -> 
         """g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
            { a = Conv (x, w) y, m2, v2 = BatchNormalization <training_mode = 1> (a, s, t, m, v) }""",
     ],
-    ids=["convolution is an output", "convolution is used twice", "scale is not constant", "training"],
+    ids=[
+        "convolution is an output",
+        "convolution is used twice",
+        "scale is not constant",
+        "training",
+    ],
 )
 def test_batch_normalization_stays(text: str) -> None:
     assert_unchanged(NORMALIZATION, text, weights=CONV)
@@ -81,7 +103,10 @@ def test_batch_normalization_stays(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("body", "operator"),
-    [("y = Add(a, c)", "Conv (x, w__0, w_bias__0)"), ("y = Mul(c, a)", "Conv (x, w__0, w_bias__0)")],
+    [
+        ("y = Add(a, c)", "Conv (x, w__0, w_bias__0)"),
+        ("y = Mul(c, a)", "Conv (x, w__0, w_bias__0)"),
+    ],
 )
 def test_constant_per_channel_moves_into_the_convolution(body: str, operator: str) -> None:
     assert_becomes(
@@ -117,7 +142,9 @@ def test_other_addends_stay_behind_the_convolution(operand: str) -> None:
 def test_matmul_and_add_become_gemm(sum_: str) -> None:
     assert_becomes(
         MATMUL_ADD,
-        before=f"g (float[N, 3] x, float[5] b) => (float[N, 5] y) {{ a = MatMul(x, w) y = {sum_} }}",
+        before=(
+            f"g (float[N, 3] x, float[5] b) => (float[N, 5] y) {{ a = MatMul(x, w) y = {sum_} }}"
+        ),
         after="g (float[N, 3] x, float[5] b) => (float[N, 5] y) { y = Gemm(x, w, b) }",
         weights=weights(w=(3, 5)),
     )
@@ -129,8 +156,14 @@ def test_matmul_and_add_become_gemm(sum_: str) -> None:
         "g (float[2, N, 3] x, float[5] b) => (float[2, N, 5] y) { a = MatMul(x, w) y = Add(a, b) }",
         "g (float[1, 3] x, float[4, 5] b) => (float[4, 5] y) { a = MatMul(x, w) y = Add(a, b) }",
         "g (float[N, 3] x, float[M, 5] b) => (float[N, 5] y) { a = MatMul(x, w) y = Add(a, b) }",
-        "g (float[2, 3] x, float[1, 2, 5] b) => (float[1, 2, 5] y) { a = MatMul(x, w) y = Add(a, b) }",
-        "g (float[2, 3] x, float[5] b) => (float[2, 5] y, float[2, 5] a) { a = MatMul(x, w) y = Add(a, b) }",
+        (
+            "g (float[2, 3] x, float[1, 2, 5] b) => (float[1, 2, 5] y) { a = MatMul(x, w) y ="
+            " Add(a, b) }"
+        ),
+        (
+            "g (float[2, 3] x, float[5] b) => (float[2, 5] y, float[2, 5] a) { a = MatMul(x, w) y ="
+            " Add(a, b) }"
+        ),
     ],
     ids=[
         "three dimensions",
@@ -193,13 +226,27 @@ def test_activation_moves_into_gemm() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y, float[1, 4, 5, 5] a) { a = Conv (x, w) y = Relu(a) }",
-        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) b1 = Relu(a) y = Add(a, b1) }",
-        "g (float[1, 2, 7, 7] x, float h) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y = Clip(a, h) }",
+        (
+            "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y, float[1, 4, 5, 5] a) { a = Conv (x,"
+            " w) y = Relu(a) }"
+        ),
+        (
+            "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) b1 = Relu(a) y ="
+            " Add(a, b1) }"
+        ),
+        (
+            "g (float[1, 2, 7, 7] x, float h) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y ="
+            " Clip(a, h) }"
+        ),
         """g (float[1, 2, 7, 7] x, float[4, 1, 1] r) => (float[1, 4, 5, 5] y)
            { a = Conv (x, w) s1 = Add(a, r) y = Relu(s1) }""",
     ],
-    ids=["convolution is an output", "convolution is used twice", "bound is not constant", "residual broadcasts"],
+    ids=[
+        "convolution is an output",
+        "convolution is used twice",
+        "bound is not constant",
+        "residual broadcasts",
+    ],
 )
 def test_activation_stays(text: str) -> None:
     assert_unchanged(ACTIVATION, text, weights=CONV, context=EVERY_KERNEL)
@@ -224,7 +271,9 @@ def test_activation_stays_where_the_provider_has_no_fused_kernel() -> None:
 
 def test_nodes_of_different_providers_are_not_fused() -> None:
     def assign(graph: Graph) -> None:
-        for node, provider in zip(graph.nodes, ["AExecutionProvider", "BExecutionProvider"], strict=True):
+        for node, provider in zip(
+            graph.nodes, ["AExecutionProvider", "BExecutionProvider"], strict=True
+        ):
             graph.assign(node, provider)
 
     graph = apply(
@@ -238,7 +287,7 @@ def test_nodes_of_different_providers_are_not_fused() -> None:
     assert len(graph) == 2
 
 
-# --- batch normalization and what scales it ---------------------------------------------------------------------------
+# --- batch normalization and what scales it -------------------------------------------------------
 
 
 @pytest.mark.parametrize("operand", ["c", "k"])

@@ -1,4 +1,6 @@
-"""Where float32 begins and ends in models of float16, and that both sides compute the same but for roundings."""
+"""Where float32 begins and ends in models of float16, and that both sides compute the same but for
+roundings.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def test_float16_nodes_without_kernel_run_in_float32_between_casts() -> None:
 def test_float16_nodes_that_compute_run_in_float32_though_there_is_a_kernel() -> None:
     assert_becomes(
         INSERT_CAST,
-        before="g (float16[2] x, float16[2] z) => (float16[2] y) { a = Floor(x) b = Add(a, z) y = Mul(a, b) }",
+        before=(
+            "g (float16[2] x, float16[2] z) => (float16[2] y) { a = Floor(x) b = Add(a, z) y ="
+            " Mul(a, b) }"
+        ),
         after="""g (float16[2] x, float16[2] z) => (float16[2] y) {
             x_float__0 = Cast <to = 1> (x)
             a_float__0 = Floor(x_float__0)
@@ -52,7 +57,9 @@ def test_float16_nodes_that_compute_run_in_float32_though_there_is_a_kernel() ->
 
 
 def test_float16_nodes_without_a_float32_kernel_stay() -> None:
-    assert_unchanged(INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=TransformContext())
+    assert_unchanged(
+        INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=TransformContext()
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,9 +72,20 @@ def test_float16_nodes_without_a_float32_kernel_stay() -> None:
         """g (float16[2] x) => (float16[4] y)
            { s = SequenceConstruct(x, x) y = ConcatFromSequence <axis = 0> (s) }""",
         "g (bfloat16[2] x) => (bfloat16[2] y) { a = Neg(x) y = Abs(a) }",
-        "g (float[2] x) => (float[2] y) { a = Cast <to = 10> (x) b = Cast <to = 1> (a) y = Exp(b) }",
+        (
+            "g (float[2] x) => (float[2] y) { a = Cast <to = 10> (x) b = Cast <to = 1> (a) y ="
+            " Exp(b) }"
+        ),
     ],
-    ids=["moves values", "converts", "quantizes", "dequantizes", "sequences", "bfloat16", "rounding asked for"],
+    ids=[
+        "moves values",
+        "converts",
+        "quantizes",
+        "dequantizes",
+        "sequences",
+        "bfloat16",
+        "rounding asked for",
+    ],
 )
 def test_nodes_that_are_about_their_type_or_only_move_values_stay(text: str) -> None:
     assert_unchanged(INSERT_CAST, text, context=EVERY_KERNEL)
@@ -112,7 +130,9 @@ def test_nodes_that_move_values_elsewhere_keep_float16() -> None:
 def test_what_is_asked_about_a_float32_value_asks_no_cast() -> None:
     assert_becomes(
         INSERT_CAST,
-        before="g (float16[N] x) => (float16[N] y, int64[1] n) { a = Exp(x) n = Shape(a) y = Neg(a) }",
+        before=(
+            "g (float16[N] x) => (float16[N] y, int64[1] n) { a = Exp(x) n = Shape(a) y = Neg(a) }"
+        ),
         after="""g (float16[N] x) => (float16[N] y, int64[1] n) {
             x_float__0 = Cast <to = 1> (x)
             a_float__0 = Exp(x_float__0)
@@ -158,7 +178,10 @@ def test_a_constant_that_a_caller_may_override_is_cast_in_each_run() -> None:
     ("before", "after"),
     [
         (
-            "g (float[2] x) => (float[2] y) { a = Cast <to = 10> (x) b = Floor(a) y = Cast <to = 1> (b) }",
+            (
+                "g (float[2] x) => (float[2] y) { a = Cast <to = 10> (x) b = Floor(a) y = Cast <to"
+                " = 1> (b) }"
+            ),
             "g (float[2] x) => (float[2] y) { y = Floor(x) }",
         ),
         (
@@ -190,7 +213,10 @@ def test_a_constant_that_a_caller_may_override_is_cast_in_each_run() -> None:
                y = Cast <to = 10> (y_float__0) }""",
         ),
         (
-            "g (float[2] x) => (float16[2] y, float16[2] z) { a = Cast <to = 10> (x) y = Exp(a) z = Identity(a) }",
+            (
+                "g (float[2] x) => (float16[2] y, float16[2] z) { a = Cast <to = 10> (x) y = Exp(a)"
+                " z = Identity(a) }"
+            ),
             """g (float[2] x) => (float16[2] y, float16[2] z) {
                a = Cast <to = 10> (x)
                y_float__0 = Exp(x)
@@ -238,6 +264,11 @@ def test_values_that_sub_graphs_take_and_give_keep_float16() -> None:
 def test_cast_like_of_a_known_type_is_a_cast() -> None:
     assert_becomes(
         CAST_LIKE,
-        before="g (float[2] x, float16[2] z) => (float16[2] y) { a = CastLike(x, z) y = Add(a, z) }",
-        after="g (float[2] x, float16[2] z) => (float16[2] y) { a = Cast <to = 10> (x) y = Add(a, z) }",
+        before=(
+            "g (float[2] x, float16[2] z) => (float16[2] y) { a = CastLike(x, z) y = Add(a, z) }"
+        ),
+        after=(
+            "g (float[2] x, float16[2] z) => (float16[2] y) { a = Cast <to = 10> (x) y = Add(a,"
+            " z) }"
+        ),
     )

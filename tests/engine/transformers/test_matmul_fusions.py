@@ -62,11 +62,14 @@ def assert_body_becomes(
 
 def assert_body_unchanged(transformer: RuleDriver, inputs: str, body: str, outputs: str) -> None:
     assert_unchanged(
-        transformer, f"g ({inputs}) => ({outputs}) {{ {body} }}", weights=weights(body), context=EVERY_KERNEL
+        transformer,
+        f"g ({inputs}) => ({outputs}) {{ {body} }}",
+        weights=weights(body),
+        context=EVERY_KERNEL,
     )
 
 
-# --- factors ---------------------------------------------------------------------------------------------------------
+# --- factors --------------------------------------------------------------------------------------
 
 PAIR = "float[2, 3, 4] x, float[2, 4, 5] z, float u, float[2, 1, 1] v"
 PRODUCT = "float[2, 3, 5] y"
@@ -84,7 +87,9 @@ PRODUCT = "float[2, 3, 5] y"
     ],
 )
 def test_constant_factors_become_the_products_alpha(body: str, alpha: float) -> None:
-    assert_body_becomes(SCALE, PAIR, body, f"y = com.microsoft.FusedMatMul <alpha = {alpha}> (x, z)", PRODUCT)
+    assert_body_becomes(
+        SCALE, PAIR, body, f"y = com.microsoft.FusedMatMul <alpha = {alpha}> (x, z)", PRODUCT
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +116,8 @@ def test_factors_stay_in_float16_where_each_is_rounded() -> None:
     arrays = {"half": np.array(0.5, np.float16)}
     assert_unchanged(
         SCALE,
-        "g (float16[3, 4] x, float16[4, 5] z) => (float16[3, 5] y) { a = Mul(x, half) y = MatMul(a, z) }",
+        "g (float16[3, 4] x, float16[4, 5] z) => (float16[3, 5] y) { a = Mul(x, half) y = MatMul(a,"
+        " z) }",
         weights=arrays,
         context=EVERY_KERNEL,
     )
@@ -120,11 +126,14 @@ def test_factors_stay_in_float16_where_each_is_rounded() -> None:
 def test_factors_stay_where_the_provider_has_no_kernel() -> None:
     body = "p = MatMul(x, z) y = Mul(p, half)"
     assert_unchanged(
-        SCALE, f"g ({PAIR}) => ({PRODUCT}) {{ {body} }}", weights=weights(body), context=TransformContext()
+        SCALE,
+        f"g ({PAIR}) => ({PRODUCT}) {{ {body} }}",
+        weights=weights(body),
+        context=TransformContext(),
     )
 
 
-# --- biases ----------------------------------------------------------------------------------------------------------
+# --- biases ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("addition", ["Add(p, row)", "Add(row, p)"])
@@ -145,18 +154,33 @@ def test_bias_of_rows_becomes_gemms(addition: str, shape: str) -> None:
     [
         ("float[3, 4] x", "p = MatMul(x, w) y = Add(p, row)", "float[3, 5] y"),
         ("float[2, 3, 4] x, float[4, 1] z", "p = MatMul(x, z) y = Add(p, row)", "float[2, 3, 5] y"),
-        ("float[2, 3, 4] x, float[2, 4, 5] z", "p = MatMul(x, z) y = Add(p, row)", "float[2, 3, 5] y"),
+        (
+            "float[2, 3, 4] x, float[2, 4, 5] z",
+            "p = MatMul(x, z) y = Add(p, row)",
+            "float[2, 3, 5] y",
+        ),
         ("float[2, 3, 4] x, float[3, 5] z", "p = MatMul(x, w) y = Add(p, z)", "float[2, 3, 5] y"),
         ("float[M, N, 4] x", "p = MatMul(x, w) y = Add(p, row)", "float[M, N, 5] y"),
-        ("float[2, 3, 4] x", "p = MatMul(x, w) y = Add(p, row)", "float[2, 3, 5] y, float[2, 3, 5] p"),
+        (
+            "float[2, 3, 4] x",
+            "p = MatMul(x, w) y = Add(p, row)",
+            "float[2, 3, 5] y, float[2, 3, 5] p",
+        ),
     ],
-    ids=["a matrix", "one column", "batches of matrices", "no row", "two unknown sizes", "product is an output"],
+    ids=[
+        "a matrix",
+        "one column",
+        "batches of matrices",
+        "no row",
+        "two unknown sizes",
+        "product is an output",
+    ],
 )
 def test_other_sums_behind_products_stay(inputs: str, body: str, outputs: str) -> None:
     assert_body_unchanged(BIAS, inputs, body, outputs)
 
 
-# --- convolutions ----------------------------------------------------------------------------------------------------
+# --- convolutions ---------------------------------------------------------------------------------
 
 IMAGE = "float[1, 2, 7, 7] x, float[1, 3, 5, 5] r"
 
@@ -223,7 +247,10 @@ def test_residual_moves_into_the_convolution(sum_: str, inputs: str, given: str)
 
 def test_residual_that_broadcasts_stays() -> None:
     assert_body_unchanged(
-        RESIDUAL, "float[1, 2, 7, 7] x, float[3, 1, 1] r", "c = Conv(x, k) y = Add(c, r)", "float[1, 3, 5, 5] y"
+        RESIDUAL,
+        "float[1, 2, 7, 7] x, float[3, 1, 1] r",
+        "c = Conv(x, k) y = Add(c, r)",
+        "float[1, 3, 5, 5] y",
     )
 
 
@@ -245,17 +272,21 @@ def test_swish_moves_into_the_convolution(activation: str, attributes: str) -> N
 
 
 def test_sum_of_two_is_an_addition_and_of_one_nothing() -> None:
-    assert_body_becomes(SUM, IMAGE, "a = Sum(x) y = Sum(a, x)", "y = Add(x, x)", "float[1, 2, 7, 7] y")
+    assert_body_becomes(
+        SUM, IMAGE, "a = Sum(x) y = Sum(a, x)", "y = Add(x, x)", "float[1, 2, 7, 7] y"
+    )
 
 
 def test_sum_of_three_stays() -> None:
     assert_body_unchanged(SUM, IMAGE, "y = Sum(x, x, x)", "float[1, 2, 7, 7] y")
 
 
-# --- reshapes --------------------------------------------------------------------------------------------------------
+# --- reshapes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operator", ["Tanh(a)", "LeakyRelu <alpha = 0.5> (a)", "com.microsoft.FastGelu(a)"])
+@pytest.mark.parametrize(
+    "operator", ["Tanh(a)", "LeakyRelu <alpha = 0.5> (a)", "com.microsoft.FastGelu(a)"]
+)
 def test_reshapes_round_an_elementwise_operator_go(operator: str) -> None:
     assert_body_becomes(
         RESHAPES,
@@ -271,8 +302,14 @@ def test_reshapes_round_an_elementwise_operator_go(operator: str) -> None:
     [
         ("a = Reshape(x, wide) b0 = Softmax(a) y = Reshape(b0, narrow)", "float[6, 4] y"),
         ("a = Reshape(x, wide) b0 = Tanh(a) y = Reshape(b0, flat)", "float[24] y"),
-        ("a = Reshape(x, wide) b0 = Tanh(a) y = Reshape(b0, narrow)", "float[6, 4] y, float[2, 3, 4] a"),
-        ("a = Reshape(x, wide) b0 = Tanh(a) y = Reshape(b0, narrow)", "float[6, 4] y, float[2, 3, 4] b0"),
+        (
+            "a = Reshape(x, wide) b0 = Tanh(a) y = Reshape(b0, narrow)",
+            "float[6, 4] y, float[2, 3, 4] a",
+        ),
+        (
+            "a = Reshape(x, wide) b0 = Tanh(a) y = Reshape(b0, narrow)",
+            "float[6, 4] y, float[2, 3, 4] b0",
+        ),
     ],
     ids=["operator over an axis", "another shape", "input is an output", "result is an output"],
 )

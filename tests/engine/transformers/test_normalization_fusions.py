@@ -1,4 +1,6 @@
-"""Normalizations written out become one node; sums before them move in; what differs by an axis or a use stays."""
+"""Normalizations written out become one node; sums before them move in; what differs by an axis or
+a use stays.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,16 @@ import pytest
 
 from ortpkg.engine.transformers.layer_normalization_fusion import LAYER_NORMALIZATION_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.skip_layer_normalization_fusion import SKIP_LAYER_NORMALIZATION_FUSION
+from ortpkg.engine.transformers.skip_layer_normalization_fusion import (
+    SKIP_LAYER_NORMALIZATION_FUSION,
+)
 from ortpkg.engine.transformers.transform_context import TransformContext
-from tests.engine.transformers.transformation import EVERY_KERNEL, assert_becomes, assert_unchanged, named_constants
+from tests.engine.transformers.transformation import (
+    EVERY_KERNEL,
+    assert_becomes,
+    assert_unchanged,
+    named_constants,
+)
 
 RULE = RuleDriver("test", [LAYER_NORMALIZATION_FUSION])
 SKIP = RuleDriver("test", [SKIP_LAYER_NORMALIZATION_FUSION])
@@ -21,10 +30,21 @@ INPUTS = "float[2, N, 4] x, float[2, N, 4] z, float[4] q"
 
 def weights() -> dict[str, Any]:
     generator = np.random.default_rng(5)
-    arrays: dict[str, Any] = {name: generator.standard_normal(4).astype(np.float32) for name in ("w", "b", "bias")}
+    arrays: dict[str, Any] = {
+        name: generator.standard_normal(4).astype(np.float32) for name in ("w", "b", "bias")
+    }
     arrays |= {"w3": arrays["w"].reshape(1, 1, 4), "one4": np.ones(4, np.float32)}
-    arrays |= {"eps": np.float32(0.125), "two": np.float32(2), "one": np.float32(1), "minus": np.float32(-0.5)}
-    arrays |= {"last": np.array([-1], np.int64), "second": np.array([1], np.int64), "third": np.array([2], np.int64)}
+    arrays |= {
+        "eps": np.float32(0.125),
+        "two": np.float32(2),
+        "one": np.float32(1),
+        "minus": np.float32(-0.5),
+    }
+    arrays |= {
+        "last": np.array([-1], np.int64),
+        "second": np.array([1], np.int64),
+        "third": np.array([2], np.int64),
+    }
     return arrays
 
 
@@ -37,7 +57,9 @@ def used(*texts: str) -> dict[str, Any]:
     return named_constants(weights(), *texts)
 
 
-def steps(mean: str = "last", variance: str = "last", tail: str = "g1 = Mul(n, w) y = Add(g1, b)") -> str:
+def steps(
+    mean: str = "last", variance: str = "last", tail: str = "g1 = Mul(n, w) y = Add(g1, b)"
+) -> str:
     return f"""m = ReduceMean(x, {mean}) d = Sub(x, m) p = Pow(d, two) v = ReduceMean(p, {variance})
                e = Add(v, eps) s = Sqrt(e) n = Div(d, s) {tail}"""
 
@@ -52,7 +74,14 @@ def steps(mean: str = "last", variance: str = "last", tail: str = "g1 = Mul(n, w
         ("y = Identity(n)", "ones__0"),
         ("g1 = Mul(n, w3) y = Add(g1, b)", "w3__0, b"),
     ],
-    ids=["scale and shift", "other order", "no shift", "not constant", "neither", "row of three dimensions"],
+    ids=[
+        "scale and shift",
+        "other order",
+        "no shift",
+        "not constant",
+        "neither",
+        "row of three dimensions",
+    ],
 )
 def test_steps_of_layer_normalization_become_one_node(tail: str, parameters: str) -> None:
     identity = "y = Identity(n)" in tail
@@ -129,12 +158,17 @@ def test_layer_normalization_before_opset_17_is_onnxruntimes_own() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "p = Pow(x, two) v = ReduceMean(p, last) e = Add(v, eps) s = Sqrt(e) n = Div(x, s) y = Mul(n, w)",
+        (
+            "p = Pow(x, two) v = ReduceMean(p, last) e = Add(v, eps) s = Sqrt(e) n = Div(x, s) y ="
+            " Mul(n, w)"
+        ),
         """p = Mul(x, x) v = ReduceMean(p, last) e = Add(v, eps) s = Sqrt(e) i = Reciprocal(s) n = Mul(x, i)
            y = Mul(w, n)""",
     ],
 )
-@pytest.mark.parametrize(("opset", "name"), [(18, "SimplifiedLayerNormalization"), (23, "RMSNormalization")])
+@pytest.mark.parametrize(
+    ("opset", "name"), [(18, "SimplifiedLayerNormalization"), (23, "RMSNormalization")]
+)
 def test_steps_of_rms_normalization_become_one_node(body: str, opset: int, name: str) -> None:
     assert_becomes(
         RULE,
@@ -170,7 +204,9 @@ def test_layer_normalization_before_its_scale_may_be_an_output() -> None:
         RULE,
         before=graph(steps(), outputs),
         after=graph(
-            "n = LayerNormalization <axis = -1, epsilon = 0.125> (x, ones__0) g1 = Mul(n, w) y = Add(g1, b)", outputs
+            "n = LayerNormalization <axis = -1, epsilon = 0.125> (x, ones__0) g1 = Mul(n, w) y ="
+            " Add(g1, b)",
+            outputs,
         ),
         weights=used(steps()),
         context=EVERY_KERNEL,
@@ -209,31 +245,43 @@ def test_steps_stay_where_the_provider_has_no_kernel() -> None:
     ids=["sum", "axis by number, no shift", "bias too", "bias too, no shift"],
 )  # fmt: skip
 def test_sum_moves_into_layer_normalization(body: str, after: str) -> None:
-    assert_becomes(SKIP, before=graph(body), after=graph(after), weights=used(body), context=EVERY_KERNEL)
+    assert_becomes(
+        SKIP, before=graph(body), after=graph(after), weights=used(body), context=EVERY_KERNEL
+    )
 
 
 @pytest.mark.parametrize(
     ("body", "outputs", "rest"),
     [
-        ("s = Add(x, z) y = LayerNormalization <epsilon = 0.5> (s, w, b) t = Neg(s)", "float[2, N, 4] t", "t = Neg(s)"),
+        (
+            "s = Add(x, z) y = LayerNormalization <epsilon = 0.5> (s, w, b) t = Neg(s)",
+            "float[2, N, 4] t",
+            "t = Neg(s)",
+        ),
         ("s = Add(x, z) y = LayerNormalization <epsilon = 0.5> (s, w, b)", "float[2, N, 4] s", ""),
     ],
     ids=["used elsewhere", "an output"],
 )
-def test_sum_with_other_uses_is_an_output_of_the_fused_node(body: str, outputs: str, rest: str) -> None:
+def test_sum_with_other_uses_is_an_output_of_the_fused_node(
+    body: str, outputs: str, rest: str
+) -> None:
     outputs = f"float[2, N, 4] y, {outputs}"
     assert_becomes(
         SKIP,
         before=graph(body, outputs),
         after=graph(
-            f'y, "", "", s = com.microsoft.SkipLayerNormalization <epsilon = 0.5> (x, z, w, b) {rest}', outputs
+            'y, "", "", s = com.microsoft.SkipLayerNormalization <epsilon = 0.5> (x, z, w, b)'
+            f" {rest}",
+            outputs,
         ),
         weights=used(body),
         context=EVERY_KERNEL,
     )
 
 
-@pytest.mark.parametrize(("opset", "name"), [(18, "SimplifiedLayerNormalization"), (23, "RMSNormalization")])
+@pytest.mark.parametrize(
+    ("opset", "name"), [(18, "SimplifiedLayerNormalization"), (23, "RMSNormalization")]
+)
 @pytest.mark.parametrize("bias", ["", ", bias"])
 def test_sum_moves_into_rms_normalization(opset: int, name: str, bias: str) -> None:
     # The reference has no SimplifiedLayerNormalization: written out it is the same.
@@ -241,14 +289,20 @@ def test_sum_moves_into_rms_normalization(opset: int, name: str, bias: str) -> N
     rms = f"y = {name} <epsilon = 0.5> (s, w)"
     if opset == 18:
         both = RuleDriver("test", [LAYER_NORMALIZATION_FUSION, SKIP_LAYER_NORMALIZATION_FUSION])
-        rms = "p = Mul(s, s) v = ReduceMean(p, last) e = Add(v, half) r = Sqrt(e) n = Div(s, r) y = Mul(n, w)"
+        rms = (
+            "p = Mul(s, s) v = ReduceMean(p, last) e = Add(v, half) r = Sqrt(e) n = Div(s, r) y ="
+            " Mul(n, w)"
+        )
     else:
         both = SKIP
     constants = used(first, rms) | ({"half": np.float32(0.5)} if opset == 18 else {})
     assert_becomes(
         both,
         before=graph(f"{first} {rms}", opset=opset),
-        after=graph(f"y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.5> (x, z, w{bias})", opset=opset),
+        after=graph(
+            f"y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.5> (x, z, w{bias})",
+            opset=opset,
+        ),
         weights=constants,
         context=EVERY_KERNEL,
     )

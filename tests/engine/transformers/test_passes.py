@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
-from ortpkg.engine.transformers.common_subexpression_elimination import COMMON_SUBEXPRESSION_ELIMINATION
+from ortpkg.engine.transformers.common_subexpression_elimination import (
+    COMMON_SUBEXPRESSION_ELIMINATION,
+)
 from ortpkg.engine.transformers.constant_folding import CONSTANT_FOLDING
 from ortpkg.engine.transformers.order import TRANSFORMERS
 from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
@@ -40,7 +42,9 @@ def test_folds_what_depends_on_constants_only() -> None:
         after="g (float[3] x) => (float[3] y) { y = Add(x, b) }",
     )
 
-    np.testing.assert_array_equal(graph.initializers["b"].numpy(), np.array([-1, -4, -9], np.float32))
+    np.testing.assert_array_equal(
+        graph.initializers["b"].numpy(), np.array([-1, -4, -9], np.float32)
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,8 @@ def test_does_not_compute_what_would_become_too_large() -> None:
         raise AssertionError(f"{node} was computed")
 
     graph = fold(
-        "g () => (float[1000000, 1000000] y) <int64[2] s = {1000000, 1000000}> { a = ConstantOfShape(s) y = Neg(a) }",
+        "g () => (float[1000000, 1000000] y) <int64[2] s = {1000000, 1000000}> { a ="
+        " ConstantOfShape(s) y = Neg(a) }",
         evaluate=never,
     )
 
@@ -100,11 +105,9 @@ def test_leaves_a_node_that_fails_to_the_run() -> None:
 
 def test_folding_inside_a_sub_graph_keeps_implicit_inputs_right() -> None:
     model = load_model(
-        parse(
-            """g (bool c, float[3] x) => (float[3] y) <float[3] p = {1, 2, 3}> {
+        parse("""g (bool c, float[3] x) => (float[3] y) <float[3] p = {1, 2, 3}> {
                y = If (c) <then_branch = t () => (float[3] u) { n = Neg(p) u = Add(x, n) },
-                           else_branch = e () => (float[3] v) { v = Identity(x) }> }"""
-        )
+                           else_branch = e () => (float[3] v) { v = Identity(x) }> }""")
     )
     infer_types(model)
 
@@ -129,7 +132,10 @@ def test_equal_nodes_become_one() -> None:
     "text",
     [
         "g (float[3] x) => (float[3] y, float[3] z) { y = Relu(x) z = Relu(x) }",
-        "g (float[3] x) => (float[3] y) { a = LeakyRelu(x) b = LeakyRelu <alpha = 0.5> (x) y = Add(a, b) }",
+        (
+            "g (float[3] x) => (float[3] y) { a = LeakyRelu(x) b = LeakyRelu <alpha = 0.5> (x) y ="
+            " Add(a, b) }"
+        ),
         "g (float[3] x, float[3] z) => (float[3] y) { a = Sub(x, z) b = Sub(z, x) y = Add(a, b) }",
         """g (float[3] x) => (float[3] y) <float p = {0}, float q = {-0.0}>
            { a = Mul(x, p) b = Mul(x, q) y = Max(a, b) }""",
@@ -170,7 +176,10 @@ def test_equal_nodes_of_other_domains_stay_apart() -> None:
     text = """g (float[3] x) => (float[3] y) { a = com.microsoft.Sampling(x) b = com.microsoft.Sampling(x)
               y = Sub(a, b) }"""
 
-    assert COMMON_SUBEXPRESSION_ELIMINATION.apply(load_model(parse(text)).graph, TransformContext()) == 0
+    assert (
+        COMMON_SUBEXPRESSION_ELIMINATION.apply(load_model(parse(text)).graph, TransformContext())
+        == 0
+    )
 
 
 def test_unused_defaults_of_inputs_stay() -> None:
@@ -182,7 +191,9 @@ def test_unused_defaults_of_inputs_stay() -> None:
 @pytest.mark.requirement("P05")
 def test_every_level_has_its_transformers() -> None:
     assert list(TRANSFORMERS) == list(TransformLevel)
-    names = [transformer.name for transformers in TRANSFORMERS.values() for transformer in transformers]
+    names = [
+        transformer.name for transformers in TRANSFORMERS.values() for transformer in transformers
+    ]
     assert "insert-cast" in names
     assert TRANSFORMERS[TransformLevel.BASIC][-1] is UNUSED_REMOVAL
 
@@ -210,13 +221,20 @@ def test_all_basic_transformers_together_make_one_convolution() -> None:
     assert changes > 5
     feeds = feeds_for(before)
     np.testing.assert_allclose(
-        run_reference(to_model_proto(model), feeds)[0], run_reference(before, feeds)[0], rtol=1e-4, atol=1e-4
+        run_reference(to_model_proto(model), feeds)[0],
+        run_reference(before, feeds)[0],
+        rtol=1e-4,
+        atol=1e-4,
     )
 
 
 def long_model(count: int) -> Model:
-    """A chain of pairs of transposes and neutral additions, each with a side branch that nobody uses."""
-    model = load_model(parse("g (float[2, 3] x) => (float[2, 3] y) <float z = {0}> { y = Relu(x) }"))
+    """A chain of pairs of transposes and neutral additions, each with a side branch that nobody
+    uses.
+    """
+    model = load_model(
+        parse("g (float[2, 3] x) => (float[2, 3] y) <float z = {0}> { y = Relu(x) }")
+    )
     graph = model.graph
     (relu,) = graph.nodes
     value = "x"

@@ -1,4 +1,6 @@
-"""Quantize and dequantize nodes fold into quantized kernels; unequal parameters and other uses keep them."""
+"""Quantize and dequantize nodes fold into quantized kernels; unequal parameters and other uses keep
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,25 @@ from ortpkg.engine.transformers.dequantize_gather_fusion import DEQUANTIZE_GATHE
 from ortpkg.engine.transformers.dynamic_quantize_matmul_fusion import DYNAMIC_QUANTIZE_MATMUL_FUSION
 from ortpkg.engine.transformers.qdq_conv_fusion import QDQ_CONV_FUSION
 from ortpkg.engine.transformers.qdq_elementwise_fusion import QDQ_ELEMENTWISE_FUSION
-from ortpkg.engine.transformers.qdq_eliminations import QDQ_ACTIVATION_ELIMINATION, QDQ_MOVE, QDQ_PAIR_ELIMINATION
+from ortpkg.engine.transformers.qdq_eliminations import (
+    QDQ_ACTIVATION_ELIMINATION,
+    QDQ_MOVE,
+    QDQ_PAIR_ELIMINATION,
+)
 from ortpkg.engine.transformers.qdq_matmul_fusion import QDQ_MATMUL_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.transform_context import GraphTransformer, RewriteRule, TransformContext
+from ortpkg.engine.transformers.transform_context import (
+    GraphTransformer,
+    RewriteRule,
+    TransformContext,
+)
 from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
-from tests.engine.transformers.transformation import EVERY_KERNEL, assert_becomes, assert_unchanged, named_constants
+from tests.engine.transformers.transformation import (
+    EVERY_KERNEL,
+    assert_becomes,
+    assert_unchanged,
+    named_constants,
+)
 
 
 class Rules:
@@ -31,7 +46,11 @@ class Rules:
         return sum(transformer.apply(graph, context) for transformer in self._passes)
 
 
-CONV, MATMUL, ELEMENTWISE = Rules(QDQ_CONV_FUSION), Rules(QDQ_MATMUL_FUSION), Rules(QDQ_ELEMENTWISE_FUSION)
+CONV, MATMUL, ELEMENTWISE = (
+    Rules(QDQ_CONV_FUSION),
+    Rules(QDQ_MATMUL_FUSION),
+    Rules(QDQ_ELEMENTWISE_FUSION),
+)
 ELIMINATIONS = Rules(QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE)
 DYNAMIC, GATHER = Rules(DYNAMIC_QUANTIZE_MATMUL_FUSION), Rules(DEQUANTIZE_GATHER_FUSION)
 
@@ -71,11 +90,15 @@ def assert_body_becomes(
     )
 
 
-def assert_body_unchanged(transformer: Rules, body: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x") -> None:
-    assert_unchanged(transformer, graph(body, outputs, inputs), weights=weights(body), context=EVERY_KERNEL)
+def assert_body_unchanged(
+    transformer: Rules, body: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x"
+) -> None:
+    assert_unchanged(
+        transformer, graph(body, outputs, inputs), weights=weights(body), context=EVERY_KERNEL
+    )
 
 
-# --- convolution -----------------------------------------------------------------------------------------------------
+# --- convolution ----------------------------------------------------------------------------------
 
 X = "xf = DequantizeLinear(x, sx, zx)"
 W = "wf = DequantizeLinear <axis = 0> (w, sw, zw)"
@@ -94,8 +117,12 @@ QCONV = "uint8[1, 3, 5, 5] y"
     ids=["no bias", "quantized bias", "float bias"],
 )
 @pytest.mark.requirement("D03")
-def test_convolution_between_quantized_values_becomes_one_node(bias: str, operands: str, after: str) -> None:
-    assert_body_becomes(CONV, f"{X} {W} {bias} f = Conv({operands}) {QUANTIZE}", f"y = QLinearConv({after})", QCONV)
+def test_convolution_between_quantized_values_becomes_one_node(
+    bias: str, operands: str, after: str
+) -> None:
+    assert_body_becomes(
+        CONV, f"{X} {W} {bias} f = Conv({operands}) {QUANTIZE}", f"y = QLinearConv({after})", QCONV
+    )
 
 
 def test_a_zero_point_that_is_left_out_is_zero() -> None:
@@ -140,7 +167,7 @@ def test_convolution_stays_where_the_provider_has_no_quantized_kernel() -> None:
     assert_unchanged(CONV, graph(body, QCONV), weights=weights(body), context=TransformContext())
 
 
-# --- matrices --------------------------------------------------------------------------------------------------------
+# --- matrices -------------------------------------------------------------------------------------
 
 A = "uint8[2, 4] x"
 ROWS = "uint8[2, 3] y"
@@ -190,7 +217,7 @@ def test_other_products_stay(body: str) -> None:
     assert_body_unchanged(MATMUL, body, ROWS, A)
 
 
-# --- elementwise -----------------------------------------------------------------------------------------------------
+# --- elementwise ----------------------------------------------------------------------------------
 
 PAIR = "uint8[2, 3] x, uint8[2, 3] v"
 BOTH = "xf = DequantizeLinear(x, sx, zx) vf = DequantizeLinear(v, s2, z2)"
@@ -233,10 +260,12 @@ def test_global_average_of_quantized_values_becomes_one_node() -> None:
     ids=["one is no quantized value", "result of another type"],
 )
 def test_other_sums_stay(body: str) -> None:
-    assert_body_unchanged(ELEMENTWISE, body, "int8[2, 3] y" if "zi" in body else "uint8[2, 3] y", PAIR)
+    assert_body_unchanged(
+        ELEMENTWISE, body, "int8[2, 3] y" if "zi" in body else "uint8[2, 3] y", PAIR
+    )
 
 
-# --- what changes nothing --------------------------------------------------------------------------------------------
+# --- what changes nothing -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -250,7 +279,9 @@ def test_other_sums_stay(body: str) -> None:
 )
 def test_operators_that_move_elements_move_quantized_ones(operation: str, outputs: str) -> None:
     inside, outside = (operation.format(name).replace(", )", ")") for name in ("xf", "x"))
-    assert_body_becomes(ELIMINATIONS, f"{X} f = {inside} y = QuantizeLinear(f, sx, zx)", f"y = {outside}", outputs)
+    assert_body_becomes(
+        ELIMINATIONS, f"{X} f = {inside} y = QuantizeLinear(f, sx, zx)", f"y = {outside}", outputs
+    )
 
 
 def test_quantizing_what_was_dequantized_gives_it_back() -> None:
@@ -275,7 +306,9 @@ def test_what_changes_numbers_stays(body: str) -> None:
     assert_body_unchanged(ELIMINATIONS, body, "uint8[1, 2, 6, 6] y")
 
 
-@pytest.mark.parametrize("quantize", ["q = QuantizeLinear(xf, s2, zx)", "q = QuantizeLinear(xf, sx, z2)"])
+@pytest.mark.parametrize(
+    "quantize", ["q = QuantizeLinear(xf, s2, zx)", "q = QuantizeLinear(xf, sx, z2)"]
+)
 def test_other_parameters_are_no_pair(quantize: str) -> None:
     assert_body_unchanged(ELIMINATIONS, f"{X} {quantize} y = Abs(q)", "uint8[1, 2, 7, 7] y")
 
@@ -293,7 +326,11 @@ F = "float[2, 3] x"
 )
 def test_activation_whose_range_is_the_quantized_ones_goes(activation: str, quantize: str) -> None:
     assert_body_becomes(
-        ELIMINATIONS, f"a = {activation} y = {quantize.format('a')}", f"y = {quantize.format('x')}", "uint8[2, 3] y", F
+        ELIMINATIONS,
+        f"a = {activation} y = {quantize.format('a')}",
+        f"y = {quantize.format('x')}",
+        "uint8[2, 3] y",
+        F,
     )
 
 
@@ -307,16 +344,21 @@ def test_activation_whose_range_is_the_quantized_ones_goes(activation: str, quan
     ids=["zero point above the least", "bound within the range", "signed"],
 )
 def test_activation_that_quantizing_does_not_do_stays(body: str) -> None:
-    assert_body_unchanged(ELIMINATIONS, body, "int8[2, 3] y" if "zi" in body else "uint8[2, 3] y", F)
+    assert_body_unchanged(
+        ELIMINATIONS, body, "int8[2, 3] y" if "zi" in body else "uint8[2, 3] y", F
+    )
 
 
 def test_an_activation_that_others_use_stays() -> None:
     assert_body_unchanged(
-        ELIMINATIONS, "a = Relu(x) y = QuantizeLinear(a, sy, zy0) n = Neg(a)", "uint8[2, 3] y, float[2, 3] n", F
+        ELIMINATIONS,
+        "a = Relu(x) y = QuantizeLinear(a, sy, zy0) n = Neg(a)",
+        "uint8[2, 3] y, float[2, 3] n",
+        F,
     )
 
 
-# --- dynamic quantization and tables ---------------------------------------------------------------------------------
+# --- dynamic quantization and tables --------------------------------------------------------------
 
 QUANTIZED = "q, s, z = DynamicQuantizeLinear(x)"
 PRODUCT = "i = MatMulInteger(q, m, z, z1) c = Cast <to = 1> (i) t = Mul(s, s1) f = Mul(c, t)"
@@ -337,7 +379,9 @@ def test_dynamically_quantized_product_becomes_one_node(tail: str, output: str, 
 
 
 def test_products_of_one_quantized_input_share_it() -> None:
-    second = "i2 = MatMulInteger(q, m, z, z1) c2 = Cast <to = 1> (i2) t2 = Mul(sw, s) f2 = Mul(t2, c2)"
+    second = (
+        "i2 = MatMulInteger(q, m, z, z1) c2 = Cast <to = 1> (i2) t2 = Mul(sw, s) f2 = Mul(t2, c2)"
+    )
     assert_body_becomes(
         DYNAMIC,
         f"{QUANTIZED} {PRODUCT} {second}",
@@ -375,5 +419,8 @@ def test_rows_of_a_table_are_gathered_before_they_are_dequantized() -> None:
 
 def test_a_table_with_a_scale_per_row_stays() -> None:
     assert_body_unchanged(
-        GATHER, "mf = DequantizeLinear <axis = 0> (m, sv) y = Gather(mf, ids)", "float[2, 3] y", "float[2] unused"
+        GATHER,
+        "mf = DequantizeLinear <axis = 0> (m, sv) y = Gather(mf, ids)",
+        "float[2, 3] y",
+        "float[2] unused",
     )

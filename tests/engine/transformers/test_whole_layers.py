@@ -1,4 +1,6 @@
-"""Layers cut from exported models through all levels of a session: few nodes are left, and they compute the same."""
+"""Layers cut from exported models through all levels of a session: few nodes are left, and they
+compute the same.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
 from tests.engine.transformers.transformation import feeds_for, named_constants, parse
 
 OPSET = '<ir_version: 10, opset_import: ["" : 18]>\n'
-GELU = "{x}d = Div({x}, root2) {x}e = Erf({x}d) {x}f = Add({x}e, one) {x}h = Mul(half, {x}f) {y} = Mul({x}, {x}h)"
+GELU = (
+    "{x}d = Div({x}, root2) {x}e = Erf({x}d) {x}f = Add({x}e, one) {x}h = Mul(half, {x}f) {y} ="
+    " Mul({x}, {x}h)"
+)
 TANH_GELU = """{x}h = Mul({x}, half) {x}p = Pow({x}, three) {x}c = Mul({x}p, cube) {x}s = Add({x}, {x}c)
     {x}m = Mul({x}s, pi) {x}t = Tanh({x}m) {x}o = Add({x}t, one) {y} = Mul({x}h, {x}o)"""
 ATTEND = """q4 = Reshape(q, heads) qt = Transpose <perm = [0, 2, 1, 3]> (q4)
@@ -72,7 +77,14 @@ def weights(text: str) -> dict[str, Any]:
     arrays: dict[str, Any] = {
         name: generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
     }
-    numbers = {"half": 0.5, "one": 1, "root2": 2**0.5, "three": 3, "cube": 0.044715, "pi": (2 / np.pi) ** 0.5}
+    numbers = {
+        "half": 0.5,
+        "one": 1,
+        "root2": 2**0.5,
+        "three": 3,
+        "cube": 0.044715,
+        "pi": (2 / np.pi) ** 0.5,
+    }
     arrays |= {name: np.float32(value) for name, value in numbers.items()}
     targets = {
         "heads": [1, -1, 4, 2], "joined": [1, -1, 8], "rows": [-1, 8], "wide": [1, 6, 24], "back": [1, 6, 8],
@@ -98,5 +110,7 @@ def test_a_transformer_layer_becomes_few_nodes(text: str, left: dict[str, int]) 
 
     for expected, actual in zip(plain.run(None, feeds), fused.run(None, feeds), strict=True):
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
-    found = Counter(node.op_type for node in fused.get_plan().graph.nodes if node.op_type != "Reshape")
+    found = Counter(
+        node.op_type for node in fused.get_plan().graph.nodes if node.op_type != "Reshape"
+    )
     assert found == left

@@ -60,7 +60,9 @@ class FusedConv(OpRun):  # type: ignore[misc]
     ) -> Any:
         names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
         defaults = {"auto_pad": "NOTSET", "group": 1}
-        values = {name: kw.get(name) if kw.get(name) is not None else defaults.get(name) for name in names}
+        values = {
+            name: kw.get(name) if kw.get(name) is not None else defaults.get(name) for name in names
+        }
         (y,) = Conv._run(self, x, w, b, **values)
         y = y if z is None else y + z
         if activation is None:
@@ -74,22 +76,33 @@ class FusedGemm(OpRun):  # type: ignore[misc]
     op_domain = "com.microsoft"
 
     def _run(
-        self, a: Any, b: Any, c: Any = None, activation: Any = None, activation_alpha: Any = None, **kw: Any
+        self,
+        a: Any,
+        b: Any,
+        c: Any = None,
+        activation: Any = None,
+        activation_alpha: Any = None,
+        **kw: Any,
     ) -> Any:
         names = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
-        values = {name: kw.get(name) if kw.get(name) is not None else default for name, default in names.items()}
+        values = {
+            name: kw.get(name) if kw.get(name) is not None else default
+            for name, default in names.items()
+        }
         (y,) = Gemm_7._run(self, a, b, c, **values)
         parameters = () if activation_alpha is None else (activation_alpha,)
         return (_ACTIVATIONS[activation](y, *parameters).astype(a.dtype),)
 
 
-#: What stands in for operators of com.microsoft where the reference implementation has none: the kernels themselves.
+#: What stands in for operators of com.microsoft where the reference implementation has none: the
+#: kernels themselves.
 _ON_REFERENCE = frozenset({"FusedConv", "FusedGemm"})
 
 
 def needs_engine(proto: onnx.ModelProto) -> bool:
     return any(
-        (node.domain == "com.microsoft" and node.op_type not in _ON_REFERENCE) or node.op_type in _OF_ONNXRUNTIME
+        (node.domain == "com.microsoft" and node.op_type not in _ON_REFERENCE)
+        or node.op_type in _OF_ONNXRUNTIME
         for node in proto.graph.node
     )
 
@@ -110,9 +123,12 @@ def run(proto: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
 
 
 def run_reference(proto: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
-    # Models here divide by zero on purpose, and the evaluator pads integers with NaN for MaxPool, by no elements.
+    # Models here divide by zero on purpose, and the evaluator pads integers with NaN for MaxPool,
+    # by no elements.
     with np.errstate(divide="ignore", invalid="ignore"):
-        outputs: list[Any] = ReferenceEvaluator(proto, new_ops=[FusedConv, FusedGemm]).run(None, feeds)
+        outputs: list[Any] = ReferenceEvaluator(proto, new_ops=[FusedConv, FusedGemm]).run(
+            None, feeds
+        )
     return outputs
 
 
@@ -123,7 +139,12 @@ def evaluate(graph: Graph, node: Node, inputs: Sequence[Any]) -> Sequence[Any] |
         if name and name not in one.initializers:
             one.add_initializer(ArrayInitializer(name, value, element_type_of(value.dtype)))
     one.add_node(
-        node.op_type, node.inputs, node.outputs, domain=node.domain, attributes=node.attributes, since_version=1
+        node.op_type,
+        node.inputs,
+        node.outputs,
+        domain=node.domain,
+        attributes=node.attributes,
+        since_version=1,
     )
     one.set_outputs([output for output in node.outputs if output])
     return run_reference(to_model_proto(Model(graph=one, ir_version=10)), {})
@@ -138,7 +159,11 @@ def parse(text: str, weights: dict[str, Any] | None = None) -> onnx.ModelProto:
 
 def named_constants(arrays: dict[str, Any], *texts: str) -> dict[str, Any]:
     """Those of the arrays whose names stand in one of the texts."""
-    words = {word for text in texts for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split()}
+    words = {
+        word
+        for text in texts
+        for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split()
+    }
     return {name: array for name, array in arrays.items() if name in words}
 
 
@@ -152,7 +177,10 @@ def describe(graph: Graph) -> list[str]:
             name: describe(value) if isinstance(value, Graph) else getattr(value, "shape", value)
             for name, value in attributes.items()
         }
-        lines.append(f"{','.join(node.outputs)} = {node.domain}.{node.op_type} {shown} ({','.join(node.inputs)})")
+        lines.append(
+            f"{','.join(node.outputs)} = {node.domain}.{node.op_type} {shown}"
+            f" ({','.join(node.inputs)})"
+        )
     return lines
 
 
@@ -161,10 +189,14 @@ def feeds_for(proto: onnx.ModelProto, symbols: int = 3) -> dict[str, Any]:
     feeds = {}
     for value in proto.graph.input:
         tensor = value.type.tensor_type
-        shape = [dim.dim_value if dim.HasField("dim_value") else symbols for dim in tensor.shape.dim]
+        shape = [
+            dim.dim_value if dim.HasField("dim_value") else symbols for dim in tensor.shape.dim
+        ]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         numbers = generator.standard_normal(shape) * 3
-        feeds[value.name] = (np.abs(numbers) * 30 if np.dtype(dtype).kind == "u" else numbers).astype(dtype)
+        feeds[value.name] = (
+            np.abs(numbers) * 30 if np.dtype(dtype).kind == "u" else numbers
+        ).astype(dtype)
     return feeds
 
 
@@ -193,10 +225,14 @@ def apply(
     feeds = feeds_for(before)
     for expected, actual in zip(run(before, feeds), run(after, feeds), strict=True):
         assert np.asarray(actual).dtype == np.asarray(expected).dtype
-        if np.asarray(actual).dtype.kind in "iu":  # a sum that lies halfway may be rounded either way
+        if (
+            np.asarray(actual).dtype.kind in "iu"
+        ):  # a sum that lies halfway may be rounded either way
             np.testing.assert_allclose(actual.astype(np.int64), expected.astype(np.int64), atol=1)
             continue
-        np.testing.assert_allclose(actual, expected, rtol=2e-3 if actual.dtype == np.float16 else 1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            actual, expected, rtol=2e-3 if actual.dtype == np.float16 else 1e-4, atol=1e-4
+        )
     return model.graph
 
 
@@ -215,7 +251,9 @@ def assert_becomes(
     defined |= {tensor.name for tensor in expected.graph.initializer}
     defined |= {name for node in expected.graph.node for name in node.output}
     for name in dict.fromkeys(name for node in expected.graph.node for name in node.input):
-        if name and name not in defined:  # a constant; the text says where it goes, running it says what it is
+        if (
+            name and name not in defined
+        ):  # a constant; the text says where it goes, running it says what it is
             expected.graph.initializer.append(numpy_helper.from_array(np.zeros(()), name))
     assert describe(graph) == describe(load_model(expected).graph)
     return graph

@@ -1,4 +1,6 @@
-"""A decoder whose state stays bound from step to step: ``python decode_with_bindings.py MODULE``."""
+"""A decoder whose state stays bound from step to step: ``python decode_with_bindings.py
+MODULE``.
+"""
 
 # mypy: ignore-errors
 
@@ -45,7 +47,14 @@ def greedy(session, steps: int, batch: int) -> list[list[int]]:
         chosen = logits.numpy().argmax(axis=-1)
         said.append([int(each) for each in chosen])
         token.update_inplace(chosen[:, None].astype(np.int64))
-        print(step, past.shape(), past.data_type(), past.device_name(), past.tensor_size_in_bytes(), said[-1])
+        print(
+            step,
+            past.shape(),
+            past.data_type(),
+            past.device_name(),
+            past.tensor_size_in_bytes(),
+            said[-1],
+        )
     return said
 
 
@@ -106,7 +115,8 @@ def by_vector(session) -> None:
     )
     print([ort.OrtValue(each).numpy().shape for each in fetches], fetches[0].data_type())
     made = session.run_with_ort_values(
-        ["logits"], {"token": np_value([[1]], np.int64), "past": np_value(np.zeros((1, 1, 4)), np.float32)}
+        ["logits"],
+        {"token": np_value([[1]], np.int64), "past": np_value(np.zeros((1, 1, 4)), np.float32)},
     )
     print([each.is_tensor() for each in made], np.asarray(made[0]).round(3).tolist())
 

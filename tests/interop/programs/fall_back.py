@@ -1,4 +1,6 @@
-"""A service that takes the best provider there is, and survives the rest: ``python fall_back.py MODULE``."""
+"""A service that takes the best provider there is, and survives the rest: ``python fall_back.py
+MODULE``.
+"""
 
 # mypy: ignore-errors
 
@@ -56,7 +58,11 @@ def main():
     onnx.save(onnx.parser.parse_model(MODEL), "model.onnx")
     session, warned = open_model("model.onnx", WANTED)
     print(session.get_providers(), warned, session.get_provider_options()["CPUExecutionProvider"])
-    print(select(WANTED), session.get_modelmeta().graph_name, session.get_modelmeta().custom_metadata_map)
+    print(
+        select(WANTED),
+        session.get_modelmeta().graph_name,
+        session.get_modelmeta().custom_metadata_map,
+    )
     scores, label = session.run(["scores", "label"], {"x": X})
     print(scores.tolist(), label.tolist(), scores.dtype, label.dtype)
 
@@ -70,7 +76,11 @@ def main():
         native.NoSuchFile,
         lambda: ort.InferenceSession("absent.onnx", options, providers=["CPUExecutionProvider"]),
     )
-    attempt("no model", native.InvalidProtobuf, lambda: ort.InferenceSession(b"no model at all", options))
+    attempt(
+        "no model",
+        native.InvalidProtobuf,
+        lambda: ort.InferenceSession(b"no model at all", options),
+    )
     attempt(
         "no such provider",
         RuntimeError,
@@ -79,7 +89,9 @@ def main():
     attempt(
         "options of none",
         ValueError,
-        lambda: ort.InferenceSession("model.onnx", None, ["CPUExecutionProvider"], [{}, {}], enable_fallback=0),
+        lambda: ort.InferenceSession(
+            "model.onnx", None, ["CPUExecutionProvider"], [{}, {}], enable_fallback=0
+        ),
     )
     for what, kind, feeds in (
         ("a missing input", ValueError, {}),
@@ -104,7 +116,9 @@ def main():
 def in_threads(session):
     found = queue.Queue()
     threads = [
-        threading.Thread(target=lambda n=n: found.put((n, session.run(None, {"x": X * n})[1].tolist())))
+        threading.Thread(
+            target=lambda n=n: found.put((n, session.run(None, {"x": X * n})[1].tolist()))
+        )
         for n in range(4)
     ]
     for thread in threads:
@@ -137,10 +151,22 @@ def config():
     options.add_free_dimension_override_by_name("N", 2)
     options.intra_op_num_threads, options.inter_op_num_threads = 1, 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    session = ort.InferenceSession("model.onnx", sess_options=options, providers=["CPUExecutionProvider"])
-    print([each.shape for each in session.get_inputs()], session.get_session_options().intra_op_num_threads)
-    print(options.get_session_config_entry("session.intra_op.allow_spinning"), str(options.execution_mode))
-    attempt("another size", native.InvalidArgument, lambda: session.run(None, {"x": np.ones((3, 3), np.float32)}))
+    session = ort.InferenceSession(
+        "model.onnx", sess_options=options, providers=["CPUExecutionProvider"]
+    )
+    print(
+        [each.shape for each in session.get_inputs()],
+        session.get_session_options().intra_op_num_threads,
+    )
+    print(
+        options.get_session_config_entry("session.intra_op.allow_spinning"),
+        str(options.execution_mode),
+    )
+    attempt(
+        "another size",
+        native.InvalidArgument,
+        lambda: session.run(None, {"x": np.ones((3, 3), np.float32)}),
+    )
     print(ort.get_device())
 
 

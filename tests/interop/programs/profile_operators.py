@@ -1,4 +1,6 @@
-"""Where the time goes, operator by operator, with an operator of one's own: ``python profile_operators.py MODULE``."""
+"""Where the time goes, operator by operator, with an operator of one's own: ``python
+profile_operators.py MODULE``.
+"""
 
 # mypy: ignore-errors
 
@@ -45,22 +47,36 @@ def profiled(path, runs):
 
 def report(path):
     events = json.loads(Path(path).read_text())
-    nodes = [event for event in events if event["cat"] == "Node" and event["name"].endswith("_kernel_time")]
+    nodes = [
+        event
+        for event in events
+        if event["cat"] == "Node" and event["name"].endswith("_kernel_time")
+    ]
     by_operator = collections.Counter(event["args"]["op_name"] for event in nodes)
     print(sorted(by_operator.items()))
     print({event["args"]["provider"] for event in nodes}, {event["ph"] for event in events})
-    print(all(event["dur"] >= 0 and event["ts"] >= 0 for event in nodes), sorted({*events[0]} - {"args"}))
+    print(
+        all(event["dur"] >= 0 and event["ts"] >= 0 for event in nodes),
+        sorted({*events[0]} - {"args"}),
+    )
     sessions = collections.Counter(event["name"] for event in events if event["cat"] == "Session")
     print(sessions["session_initialization"], sessions["model_run"])
     first = next(event["args"] for event in nodes if event["args"]["op_name"] == "MatMul")
-    print(first["output_type_shape"], first["output_size"], first["input_type_shape"][0], first["node_index"])
+    print(
+        first["output_type_shape"],
+        first["output_size"],
+        first["input_type_shape"][0],
+        first["node_index"],
+    )
 
 
 def main():
     model = onnx.parser.parse_model(MODEL)
     weight = model.graph.initializer[0]
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight), weight.name))
-    onnx.save(model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0)
+    onnx.save(
+        model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0
+    )
     session, y, path = profiled("model.onnx", 3)
     print(y.round(4).tolist())
     print(
@@ -70,7 +86,13 @@ def main():
     )
     report(path)
     meta = session.get_modelmeta()
-    print(meta.producer_name, meta.version, meta.custom_metadata_map, meta.graph_name, repr(meta.domain))
+    print(
+        meta.producer_name,
+        meta.version,
+        meta.custom_metadata_map,
+        meta.graph_name,
+        repr(meta.domain),
+    )
 
     optimized = onnx.load("optimized.onnx")
     print(sorted(node.op_type for node in optimized.graph.node))

@@ -1,4 +1,6 @@
-"""A behaviour of onnxruntime's Python module, as a function that finds it in any module with these names."""
+"""A behaviour of onnxruntime's Python module, as a function that finds it in any module with these
+names.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ class Behaviour:
     Attributes:
         name: the function's.
         says: what holds, in a sentence.
-        check: raises AssertionError, or whatever goes wrong, where it does not hold; called with the module and an
-            empty folder, which is the current one.
+        check: raises AssertionError, or whatever goes wrong, where it does not hold; called with
+            the module and an empty folder, which is the current one.
         missing: why it does not hold in ortpkg; "" where it does.
         since: the first release of onnxruntime that behaves so.
     """
@@ -58,7 +60,9 @@ class Behaviours:
 
 def model_of(text: str, *, opset: int = OPSET, domains: str = "") -> onnx.ModelProto:
     """A model from the text of its graph."""
-    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}{domains}]>\n{text}')
+    return onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : {opset}{domains}]>\n{text}'
+    )
 
 
 def bytes_of(text: str, **options: Any) -> bytes:

@@ -34,7 +34,7 @@ def _add(**made: Mistake) -> None:
     MISTAKES.update({name.replace("_", " "): make for name, make in made.items()})
 
 
-# --- models ----------------------------------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
 
 
 def _file(content: bytes, name: str = "m.onnx") -> Mistake:
@@ -62,7 +62,9 @@ def _external(location: str, content: bytes | None) -> Mistake:
     def make(ort: Any, folder: Path) -> Any:
         model = model_of(MUL)
         (weight,) = model.graph.initializer
-        weight.CopyFrom(TensorProto(name="w", data_type=1, dims=[3, 2], data_location=TensorProto.EXTERNAL))
+        weight.CopyFrom(
+            TensorProto(name="w", data_type=1, dims=[3, 2], data_location=TensorProto.EXTERNAL)
+        )
         for key, value in {"location": location, "offset": "0", "length": "24"}.items():
             weight.external_data.add(key=key, value=value)
         (folder / "m.onnx").write_bytes(model.SerializeToString())
@@ -85,8 +87,12 @@ def _no_graph(model: onnx.ModelProto) -> None:
 
 
 _add(
-    a_missing_file=lambda ort, folder: ort.InferenceSession(str(folder / "absent.onnx"), providers=CPU),
-    a_missing_folder=lambda ort, folder: ort.InferenceSession(str(folder / "no" / "m.onnx"), providers=CPU),
+    a_missing_file=lambda ort, folder: ort.InferenceSession(
+        str(folder / "absent.onnx"), providers=CPU
+    ),
+    a_missing_folder=lambda ort, folder: ort.InferenceSession(
+        str(folder / "no" / "m.onnx"), providers=CPU
+    ),
     a_folder_for_a_model=lambda ort, folder: ort.InferenceSession(str(folder), providers=CPU),
     an_empty_path=lambda ort, folder: ort.InferenceSession("", providers=CPU),
     a_number_for_a_model=lambda ort, folder: ort.InferenceSession(3, providers=CPU),
@@ -99,7 +105,9 @@ _add(
     a_model_without_a_graph=_model(_no_graph),
     a_model_without_an_opset=_model(lambda model: model.ClearField("opset_import")),
     an_opset_of_the_future=_model(lambda model: setattr(model.opset_import[0], "version", 999)),
-    an_unknown_domain=_text("g (float[2] x) => (float[2] y) { y = foreign.Op(x) }", domains=', "foreign" : 1'),
+    an_unknown_domain=_text(
+        "g (float[2] x) => (float[2] y) { y = foreign.Op(x) }", domains=', "foreign" : 1'
+    ),
     an_unknown_operator=_text("g (float[2] x) => (float[2] y) { y = Foo(x) }"),
     an_input_that_nothing_makes=_text("g (float[2] x) => (float[2] y) { y = Relu(z) }"),
     an_output_that_nothing_makes=_text("g (float[2] x) => (float[2] y) { z = Relu(x) }"),
@@ -111,7 +119,9 @@ _add(
     too_few_inputs=_text("g (float[2] x) => (float[2] y) { y = Add(x) }"),
     an_unknown_attribute=_text("g (float[2] x) => (float[2] y) { y = Relu <foo = 1> (x) }"),
     a_missing_attribute=_text("g (float[2] x) => (float[2] y) { y = Cast(x) }"),
-    an_attribute_of_a_wrong_type=_text('g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = "a"> (x) }'),
+    an_attribute_of_a_wrong_type=_text(
+        'g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = "a"> (x) }'
+    ),
     a_type_without_a_kernel=_text("g (complex64[2] x) => (complex64[2] y) { y = Relu(x) }"),
     matrices_that_do_not_fit=_text(
         "g (float[2,3] x) => (float[2,4] y) <float[2,4] w = {1,2,3,4,5,6,7,8}> { y = MatMul(x, w) }"
@@ -123,7 +133,7 @@ _add(
 )
 
 
-# --- arguments of sessions -------------------------------------------------------------------------------------------
+# --- arguments of sessions ------------------------------------------------------------------------
 
 
 def _session(**arguments: Any) -> Mistake:
@@ -132,21 +142,29 @@ def _session(**arguments: Any) -> Mistake:
 
 _add(
     options_of_another_kind=_session(sess_options="fast"),
-    options_of_a_run=lambda ort, folder: ort.InferenceSession(bytes_of(MUL), ort.RunOptions(), providers=CPU),
+    options_of_a_run=lambda ort, folder: ort.InferenceSession(
+        bytes_of(MUL), ort.RunOptions(), providers=CPU
+    ),
     providers_by_a_number=_session(providers=[3], enable_fallback=0),
     a_text_of_providers=_session(providers="CPUExecutionProvider", enable_fallback=0),
     no_sequence_of_providers=_session(providers=3, enable_fallback=0),
     an_unknown_provider=_session(providers=["NoExecutionProvider"], enable_fallback=0),
-    options_for_other_providers=_session(providers=CPU, provider_options=[{}, {}], enable_fallback=0),
-    provider_options_of_another_kind=_session(providers=CPU, provider_options=["x"], enable_fallback=0),
-    provider_options_twice=_session(providers=[(CPU[0], {})], provider_options=[{}], enable_fallback=0),
+    options_for_other_providers=_session(
+        providers=CPU, provider_options=[{}, {}], enable_fallback=0
+    ),
+    provider_options_of_another_kind=_session(
+        providers=CPU, provider_options=["x"], enable_fallback=0
+    ),
+    provider_options_twice=_session(
+        providers=[(CPU[0], {})], provider_options=[{}], enable_fallback=0
+    ),
     both_of_tensorrts_providers=_session(
         providers=["TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"], enable_fallback=0
     ),
 )
 
 
-# --- feeds -----------------------------------------------------------------------------------------------------------
+# --- feeds ----------------------------------------------------------------------------------------
 
 
 def _run(feeds: Any, names: Any = None, text: str = RELU, **options: Any) -> Mistake:
@@ -222,7 +240,9 @@ def value_of_another_type(ort: Any, folder: Path) -> Any:
 
 @mistake("an OrtValue of another rank")
 def value_of_another_rank(ort: Any, folder: Path) -> Any:
-    return session_of(ort, RELU).run_with_ort_values(None, {"x": ort.OrtValue.ortvalue_from_numpy(ROW[0])})
+    return session_of(ort, RELU).run_with_ort_values(
+        None, {"x": ort.OrtValue.ortvalue_from_numpy(ROW[0])}
+    )
 
 
 @mistake("an OrtValue too few")
@@ -238,10 +258,12 @@ def no_callback(ort: Any, folder: Path) -> Any:
 @mistake("vectors of other sizes than their names")
 def vectors(ort: Any, folder: Path) -> Any:
     made = native(ort).OrtValueVector
-    return session_of(ort, RELU).run_with_ortvaluevector(ort.RunOptions(), ["x"], made(), ["y"], made(), [])
+    return session_of(ort, RELU).run_with_ortvaluevector(
+        ort.RunOptions(), ["x"], made(), ["y"], made(), []
+    )
 
 
-# --- IOBinding -------------------------------------------------------------------------------------------------------
+# --- IOBinding ------------------------------------------------------------------------------------
 
 
 def _binding(bind: Callable[[Any, Any], object], text: str = RELU) -> Mistake:
@@ -275,24 +297,36 @@ _add(
     a_binding_of_an_unknown_input=_then(lambda ort, binding: binding.bind_cpu_input("q", ROW)),
     a_binding_of_an_unknown_output=_then(lambda ort, binding: binding.bind_output("q")),
     a_binding_of_a_list=_then(lambda ort, binding: binding.bind_cpu_input("x", [[1.0, 2.0]])),
-    a_binding_of_another_type=_then(lambda ort, binding: binding.bind_cpu_input("x", ROW.astype(np.float64))),
+    a_binding_of_another_type=_then(
+        lambda ort, binding: binding.bind_cpu_input("x", ROW.astype(np.float64))
+    ),
     a_binding_of_another_rank=_then(lambda ort, binding: binding.bind_cpu_input("x", ROW[0])),
-    a_binding_of_another_size=_then(lambda ort, binding: binding.bind_cpu_input("x", np.ones((1, 3), np.float32))),
-    a_binding_of_an_array_as_a_value=_then(lambda ort, binding: binding.bind_ortvalue_input("x", ROW)),
-    a_binding_to_an_array_as_a_value=_then(lambda ort, binding: binding.bind_ortvalue_output("y", ROW)),
+    a_binding_of_another_size=_then(
+        lambda ort, binding: binding.bind_cpu_input("x", np.ones((1, 3), np.float32))
+    ),
+    a_binding_of_an_array_as_a_value=_then(
+        lambda ort, binding: binding.bind_ortvalue_input("x", ROW)
+    ),
+    a_binding_to_an_array_as_a_value=_then(
+        lambda ort, binding: binding.bind_ortvalue_output("y", ROW)
+    ),
     a_binding_to_a_tensor_of_another_size=_then(
         lambda ort, binding: binding.bind_ortvalue_output(
             "y", ort.OrtValue.ortvalue_from_numpy(np.ones((4, 4), np.float32))
         )
     ),
     a_binding_to_a_tensor_of_another_type=_then(
-        lambda ort, binding: binding.bind_ortvalue_output("y", ort.OrtValue.ortvalue_from_numpy(ROW.astype(np.int64)))
+        lambda ort, binding: binding.bind_ortvalue_output(
+            "y", ort.OrtValue.ortvalue_from_numpy(ROW.astype(np.int64))
+        )
     ),
     a_binding_to_memory_without_a_type=_then(
         lambda ort, binding: binding.bind_output("y", "cpu", 0, None, None, ROW.ctypes.data)
     ),
     a_binding_to_memory_of_a_device_that_is_not_here=_then(
-        lambda ort, binding: binding.bind_output("y", "cuda", 0, np.float32, [1, 2], ROW.ctypes.data)
+        lambda ort, binding: binding.bind_output(
+            "y", "cuda", 0, np.float32, [1, 2], ROW.ctypes.data
+        )
     ),
     a_binding_from_a_device_that_is_not_here=_then(
         lambda ort, binding: binding.bind_input("x", "cuda", 0, np.float32, [1, 2], ROW.ctypes.data)
@@ -307,7 +341,7 @@ def foreign_binding(ort: Any, folder: Path) -> Any:
     return session.run_with_iobinding(other.io_binding())
 
 
-# --- OrtValues and sparse tensors ------------------------------------------------------------------------------------
+# --- OrtValues and sparse tensors -----------------------------------------------------------------
 
 
 def _value(make: Callable[[Any], Any]) -> Mistake:
@@ -317,21 +351,39 @@ def _value(make: Callable[[Any], Any]) -> Mistake:
 _add(
     a_value_of_a_list=_value(lambda ort: ort.OrtValue.ortvalue_from_numpy([1.0])),
     a_value_of_nothing=_value(lambda ort: ort.OrtValue.ortvalue_from_numpy(None)),
-    a_value_of_dates=_value(lambda ort: ort.OrtValue.ortvalue_from_numpy(np.array(["2020-01-01"], "datetime64[D]"))),
-    a_value_on_a_device_that_is_not_here=_value(lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW, "cuda", 0)),
-    a_value_on_an_unknown_device=_value(lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW, "toaster", 0)),
-    a_value_of_a_negative_size=_value(lambda ort: ort.OrtValue.ortvalue_from_shape_and_type([-1], np.float32)),
-    a_value_of_an_unknown_type=_value(lambda ort: ort.OrtValue.ortvalue_from_shape_and_type([1], 77)),
+    a_value_of_dates=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_numpy(np.array(["2020-01-01"], "datetime64[D]"))
+    ),
+    a_value_on_a_device_that_is_not_here=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW, "cuda", 0)
+    ),
+    a_value_on_an_unknown_device=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW, "toaster", 0)
+    ),
+    a_value_of_a_negative_size=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_shape_and_type([-1], np.float32)
+    ),
+    a_value_of_an_unknown_type=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_shape_and_type([1], 77)
+    ),
     a_value_of_a_type_of_another_size=_value(
         lambda ort: ort.OrtValue.ortvalue_from_numpy_with_onnx_type(ROW, TensorProto.INT64)
     ),
     a_value_from_no_dlpack=_value(lambda ort: ort.OrtValue.from_dlpack(3)),
-    a_value_that_is_not_sparse=_value(lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW).as_sparse_tensor()),
-    a_value_updated_from_a_larger_one=_value(
-        lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW.copy()).update_inplace(np.ones(9, np.float32))
+    a_value_that_is_not_sparse=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW).as_sparse_tensor()
     ),
-    a_value_updated_from_a_list=_value(lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW.copy()).update_inplace([1.0])),
-    texts_by_dlpack=_value(lambda ort: ort.OrtValue.ortvalue_from_numpy(np.array(["a"])).__dlpack__()),
+    a_value_updated_from_a_larger_one=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW.copy()).update_inplace(
+            np.ones(9, np.float32)
+        )
+    ),
+    a_value_updated_from_a_list=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_numpy(ROW.copy()).update_inplace([1.0])
+    ),
+    texts_by_dlpack=_value(
+        lambda ort: ort.OrtValue.ortvalue_from_numpy(np.array(["a"])).__dlpack__()
+    ),
     a_device_of_an_unknown_name=_value(lambda ort: ort.OrtDevice.make("toaster", 0)),
     places_that_are_too_many=_value(
         lambda ort: ort.SparseTensor.sparse_coo_from_numpy(
@@ -340,17 +392,23 @@ _add(
     ),
     rows_that_are_too_few=_value(
         lambda ort: ort.SparseTensor.sparse_csr_from_numpy(
-            [3, 3], np.ones(2, np.float32), np.array([1, 2]), np.array([0, 2]), ort.OrtDevice.make("cpu", 0)
+            [3, 3],
+            np.ones(2, np.float32),
+            np.array([1, 2]),
+            np.array([0, 2]),
+            ort.OrtDevice.make("cpu", 0),
         )
     ),
     memory_of_an_unknown_name=_value(
-        lambda ort: ort.OrtMemoryInfo("Toaster", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+        lambda ort: ort.OrtMemoryInfo(
+            "Toaster", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+        )
     ),
     an_arena_with_an_unknown_option=_value(lambda ort: ort.OrtArenaCfg({"speed": 1})),
 )
 
 
-# --- options ---------------------------------------------------------------------------------------------------------
+# --- options --------------------------------------------------------------------------------------
 
 
 def _options(use: Callable[[Any, Any], Any]) -> Mistake:
@@ -391,33 +449,49 @@ def cancelled(ort: Any, folder: Path) -> Any:
 _add(
     an_unknown_option=_options(lambda ort, options: setattr(options, "intra_op_num_thread", 4)),
     an_unknown_option_of_a_run=_run_options(lambda options: setattr(options, "log_level", 4)),
-    an_option_of_another_kind=_options(lambda ort, options: setattr(options, "enable_profiling", "yes")),
-    an_entry_that_was_never_set=_options(lambda ort, options: options.get_session_config_entry("foo")),
-    an_entry_of_a_run_that_was_never_set=_run_options(lambda options: options.get_run_config_entry("foo")),
+    an_option_of_another_kind=_options(
+        lambda ort, options: setattr(options, "enable_profiling", "yes")
+    ),
+    an_entry_that_was_never_set=_options(
+        lambda ort, options: options.get_session_config_entry("foo")
+    ),
+    an_entry_of_a_run_that_was_never_set=_run_options(
+        lambda options: options.get_run_config_entry("foo")
+    ),
     an_entry_by_no_name=_options(lambda ort, options: options.add_session_config_entry("", "1")),
     an_entry_of_a_number=_options(lambda ort, options: options.add_session_config_entry("a", 1)),
-    an_entry_that_is_too_long=_options(lambda ort, options: options.add_session_config_entry("a", "1" * 8193)),
-    an_entry_of_a_run_that_is_too_long=_run_options(lambda options: options.add_run_config_entry("a", "1" * 8193)),
+    an_entry_that_is_too_long=_options(
+        lambda ort, options: options.add_session_config_entry("a", "1" * 8193)
+    ),
+    an_entry_of_a_run_that_is_too_long=_run_options(
+        lambda options: options.add_run_config_entry("a", "1" * 8193)
+    ),
     an_initializer_twice=_options(_initializer_twice),
     an_initializer_that_is_an_array=_options(lambda ort, options: options.add_initializer("w", X)),
-    more_initializers_than_names=_options(lambda ort, options: options.add_external_initializers(["w"], [])),
+    more_initializers_than_names=_options(
+        lambda ort, options: options.add_external_initializers(["w"], [])
+    ),
     a_library_of_operators_that_is_missing=_options(
         lambda ort, options: options.register_custom_ops_library("/nonexistent/ops.so")
     ),
-    a_provider_that_is_not_here=_options(lambda ort, options: options.add_provider("NoExecutionProvider", {})),
+    a_provider_that_is_not_here=_options(
+        lambda ort, options: options.add_provider("NoExecutionProvider", {})
+    ),
     a_provider_twice=_options(_provider_twice),
     devices_of_no_provider=_options(lambda ort, options: options.add_provider_for_devices([], {})),
     a_policy_by_a_text=_options(lambda ort, options: options.set_provider_selection_policy("fast")),
     a_delegate_that_cannot_be_called=_options(
         lambda ort, options: options.set_provider_selection_policy_delegate("fast")
     ),
-    a_dimension_by_a_text=_options(lambda ort, options: options.add_free_dimension_override_by_name("N", "3")),
+    a_dimension_by_a_text=_options(
+        lambda ort, options: options.add_free_dimension_override_by_name("N", "3")
+    ),
     an_adapter_that_is_none=_run_options(lambda options: options.add_active_adapter("adapter")),
     a_wrong_value_of_a_context_entry=_entry("ep.context_enable", "maybe"),
 )
 
 
-# --- the process, compiling, adapters --------------------------------------------------------------------------------
+# --- the process, compiling, adapters -------------------------------------------------------------
 
 
 def _bad_adapter(ort: Any, folder: Path) -> Any:
@@ -437,7 +511,9 @@ def _compiler(source: Any, **arguments: Any) -> Mistake:
 def _existing_output(ort: Any, folder: Path) -> Any:
     (folder / "out.onnx").write_bytes(b"")
     flags = ort.OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS
-    return ort.ModelCompiler(ort.SessionOptions(), bytes_of(MUL), flags=flags).compile_to_file(str(folder / "out.onnx"))
+    return ort.ModelCompiler(ort.SessionOptions(), bytes_of(MUL), flags=flags).compile_to_file(
+        str(folder / "out.onnx")
+    )
 
 
 def _nothing_compiled(ort: Any, folder: Path) -> Any:
@@ -455,7 +531,9 @@ def _failing_stream(ort: Any, folder: Path) -> Any:
 _add(
     a_missing_adapter=lambda ort, folder: ort.LoraAdapter().Load(str(folder / "absent.adapter")),
     a_bad_adapter=_bad_adapter,
-    a_missing_adapter_to_read=lambda ort, folder: ort.AdapterFormat.read_adapter(str(folder / "absent.adapter")),
+    a_missing_adapter_to_read=lambda ort, folder: ort.AdapterFormat.read_adapter(
+        str(folder / "absent.adapter")
+    ),
     a_bad_adapter_to_read=_bad_adapter_format,
     a_compiler_of_a_missing_file=lambda ort, folder: ort.ModelCompiler(
         ort.SessionOptions(), str(folder / "absent.onnx")
@@ -483,19 +561,31 @@ _add(
     a_severity_that_is_none=_value(lambda ort: ort.set_default_logger_severity(9)),
     a_severity_by_a_text=_value(lambda ort: ort.set_default_logger_severity("high")),
     a_seed_by_a_text=_value(lambda ort: ort.set_seed("a")),
-    a_library_that_is_missing=lambda ort, folder: ort.register_execution_provider_library("x", str(folder / "no.so")),
-    a_library_that_was_not_registered=_value(lambda ort: ort.unregister_execution_provider_library("nobody")),
+    a_library_that_is_missing=lambda ort, folder: ort.register_execution_provider_library(
+        "x", str(folder / "no.so")
+    ),
+    a_library_that_was_not_registered=_value(
+        lambda ort: ort.unregister_execution_provider_library("nobody")
+    ),
     an_allocator_of_a_text=_value(lambda ort: ort.create_and_register_allocator("cpu", None)),
     an_allocator_of_an_unknown_provider=_value(
         lambda ort: ort.create_and_register_allocator_v2(
             "NoExecutionProvider",
-            ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT),
+            ort.OrtMemoryInfo(
+                "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+            ),
             {},
             None,
         )
     ),
-    tensors_copied_into_fewer=_value(lambda ort: ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(X)], [])),
-    assignments_that_were_not_recorded=lambda ort, folder: session_of(ort, MUL).get_provider_graph_assignment_info(),
-    dynamic_options_that_are_none=lambda ort, folder: session_of(ort, MUL).set_ep_dynamic_options({}),
+    tensors_copied_into_fewer=_value(
+        lambda ort: ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(X)], [])
+    ),
+    assignments_that_were_not_recorded=lambda ort, folder: session_of(
+        ort, MUL
+    ).get_provider_graph_assignment_info(),
+    dynamic_options_that_are_none=lambda ort, folder: session_of(ort, MUL).set_ep_dynamic_options(
+        {}
+    ),
     an_unknown_name=_value(lambda ort: ort.InferenceSesion),
 )

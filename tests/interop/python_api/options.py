@@ -15,7 +15,17 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.interop.python_api.behaviour import CPU, MUL, Behaviours, X, bytes_of, model_of, raises, same, session_of
+from tests.interop.python_api.behaviour import (
+    CPU,
+    MUL,
+    Behaviours,
+    X,
+    bytes_of,
+    model_of,
+    raises,
+    same,
+    session_of,
+)
 
 behaviour = Behaviours()
 
@@ -52,14 +62,18 @@ def optimized_model_elsewhere(ort: Any, folder: Path) -> None:
     assert Path("sub", "optimized.bin").exists()
 
 
-@behaviour("a model with a data file of its own is written with another, and may be read and written again")
+@behaviour(
+    "a model with a data file of its own is written with another, and may be read and written again"
+)
 def optimized_model_chain(ort: Any, folder: Path) -> None:
     model = model_of(MUL)
     (weight,) = model.graph.initializer
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight), "w"))
     onnx.save(model, "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
     for source, made in (("m", "first"), ("first", "second")):
-        ort.InferenceSession(f"{source}.onnx", _saving(ort, f"{made}.onnx", f"{made}.bin", 10), providers=CPU)
+        ort.InferenceSession(
+            f"{source}.onnx", _saving(ort, f"{made}.onnx", f"{made}.bin", 10), providers=CPU
+        )
     for name in ("m.onnx", "m.bin", "first.onnx", "first.bin"):
         Path(name).unlink()
     same(ort.InferenceSession("second.onnx", providers=CPU).run(None, {"x": X})[0], X * X)
@@ -82,7 +96,9 @@ def execution_mode(ort: Any, folder: Path) -> None:
     assert options.execution_mode == ort.ExecutionMode.ORT_PARALLEL
 
 
-_CONFIG = {"session_options": {"inter_op_num_threads": 5, "intra_op_num_threads": 2, "enable_profiling": 1}}
+_CONFIG = {
+    "session_options": {"inter_op_num_threads": 5, "intra_op_num_threads": 2, "enable_profiling": 1}
+}
 
 
 @behaviour("with ORT_LOAD_CONFIG_FROM_MODEL=1 a model's own session options count")
@@ -95,7 +111,11 @@ def options_of_the_model(ort: Any, folder: Path) -> None:
     finally:
         del os.environ["ORT_LOAD_CONFIG_FROM_MODEL"]
     found = session.get_session_options()
-    assert (found.inter_op_num_threads, found.intra_op_num_threads, found.enable_profiling) == (5, 2, True)
+    assert (found.inter_op_num_threads, found.intra_op_num_threads, found.enable_profiling) == (
+        5,
+        2,
+        True,
+    )
 
 
 _FREE = "g (float[Dim1,Dim2,5] x) => (float[Dim1,Dim2,5] y) { y = Abs(x) }"
@@ -131,7 +151,11 @@ def config_entry(ort: Any, folder: Path) -> None:
 
 @behaviour("a config entry that was not set is a RuntimeError that names it")
 def missing_config_entry(ort: Any, folder: Path) -> None:
-    raises(RuntimeError, "INVALID_KEY", lambda: ort.SessionOptions().get_session_config_entry("INVALID_KEY"))
+    raises(
+        RuntimeError,
+        "INVALID_KEY",
+        lambda: ort.SessionOptions().get_session_config_entry("INVALID_KEY"),
+    )
 
 
 @behaviour("add_initializer puts a tensor in the place of the model's")
@@ -145,7 +169,11 @@ def added_initializer(ort: Any, folder: Path) -> None:
 def _model_without_its_data() -> bytes:
     model = model_of(MUL)
     (weight,) = model.graph.initializer
-    weight.CopyFrom(onnx.TensorProto(name="w", data_type=1, dims=[3, 2], data_location=onnx.TensorProto.EXTERNAL))
+    weight.CopyFrom(
+        onnx.TensorProto(
+            name="w", data_type=1, dims=[3, 2], data_location=onnx.TensorProto.EXTERNAL
+        )
+    )
     for key, value in {"location": "not_on_disk.bin", "offset": "0", "length": "24"}.items():
         weight.external_data.add(key=key, value=value)
     return bytes(model.SerializeToString())
@@ -163,11 +191,13 @@ def external_initializers(ort: Any, folder: Path) -> None:
 def external_files_in_memory(ort: Any, folder: Path) -> None:
     Path("m.onnx").write_bytes(_model_without_its_data())
     content, options = X.tobytes(), ort.SessionOptions()
-    options.add_external_initializers_from_files_in_memory(["not_on_disk.bin"], [content], [len(content)])
+    options.add_external_initializers_from_files_in_memory(
+        ["not_on_disk.bin"], [content], [len(content)]
+    )
     same(ort.InferenceSession("m.onnx", options, providers=CPU).run(None, {"x": X})[0], X * X)
 
 
-# --- the arguments of providers --------------------------------------------------------------------------------------
+# --- the arguments of providers -------------------------------------------------------------------
 
 
 def _normalized(ort: Any, providers: Any, options: Any) -> Any:
@@ -186,7 +216,10 @@ def provider_arguments(ort: Any, folder: Path) -> None:
 def provider_named_twice(ort: Any, folder: Path) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        assert _normalized(ort, ["a", "b", "a"], [{"x": 1}, {}, {"y": 2}]) == (["a", "b"], [{"x": "1"}, {}])
+        assert _normalized(ort, ["a", "b", "a"], [{"x": 1}, {}, {"y": 2}]) == (
+            ["a", "b"],
+            [{"x": "1"}, {}],
+        )
     assert [each.category for each in seen] == [UserWarning]
 
 
@@ -206,7 +239,7 @@ def wrong_providers(ort: Any, folder: Path) -> None:
             ort.InferenceSession(bytes_of(MUL), None, providers, options, enable_fallback=0)
 
 
-# --- threads and memory of the process -------------------------------------------------------------------------------
+# --- threads and memory of the process ------------------------------------------------------------
 
 
 _SHARED_THREADS = """
@@ -229,7 +262,9 @@ def shared_threads(ort: Any, folder: Path) -> None:
 
 @behaviour("sessions run with and without an allocator that they share")
 def shared_allocator(ort: Any, folder: Path) -> None:
-    info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    info = ort.OrtMemoryInfo(
+        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+    )
     ort.create_and_register_allocator(info, None)
     for value in ("1", "0"):
         options = ort.SessionOptions()

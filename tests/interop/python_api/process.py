@@ -1,4 +1,6 @@
-"""What upstream's tests assert of the module itself: what it says of the machine, compiling, adapters."""
+"""What upstream's tests assert of the module itself: what it says of the machine, compiling,
+adapters.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,17 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.interop.python_api.behaviour import MUL, Behaviours, X, bytes_of, model_of, native, raises, same, session_of
+from tests.interop.python_api.behaviour import (
+    MUL,
+    Behaviours,
+    X,
+    bytes_of,
+    model_of,
+    native,
+    raises,
+    same,
+    session_of,
+)
 
 behaviour = Behaviours()
 
@@ -41,9 +53,14 @@ def telemetry(ort: Any, folder: Path) -> None:
 
 @behaviour("a memory info says name, device, kinds and maker")
 def memory_info(ort: Any, folder: Path) -> None:
-    info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    info = ort.OrtMemoryInfo(
+        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+    )
     assert (info.name, info.device_id, info.device_vendor_id) == ("Cpu", 0, 0)
-    assert (info.mem_type, info.allocator_type) == (ort.OrtMemType.DEFAULT, ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR)
+    assert (info.mem_type, info.allocator_type) == (
+        ort.OrtMemType.DEFAULT,
+        ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR,
+    )
     assert info.device_mem_type == ort.OrtDeviceMemoryType.DEFAULT
 
 
@@ -83,16 +100,18 @@ def arena_by_names(ort: Any, folder: Path) -> None:
 def own_threads_refused(ort: Any, folder: Path) -> None:
     Path("m.onnx").write_bytes(bytes_of(MUL))
     program = (
-        f"import {ort.__name__} as ort; ort.set_global_thread_pool_sizes(2, 2); o = ort.SessionOptions()\n"
-        "o.use_per_session_threads = True; o.execution_mode = ort.ExecutionMode.ORT_PARALLEL\n"
-        "try: ort.InferenceSession('m.onnx', o, providers=['CPUExecutionProvider'])\n"
-        "except RuntimeError: print('refused')"
+        f"import {ort.__name__} as ort; ort.set_global_thread_pool_sizes(2, 2); o ="
+        " ort.SessionOptions()\no.use_per_session_threads = True; o.execution_mode ="
+        " ort.ExecutionMode.ORT_PARALLEL\ntry: ort.InferenceSession('m.onnx', o,"
+        " providers=['CPUExecutionProvider'])\nexcept RuntimeError: print('refused')"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert "refused" in done.stdout
 
 
-# --- compatibility of compiled models --------------------------------------------------------------------------------
+# --- compatibility of compiled models -------------------------------------------------------------
 
 
 def _cpu_devices(ort: Any) -> list[Any]:
@@ -108,7 +127,9 @@ def rating_arguments(ort: Any, folder: Path) -> None:
 
 @behaviour("any text is not applicable to the CPU's provider")
 def rating_of_the_cpu(ort: Any, folder: Path) -> None:
-    rating = native(ort).get_model_compatibility_for_ep_devices(_cpu_devices(ort)[:1], "arbitrary-compat-string")
+    rating = native(ort).get_model_compatibility_for_ep_devices(
+        _cpu_devices(ort)[:1], "arbitrary-compat-string"
+    )
     assert rating == native(ort).OrtCompiledModelCompatibility.EP_NOT_APPLICABLE
 
 
@@ -116,7 +137,9 @@ def _compiled(**stated: str) -> bytes:
     model = onnx.helper.make_model(
         onnx.helper.make_graph([], "g", [], []), opset_imports=[onnx.helper.make_opsetid("", 13)]
     )
-    onnx.helper.set_model_props(model, {f"ep_compatibility_info.{name}": text for name, text in stated.items()})
+    onnx.helper.set_model_props(
+        model, {f"ep_compatibility_info.{name}": text for name, text in stated.items()}
+    )
     return bytes(model.SerializeToString())
 
 
@@ -133,7 +156,9 @@ def compatibility_of_no_model(ort: Any, folder: Path) -> None:
     raises(
         RuntimeError,
         "",
-        lambda: native(ort).get_compatibility_info_from_model_bytes(b"this is not a valid model", "TestEP"),
+        lambda: native(ort).get_compatibility_info_from_model_bytes(
+            b"this is not a valid model", "TestEP"
+        ),
     )
 
 
@@ -166,15 +191,17 @@ def hardware_devices(ort: Any, folder: Path) -> None:
 
 @behaviour("nothing keeps the CPU's provider from the CPU, as a mask of reasons says")
 def no_incompatibility(ort: Any, folder: Path) -> None:
-    (cpu, *_) = [each for each in native(ort).get_hardware_devices() if each.type.value == 0]
+    cpu, *_ = [each for each in native(ort).get_hardware_devices() if each.type.value == 0]
     found = native(ort).get_hardware_device_ep_incompatibility_details("CPUExecutionProvider", cpu)
     assert (found["reasons_bitmask"], found["error_code"], "notes" in found) == (0, 0, True)
 
 
 @behaviour("the reasons are asked of a provider with a name")
 def incompatibility_of_nobody(ort: Any, folder: Path) -> None:
-    (first, *_) = native(ort).get_hardware_devices()
-    raises(Exception, "", lambda: native(ort).get_hardware_device_ep_incompatibility_details("", first))
+    first, *_ = native(ort).get_hardware_devices()
+    raises(
+        Exception, "", lambda: native(ort).get_hardware_device_ep_incompatibility_details("", first)
+    )
 
 
 @behaviour("the reasons are bits")
@@ -184,11 +211,13 @@ def incompatibility_reasons(ort: Any, folder: Path) -> None:
     assert [getattr(reasons, name).value for name in names] == [0, 1, 2, 4, -(1 << 31)]
 
 
-# --- compiling -------------------------------------------------------------------------------------------------------
+# --- compiling ------------------------------------------------------------------------------------
 
 
 def _compiler(ort: Any, model: Any, **options: Any) -> Any:
-    return ort.ModelCompiler(ort.SessionOptions(), model, embed_compiled_data_into_model=True, **options)
+    return ort.ModelCompiler(
+        ort.SessionOptions(), model, embed_compiled_data_into_model=True, **options
+    )
 
 
 @behaviour("a model file is compiled to a file")
@@ -208,7 +237,9 @@ def compile_bytes_to_file(ort: Any, folder: Path) -> None:
 def compile_bytes(ort: Any, folder: Path) -> None:
     made = _compiler(ort, bytes_of(MUL)).compile_to_bytes()
     assert isinstance(made, bytes)
-    same(ort.InferenceSession(made, providers=["CPUExecutionProvider"]).run(None, {"x": X})[0], X * X)
+    same(
+        ort.InferenceSession(made, providers=["CPUExecutionProvider"]).run(None, {"x": X})[0], X * X
+    )
 
 
 @behaviour("a model is compiled to a stream")
@@ -224,14 +255,22 @@ def compile_to_broken_stream(ort: Any, folder: Path) -> None:
     def write(content: bytes) -> None:
         raise ValueError("My Python Error")
 
-    raises(native(ort).Fail, "My Python Error", lambda: _compiler(ort, bytes_of(MUL)).compile_to_stream(write))
+    raises(
+        native(ort).Fail,
+        "My Python Error",
+        lambda: _compiler(ort, bytes_of(MUL)).compile_to_stream(write),
+    )
 
 
 @behaviour("that nothing was compiled is a Fail where a flag says so, and no file is made")
 def compile_nothing(ort: Any, folder: Path) -> None:
     Path("m.onnx").write_bytes(bytes_of(MUL))
     compiler = _compiler(ort, "m.onnx", flags=ort.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED)
-    raises(native(ort).Fail, "Unable to compile any nodes", lambda: compiler.compile_to_file("made.onnx"))
+    raises(
+        native(ort).Fail,
+        "Unable to compile any nodes",
+        lambda: compiler.compile_to_file("made.onnx"),
+    )
     assert not Path("made.onnx").exists()
 
 
@@ -246,9 +285,9 @@ def compile_over_a_file(ort: Any, folder: Path) -> None:
 @behaviour("an initializer that only inner graphs read is in the compiled model")
 def compile_inner_graphs(ort: Any, folder: Path) -> None:
     text = (
-        "g () => (float[1,4] y) <int64[1] axes = {0}, float[4] data = {10,20,30,40}, bool cond = {1}> { y = If (cond) "
-        "<then_branch = t () => (float[1,4] a) { a = Unsqueeze(data, axes) }, "
-        "else_branch = e () => (float[1,4] b) { b = Unsqueeze(data, axes) }> }"
+        "g () => (float[1,4] y) <int64[1] axes = {0}, float[4] data = {10,20,30,40}, bool cond ="
+        " {1}> { y = If (cond) <then_branch = t () => (float[1,4] a) { a = Unsqueeze(data, axes) },"
+        " else_branch = e () => (float[1,4] b) { b = Unsqueeze(data, axes) }> }"
     )
     made = _compiler(ort, bytes_of(text)).compile_to_bytes()
     session = ort.InferenceSession(made, providers=["CPUExecutionProvider"])
@@ -257,7 +296,9 @@ def compile_inner_graphs(ort: Any, folder: Path) -> None:
 
 @behaviour("nothing is optimized unless a level is given")
 def compile_levels(ort: Any, folder: Path) -> None:
-    Path("m.onnx").write_bytes(bytes_of("g (float[2] x) => (float[2] y) { a = Identity(x) y = Neg(a) }"))
+    Path("m.onnx").write_bytes(
+        bytes_of("g (float[2] x) => (float[2] y) { a = Identity(x) y = Neg(a) }")
+    )
     found = []
     for name in ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC"):
         level = getattr(ort.GraphOptimizationLevel, name)
@@ -276,7 +317,12 @@ def compile_with_places(ort: Any, folder: Path) -> None:
         return ort.OrtExternalInitializerInfo("mine.bin", 0, value.tensor_size_in_bytes())
 
     _compiler(ort, "m.onnx", get_initializer_location_func=locate).compile_to_file("made.onnx")
-    same(ort.InferenceSession("made.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": X})[0], X * X)
+    same(
+        ort.InferenceSession("made.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": X})[
+            0
+        ],
+        X * X,
+    )
 
 
 @behaviour("the function may leave an initializer in the file that it came from")
@@ -288,7 +334,9 @@ def compile_with_known_places(ort: Any, folder: Path) -> None:
     seen = []
 
     def keep(name: str, value: Any, known: Any) -> Any:
-        seen.append((name, value.data_ptr() != 0, value.tensor_size_in_bytes(), Path(known.filepath).name))
+        seen.append(
+            (name, value.data_ptr() != 0, value.tensor_size_in_bytes(), Path(known.filepath).name)
+        )
         return known
 
     _compiler(ort, "m.onnx", get_initializer_location_func=keep).compile_to_file("made.onnx")
@@ -296,14 +344,16 @@ def compile_with_known_places(ort: Any, folder: Path) -> None:
     assert onnx.load("made.onnx", load_external_data=False).graph.initializer[0].external_data
 
 
-# --- adapters --------------------------------------------------------------------------------------------------------
+# --- adapters -------------------------------------------------------------------------------------
 
 
 def _write_adapter(ort: Any, path: str, **parameters: Any) -> None:
     made = ort.AdapterFormat()
     made.set_adapter_version(1)
     made.set_model_version(2)
-    made.set_parameters({name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in parameters.items()})
+    made.set_parameters(
+        {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in parameters.items()}
+    )
     made.export_adapter(path)
 
 
@@ -330,7 +380,9 @@ def adapter_run(ort: Any, folder: Path) -> None:
     adapter.Load(str(folder / "m.onnx_adapter"))
     options = ort.RunOptions()
     options.add_active_adapter(adapter)
-    session = session_of(ort, "g (float[2] x, float[2] a = {1, 2}) => (float[2] y) { y = Mul(x, a) }")
+    session = session_of(
+        ort, "g (float[2] x, float[2] a = {1, 2}) => (float[2] y) { y = Mul(x, a) }"
+    )
     ones = {"x": np.ones(2, np.float32)}
     assert session.run(None, ones, options)[0].tolist() == [10, 20]
     assert session.run(None, ones)[0].tolist() == [1, 2]

@@ -96,9 +96,13 @@ def run_async(ort: Any, folder: Path) -> None:
     same(seen[0][0], X * X)
 
 
-@behaviour("a product of matrices, with columns turned by indexing, is that of the array as it is seen")
+@behaviour(
+    "a product of matrices, with columns turned by indexing, is that of the array as it is seen"
+)
 def non_contiguous_input(ort: Any, folder: Path) -> None:
-    session = session_of(ort, "g (float[3,2] x) => (float[3,1] y) <float[2,1] w = {1,2}> { y = MatMul(x, w) }")
+    session = session_of(
+        ort, "g (float[3,2] x) => (float[3,1] y) <float[2,1] w = {1,2}> { y = MatMul(x, w) }"
+    )
     turned = X[:, ::-1]
     same(session.run(None, {"x": turned})[0], turned @ np.array([[1], [2]], np.float32))
 
@@ -124,16 +128,22 @@ def many_threads(ort: Any, folder: Path) -> None:
 
 @behaviour("a dimension that the model names has that name in the shape")
 def symbolic_dimension(ort: Any, folder: Path) -> None:
-    session = session_of(ort, "g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1,2}> { y = MatMul(x, w) }")
+    session = session_of(
+        ort, "g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1,2}> { y = MatMul(x, w) }"
+    )
     assert [session.get_inputs()[0].shape, session.get_outputs()[0].shape] == [["N", 2], ["N", 1]]
     assert session.run(None, {"x": X})[0].shape == (3, 1)
 
 
 @behaviour("inputs keep the model's order, with the types as texts; booleans compute")
 def boolean_inputs(ort: Any, folder: Path) -> None:
-    session = session_of(ort, "g (bool[2] second, bool[2] first) => (bool[2] y) { y = And(second, first) }")
+    session = session_of(
+        ort, "g (bool[2] second, bool[2] first) => (bool[2] y) { y = And(second, first) }"
+    )
     assert [each.name for each in session.get_inputs()] == ["second", "first"]
-    assert {each.type for each in (*session.get_inputs(), *session.get_outputs())} == {"tensor(bool)"}
+    assert {each.type for each in (*session.get_inputs(), *session.get_outputs())} == {
+        "tensor(bool)"
+    }
     fed = {"first": np.array([True, False]), "second": np.array([True, True])}
     assert session.run(None, fed)[0].tolist() == [True, False]
 
@@ -147,13 +157,23 @@ def missing_input(ort: Any, folder: Path) -> None:
 @behaviour("the model's metadata are its producer, its names and its descriptions")
 def model_metadata(ort: Any, folder: Path) -> None:
     model = model_of(MUL)
-    model.producer_name, model.graph.name, model.doc_string = "the producer", "the graph", "what it is"
+    model.producer_name, model.graph.name, model.doc_string = (
+        "the producer",
+        "the graph",
+        "what it is",
+    )
     found = ort.InferenceSession(model.SerializeToString(), providers=CPU).get_modelmeta()
-    assert (found.producer_name, found.graph_name, found.description) == ("the producer", "the graph", "what it is")
+    assert (found.producer_name, found.graph_name, found.description) == (
+        "the producer",
+        "the graph",
+        "what it is",
+    )
     assert (found.domain, found.graph_description) == ("", "")
 
 
-@behaviour("a profile is a list with one event per line, each with its name, time, length and process")
+@behaviour(
+    "a profile is a list with one event per line, each with its name, time, length and process"
+)
 def profile(ort: Any, folder: Path) -> None:
     options = ort.SessionOptions()
     options.enable_profiling = True
@@ -163,7 +183,11 @@ def profile(ort: Any, folder: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert "[" in lines[0]
     assert "]" in lines[-1]
-    assert all(tag in line for line in lines[1:-1] for tag in ("pid", "dur", "ts", "ph", "X", "name", "args"))
+    assert all(
+        tag in line
+        for line in lines[1:-1]
+        for tag in ("pid", "dur", "ts", "ph", "X", "name", "args")
+    )
     assert json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -179,12 +203,17 @@ def profiling_start(ort: Any, folder: Path) -> None:
     assert starts == sorted(starts)
 
 
-@behaviour("outputs that are inputs passed through are the caller's own, and stay as they were when more runs follow")
+@behaviour(
+    "outputs that are inputs passed through are the caller's own, and stay as they were when more"
+    " runs follow"
+)
 def passed_through(ort: Any, folder: Path) -> None:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = session_of(
-        ort, "g (float[2,2] x) => (float[2,2] y, float[2,2] x) <float ten = {10}> { y = Add(x, ten) }", options
+        ort,
+        "g (float[2,2] x) => (float[2,2] y, float[2,2] x) <float ten = {10}> { y = Add(x, ten) }",
+        options,
     )
     feeds = [np.full((2, 2), number, np.float32) for number in range(5)]
     results = [session.run(None, {"x": feed}) for feed in feeds]
@@ -204,7 +233,9 @@ def zero_copy_output(ort: Any, folder: Path) -> None:
 
 @behaviour("a model whose inputs have defaults runs without them")
 def base_model(ort: Any, folder: Path) -> None:
-    session = session_of(ort, "g (float[2] x, float[2] a = {1, 2}) => (float[2] y) { y = Mul(x, a) }")
+    session = session_of(
+        ort, "g (float[2] x, float[2] a = {1, 2}) => (float[2] y) { y = Mul(x, a) }"
+    )
     assert session.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == [1, 2]
     assert [each.name for each in session.get_overridable_initializers()] == ["a"]
 
@@ -218,24 +249,33 @@ def _recording(ort: Any) -> Any:
     return options
 
 
-@behaviour("where it is asked for, each node's execution provider is told, each of the CPU's by itself")
+@behaviour(
+    "where it is asked for, each node's execution provider is told, each of the CPU's by itself"
+)
 def graph_assignment(ort: Any, folder: Path) -> None:
     found = session_of(ort, _THREE, _recording(ort)).get_provider_graph_assignment_info()
     assert [each.ep_name for each in found] == ["CPUExecutionProvider"] * 3
-    nodes = sorted((node.domain, node.op_type, node.name) for each in found for node in each.get_nodes())
+    nodes = sorted(
+        (node.domain, node.op_type, node.name) for each in found for node in each.get_nodes()
+    )
     assert nodes == [("", "Add", "add_0"), ("", "Add", "add_1"), ("", "Mul", "mul_0")]
 
 
 @behaviour("asking for it without the option is a Fail that names the option")
 def graph_assignment_unasked(ort: Any, folder: Path) -> None:
     session = session_of(ort, _THREE)
-    raises(native(ort).Fail, "session.record_ep_graph_assignment_info", session.get_provider_graph_assignment_info)
+    raises(
+        native(ort).Fail,
+        "session.record_ep_graph_assignment_info",
+        session.get_provider_graph_assignment_info,
+    )
 
 
 @behaviour("only_execute_path_to_fetches computes one output of two whose values share memory")
 def only_path_to_fetches(ort: Any, folder: Path) -> None:
     text = (
-        "g (float[9] a, float[9] b) => (float[9] s, float[9] d) { p = Add(a, b) q = Sub(a, b) s = Neg(p) d = Neg(q) }"
+        "g (float[9] a, float[9] b) => (float[9] s, float[9] d) { p = Add(a, b) q = Sub(a, b) s ="
+        " Neg(p) d = Neg(q) }"
     )
     session, options = session_of(ort, text), ort.RunOptions()
     options.only_execute_path_to_fetches = True
@@ -255,11 +295,11 @@ def arena_shrinkage(ort: Any, folder: Path) -> None:
 @behaviour("an optional input may be None, three graphs deep")
 def nested_optional(ort: Any, folder: Path) -> None:
     outer = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 21]> g (optional(float[2]) o, float[2] x) => (float[2] y) { '
-        "h = OptionalHasElement(o) "
-        "y = If (h) <then_branch = t () => (float[2] a) { g1 = OptionalGetElement(o) a = Add(g1, x) }, "
-        "else_branch = e () => (float[2] b) { b = If (h) <then_branch = t2 () => (float[2] c) { c = Abs(x) }, "
-        "else_branch = e2 () => (float[2] d) { d = Neg(x) }> }> }"
+        '<ir_version: 10, opset_import: ["" : 21]> g (optional(float[2]) o, float[2] x) =>'
+        " (float[2] y) { h = OptionalHasElement(o) y = If (h) <then_branch = t () => (float[2] a) {"
+        " g1 = OptionalGetElement(o) a = Add(g1, x) }, else_branch = e () => (float[2] b) { b = If"
+        " (h) <then_branch = t2 () => (float[2] c) { c = Abs(x) }, else_branch = e2 () => (float[2]"
+        " d) { d = Neg(x) }> }> }"
     )
     session = ort.InferenceSession(outer.SerializeToString(), providers=CPU)
     ones = np.ones(2, np.float32)
@@ -267,7 +307,7 @@ def nested_optional(ort: Any, folder: Path) -> None:
     assert session.run(None, {"o": ones, "x": ones})[0].tolist() == [2, 2]
 
 
-# --- models and their data as links ----------------------------------------------------------------------------------
+# --- models and their data as links ---------------------------------------------------------------
 
 
 def _linked(folder: Path, model_folder: str, data_folder: str) -> Path:
@@ -277,9 +317,13 @@ def _linked(folder: Path, model_folder: str, data_folder: str) -> Path:
     (folder / "snapshots" / "v").mkdir(parents=True)
     values = np.arange(10, dtype=np.float32)
     (folder / data_folder / "guid2").write_bytes(values.tobytes())
-    model = model_of("g (float[10] x) => (float[10] y) <float[10] w = {0,1,2,3,4,5,6,7,8,9}> { y = Add(x, w) }")
+    model = model_of(
+        "g (float[10] x) => (float[10] y) <float[10] w = {0,1,2,3,4,5,6,7,8,9}> { y = Add(x, w) }"
+    )
     (weight,) = model.graph.initializer
-    weight.CopyFrom(onnx.TensorProto(name="w", data_type=1, dims=[10], data_location=onnx.TensorProto.EXTERNAL))
+    weight.CopyFrom(
+        onnx.TensorProto(name="w", data_type=1, dims=[10], data_location=onnx.TensorProto.EXTERNAL)
+    )
     for key, value in {"location": "data.bin", "offset": "0", "length": "40"}.items():
         weight.external_data.add(key=key, value=value)
     (folder / model_folder / "guid1").write_bytes(model.SerializeToString())
@@ -303,7 +347,10 @@ def links_to_a_folder_below(ort: Any, folder: Path) -> None:
 
 @behaviour(
     "linked data in a folder that is not the model's is refused",
-    missing="links of the user's own are followed wherever they lead; those of somebody else are refused",
+    missing=(
+        "links of the user's own are followed wherever they lead; those of somebody else are"
+        " refused"
+    ),
 )
 def links_to_elsewhere(ort: Any, folder: Path) -> None:
     path = os.fspath(_linked(folder, "model", "data"))

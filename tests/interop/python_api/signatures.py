@@ -1,4 +1,6 @@
-"""Signatures of onnxruntime's Python module, native ones too, as values that can be compared with ours."""
+"""Signatures of onnxruntime's Python module, native ones too, as values that can be compared with
+ours.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,10 @@ def _native(text: str) -> Iterator[list[Parameter]]:
         parts = [_PARAMETER.fullmatch(part.strip()) for part in _split(found[1])]
         named = [part for part in parts if part is not None and part["name"] != "self"]
         yield [
-            Parameter("" if _UNNAMED.fullmatch(part["name"]) else part["name"], _native_default(part["default"]))
+            Parameter(
+                "" if _UNNAMED.fullmatch(part["name"]) else part["name"],
+                _native_default(part["default"]),
+            )
             for part in named
         ]
 
@@ -109,5 +114,9 @@ def takes(ours: list[Parameter], theirs: list[Parameter]) -> str:
             return f"no argument {place + 1}"
         if wanted.default != NONE and mine.default != wanted.default:
             return f"{wanted.name!r} is {mine.default} by default, not {wanted.default}"
-    left = [each.name for each in ours[len(theirs) :] if each.default == NONE and not each.name.startswith("*")]
+    left = [
+        each.name
+        for each in ours[len(theirs) :]
+        if each.default == NONE and not each.name.startswith("*")
+    ]
     return f"{left} must be given" if left else ""

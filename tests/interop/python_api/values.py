@@ -1,4 +1,6 @@
-"""What upstream's tests assert of values: feeds and outputs, OrtValue, IOBinding, sparse tensors."""
+"""What upstream's tests assert of values: feeds and outputs, OrtValue, IOBinding, sparse
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ behaviour = Behaviours()
 _TEXTS = "g (string[2,2] x) => (string[2,2] y) { y = Identity(x) }"
 
 
-# --- feeds -----------------------------------------------------------------------------------------------------------
+# --- feeds ----------------------------------------------------------------------------------------
 
 
 @behaviour("a feed may be a list of lists of numbers")
@@ -34,7 +36,10 @@ def list_of_texts(ort: Any, folder: Path) -> None:
 
 def _identity(ort: Any, array: Any) -> Any:
     session = session_of(ort, _TEXTS)
-    assert (session.get_inputs()[0].type, session.get_outputs()[0].type) == ("tensor(string)", "tensor(string)")
+    assert (session.get_inputs()[0].type, session.get_outputs()[0].type) == (
+        "tensor(string)",
+        "tensor(string)",
+    )
     return session.run(["y"], {"x": array})[0]
 
 
@@ -52,7 +57,9 @@ def texts_as_objects(ort: Any, folder: Path) -> None:
 
 @behaviour("texts may be bytes")
 def texts_as_bytes(ort: Any, folder: Path) -> None:
-    texts = np.array([b"this", b"is", b"an", b"identity"], "S9").reshape(2, 2)  # onnxruntime reads up to a NUL
+    texts = np.array([b"this", b"is", b"an", b"identity"], "S9").reshape(
+        2, 2
+    )  # onnxruntime reads up to a NUL
     np.testing.assert_array_equal(_identity(ort, texts).astype("S9"), texts)
 
 
@@ -64,7 +71,9 @@ def texts_as_void(ort: Any, folder: Path) -> None:
 
 @behaviour("an optional sequence comes out as it went in")
 def optional_sequence(ort: Any, folder: Path) -> None:
-    session = session_of(ort, "g (optional(seq(float[5])) x) => (optional(seq(float[5])) y) { y = Identity(x) }")
+    session = session_of(
+        ort, "g (optional(seq(float[5])) x) => (optional(seq(float[5])) y) { y = Identity(x) }"
+    )
     given = [np.arange(5, dtype=np.float32)]
     same(session.run(None, {"x": given})[0], given)
 
@@ -72,13 +81,18 @@ def optional_sequence(ort: Any, folder: Path) -> None:
 @behaviour("a sequence is a list; its length is a number")
 def sequence_length(ort: Any, folder: Path) -> None:
     session = session_of(ort, "g (seq(float[2,3]) x) => (int64 y) { y = SequenceLength(x) }")
-    assert (session.get_inputs()[0].type, session.get_outputs()[0].type) == ("seq(tensor(float))", "tensor(int64)")
+    assert (session.get_inputs()[0].type, session.get_outputs()[0].type) == (
+        "seq(tensor(float))",
+        "tensor(int64)",
+    )
     assert session.run(None, {"x": [np.ones((2, 3), np.float32)] * 2})[0] == 2
 
 
 @behaviour("a sequence that a model makes is a list of arrays")
 def sequence_construct(ort: Any, folder: Path) -> None:
-    session = session_of(ort, "g (int64[2] a, int64[2] b) => (seq(int64[2]) y) { y = SequenceConstruct(a, b) }")
+    session = session_of(
+        ort, "g (int64[2] a, int64[2] b) => (seq(int64[2]) y) { y = SequenceConstruct(a, b) }"
+    )
     assert session.get_outputs()[0].type == "seq(tensor(int64))"
     (made,) = session.run(None, {"a": np.array([1, 2]), "b": np.array([3, 4])})
     assert [each.tolist() for each in made] == [[1, 2], [3, 4]]
@@ -91,7 +105,7 @@ def sequence_insert(ort: Any, folder: Path) -> None:
     assert [each.tolist() for each in made] == [[1, 2]]
 
 
-# --- classical models ------------------------------------------------------------------------------------------------
+# --- classical models -----------------------------------------------------------------------------
 
 _ML = ', "ai.onnx.ml" : 3'
 
@@ -107,7 +121,9 @@ def _zipmap(ort: Any, key: int, **classes: Any) -> Any:
     node = helper.make_node("ZipMap", ["x"], ["z"], domain="ai.onnx.ml", **classes)
     made = helper.make_map_type_proto(key, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
     output = helper.make_value_info("z", helper.make_sequence_type_proto(made))
-    return _ml_session(ort, node, [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 3])], [output])
+    return _ml_session(
+        ort, node, [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 3])], [output]
+    )
 
 
 @behaviour("ZipMap makes dictionaries with texts as keys")
@@ -127,8 +143,12 @@ def zipmap_numbers(ort: Any, folder: Path) -> None:
 
 
 def _vectorizer(ort: Any) -> Any:
-    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", int64_vocabulary=[0, 1, 2])
-    given = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    node = helper.make_node(
+        "DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", int64_vocabulary=[0, 1, 2]
+    )
+    given = helper.make_map_type_proto(
+        TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    )
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])
     return _ml_session(ort, node, [helper.make_value_info("x", given)], [output])
 
@@ -136,7 +156,10 @@ def _vectorizer(ort: Any) -> Any:
 @behaviour("a dictionary is a map, with Python's or numpy's numbers; its input has no shape")
 def dictionaries(ort: Any, folder: Path) -> None:
     session = _vectorizer(ort)
-    assert (session.get_inputs()[0].type, session.get_inputs()[0].shape) == ("map(int64,tensor(float))", [])
+    assert (session.get_inputs()[0].type, session.get_inputs()[0].shape) == (
+        "map(int64,tensor(float))",
+        [],
+    )
     plain = {0: 25.0, 1: 5.5, 2: 0.0}
     for given in (
         plain,
@@ -156,15 +179,29 @@ def dictionary_with_wrong_key(ort: Any, folder: Path) -> None:
 @behaviour("labels may be fed as numpy's texts or as objects")
 def label_encoder(ort: Any, folder: Path) -> None:
     node = helper.make_node(
-        "LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_strings=["3", "4"], values_int64s=[2, 3]
+        "LabelEncoder",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        keys_strings=["3", "4"],
+        values_int64s=[2, 3],
     )
     given = helper.make_tensor_value_info("x", TensorProto.STRING, [1, 1])
-    session = _ml_session(ort, node, [given], [helper.make_tensor_value_info("y", TensorProto.INT64, [1, 1])])
-    for array in (np.array([["4"]]), np.array(["4"], ndmin=2), np.array(["4"], ndmin=2, dtype=object)):
+    session = _ml_session(
+        ort, node, [given], [helper.make_tensor_value_info("y", TensorProto.INT64, [1, 1])]
+    )
+    for array in (
+        np.array([["4"]]),
+        np.array(["4"], ndmin=2),
+        np.array(["4"], ndmin=2, dtype=object),
+    ):
         assert session.run(["y"], {"x": array})[0].tolist() == [[3]]
 
 
-@behaviour("a tree with one leaf, of a positive or negative weight, adds its base value before the logistic")
+@behaviour(
+    "a tree with one leaf, of a positive or negative weight, adds its base value before the"
+    " logistic"
+)
 def tree_of_one_leaf(ort: Any, folder: Path) -> None:
     for weight in (0.0, -0.1):
         node = helper.make_node(
@@ -179,7 +216,9 @@ def tree_of_one_leaf(ort: Any, folder: Path) -> None:
             helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [None, 2]),
         ]
         given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 3])
-        found = _ml_session(ort, node, [given], outputs).run(None, {"x": np.zeros((1, 3), np.float32)})
+        found = _ml_session(ort, node, [given], outputs).run(
+            None, {"x": np.zeros((1, 3), np.float32)}
+        )
         np.testing.assert_allclose(found[1][0][1], 1 / (1 + np.exp(0.405 - weight)), atol=1e-5)
 
 
@@ -198,7 +237,9 @@ def tree_of_one_split(ort: Any, folder: Path) -> None:
         helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [None, 2]),
     ]
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 3])
-    found = _ml_session(ort, node, [given], outputs).run(None, {"x": np.array([[0.1, 0, 0]], np.float32)})
+    found = _ml_session(ort, node, [given], outputs).run(
+        None, {"x": np.array([[0.1, 0, 0]], np.float32)}
+    )
     np.testing.assert_allclose(found[1][0][1], 1 / (1 + np.exp(0.105)), atol=1e-5)
 
 
@@ -216,20 +257,28 @@ def tree_of_doubles(ort: Any, folder: Path) -> None:
         **{name: onnx.numpy_helper.from_array(np.array(values), name) for name, values in doubles.items()},
     )  # fmt: skip
     given = helper.make_tensor_value_info("x", TensorProto.DOUBLE, [None, 1])
-    session = _ml_session(ort, node, [given], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 1])])
+    session = _ml_session(
+        ort, node, [given], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 1])]
+    )
     rows = np.array([[1.7999999523162842], [1.7999999523], [1.79999995232]])
     (found,) = session.run(None, {"x": rows})
     assert found.tolist() == [[0.75], [0.25], [0.75]]
 
 
-# --- narrow types ----------------------------------------------------------------------------------------------------
+# --- narrow types ---------------------------------------------------------------------------------
 
 
-@behaviour("an OrtValue of bfloat16 has its element type, and gives the same array back", since="1.32")
+@behaviour(
+    "an OrtValue of bfloat16 has its element type, and gives the same array back", since="1.32"
+)
 def bfloat16_value(ort: Any, folder: Path) -> None:
     data = np.array([1, -2.5, 0, 3.5, 42], ml_dtypes.bfloat16)
     value = ort.OrtValue.ortvalue_from_numpy(data)
-    assert (value.is_tensor(), value.element_type(), list(value.shape())) == (True, TensorProto.BFLOAT16, [5])
+    assert (value.is_tensor(), value.element_type(), list(value.shape())) == (
+        True,
+        TensorProto.BFLOAT16,
+        [5],
+    )
     assert value.numpy().dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(value.numpy(), data)
 
@@ -244,7 +293,9 @@ def bfloat16_value_of_shape(ort: Any, folder: Path) -> None:
 @behaviour("bfloat16 goes through a session and stays bfloat16", since="1.32")
 def bfloat16_run(ort: Any, folder: Path) -> None:
     x = np.array([0, 1.5, -2.75, 8], ml_dtypes.bfloat16)
-    (y,) = session_of(ort, "g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity(x) }").run(None, {"x": x})
+    (y,) = session_of(ort, "g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity(x) }").run(
+        None, {"x": x}
+    )
     assert y.dtype.type is ml_dtypes.bfloat16
     np.testing.assert_array_equal(y, x)
 
@@ -254,7 +305,10 @@ def float8_casts(ort: Any, folder: Path) -> None:
     given = np.array([0, 1e-7, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000, 1e5, np.inf, np.nan], np.float32)
     largest = {17: 448, 18: 240, 19: 57344, 20: 57344}
     for number, most in largest.items():
-        text = f"g (float[N] x) => (float[N] y) {{ t = Cast <to = {number}> (x) y = Cast <to = 1> (t) }}"
+        text = (
+            f"g (float[N] x) => (float[N] y) {{ t = Cast <to = {number}> (x) y = Cast <to = 1>"
+            " (t) }"
+        )
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         (found,) = session_of(ort, text, options).run(None, {"x": given})
@@ -264,13 +318,17 @@ def float8_casts(ort: Any, folder: Path) -> None:
         assert np.isnan(found[11])
 
 
-# --- OrtValue --------------------------------------------------------------------------------------------------------
+# --- OrtValue -------------------------------------------------------------------------------------
 
 
 @behaviour("an OrtValue says its device, shape, type and size, and gives its array")
 def ort_value(ort: Any, folder: Path) -> None:
     value = ort.OrtValue.ortvalue_from_numpy(X)
-    assert (value.device_name(), value.shape(), value.data_type()) == ("cpu", [3, 2], "tensor(float)")
+    assert (value.device_name(), value.shape(), value.data_type()) == (
+        "cpu",
+        [3, 2],
+        "tensor(float)",
+    )
     assert (value.is_tensor(), value.tensor_size_in_bytes()) == (True, 24)
     same(value.numpy(), X)
 
@@ -285,12 +343,18 @@ def ort_value_as_feed(ort: Any, folder: Path) -> None:
 @behaviour("an OrtValue can be made with ONNX's number of its type")
 def ort_value_with_onnx_type(ort: Any, folder: Path) -> None:
     value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(X, TensorProto.FLOAT)
-    assert (value.is_tensor(), value.element_type(), value.shape()) == (True, TensorProto.FLOAT, [3, 2])
+    assert (value.is_tensor(), value.element_type(), value.shape()) == (
+        True,
+        TensorProto.FLOAT,
+        [3, 2],
+    )
 
 
 @behaviour("run_with_ort_values takes and gives OrtValues")
 def run_with_ort_values(ort: Any, folder: Path) -> None:
-    (made,) = session_of(ort, MUL).run_with_ort_values(["y"], {"x": ort.OrtValue.ortvalue_from_numpy(X)})
+    (made,) = session_of(ort, MUL).run_with_ort_values(
+        ["y"], {"x": ort.OrtValue.ortvalue_from_numpy(X)}
+    )
     assert isinstance(made, ort.OrtValue)
     same(made.numpy(), X * X)
 
@@ -335,7 +399,9 @@ def dlpack_booleans(ort: Any, folder: Path) -> None:
 @behaviour("DLPack takes tensors without elements")
 def dlpack_empty(ort: Any, folder: Path) -> None:
     for shape in ((1, 8, 0, 128), (0,), (0, 4), (4, 0)):
-        value = ort.OrtValue.from_dlpack(ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32)))
+        value = ort.OrtValue.from_dlpack(
+            ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32))
+        )
         assert tuple(value.shape()) == shape
 
 
@@ -344,18 +410,25 @@ def ort_device(ort: Any, folder: Path) -> None:
     cpu = ort.OrtDevice.make("cpu", 0)
     assert (cpu.device_id(), cpu.device_type(), cpu.device_mem_type()) == (0, 0, 0)
     assert cpu.device_vendor_id() == ort.OrtDeviceVendorId.NONE
-    assert ort.OrtDevice.make("cuda", 0).device_vendor_id() == ort.OrtDeviceVendorId.NVIDIA == 0x10DE
+    assert (
+        ort.OrtDevice.make("cuda", 0).device_vendor_id() == ort.OrtDeviceVendorId.NVIDIA == 0x10DE
+    )
 
 
-# --- sparse tensors --------------------------------------------------------------------------------------------------
+# --- sparse tensors -------------------------------------------------------------------------------
 
 
 def _coo(ort: Any, values: Any) -> Any:
     places = np.array([3, 5, 15], np.int64)
-    return ort.SparseTensor.sparse_coo_from_numpy([9, 9], values, places, ort.OrtDevice.make("cpu", 0))
+    return ort.SparseTensor.sparse_coo_from_numpy(
+        [9, 9], values, places, ort.OrtDevice.make("cpu", 0)
+    )
 
 
-@behaviour("a sparse tensor of single places says its form, shape, type and device, and gives arrays to read")
+@behaviour(
+    "a sparse tensor of single places says its form, shape, type and device, and gives arrays to"
+    " read"
+)
 def sparse_coo(ort: Any, folder: Path) -> None:
     tensor = _coo(ort, np.array([1, 2, 3], np.float32))
     assert tensor.format() == ort.OrtSparseFormat.ORT_SPARSE_COO
@@ -375,13 +448,19 @@ def sparse_coo(ort: Any, folder: Path) -> None:
 def sparse_ort_value(ort: Any, folder: Path) -> None:
     value = ort.OrtValue.ort_value_from_sparse_tensor(_coo(ort, np.array([1, 2, 3], np.float32)))
     back = value.as_sparse_tensor()
-    assert (back.values().tolist(), back.as_coo_view().indices().tolist()) == ([1, 2, 3], [3, 5, 15])
+    assert (back.values().tolist(), back.as_coo_view().indices().tolist()) == (
+        [1, 2, 3],
+        [3, 5, 15],
+    )
 
 
 @behaviour("a sparse tensor may hold texts")
 def sparse_texts(ort: Any, folder: Path) -> None:
     tensor = _coo(ort, np.array(["xyz", "yxz", "zyx"]))
-    assert (tensor.data_type(), list(tensor.values())) == ("sparse_tensor(string)", ["xyz", "yxz", "zyx"])
+    assert (tensor.data_type(), list(tensor.values())) == (
+        "sparse_tensor(string)",
+        ["xyz", "yxz", "zyx"],
+    )
 
 
 @behaviour("a sparse tensor by rows has inner and outer places")
@@ -411,10 +490,14 @@ def _sparse_weight() -> onnx.SparseTensorProto:
 
 @behaviour("a sparse initializer that is an output comes out sparse")
 def sparse_output(ort: Any, folder: Path) -> None:
-    graph = helper.make_graph([], "g", [], [helper.make_sparse_tensor_value_info("w", TensorProto.FLOAT, [3, 3])])
+    graph = helper.make_graph(
+        [], "g", [], [helper.make_sparse_tensor_value_info("w", TensorProto.FLOAT, [3, 3])]
+    )
     graph.sparse_initializer.append(_sparse_weight())
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
-    (made,) = ort.InferenceSession(model.SerializeToString(), providers=CPU).run_with_ort_values(["w"], {})
+    (made,) = ort.InferenceSession(model.SerializeToString(), providers=CPU).run_with_ort_values(
+        ["w"], {}
+    )
     sparse = made.as_sparse_tensor()
     assert (list(sparse.dense_shape()), sparse.values().tolist()) == ([3, 3], [1.5, 0.5, 1.0])
 
@@ -426,19 +509,26 @@ def sparse_product(ort: Any, folder: Path) -> None:
         helper.make_sparse_tensor_value_info("a", TensorProto.FLOAT, [2, 2]),
         helper.make_tensor_value_info("b", TensorProto.FLOAT, [2, 2]),
     ]
-    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])])
+    graph = helper.make_graph(
+        [node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])]
+    )
     imports = [helper.make_opsetid("", 15), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=8)
     session = ort.InferenceSession(model.SerializeToString(), providers=CPU)
     sparse = ort.SparseTensor.sparse_coo_from_numpy(
-        [2, 2], np.array([2.0], np.float32), np.array([[0, 1]], np.int64), ort.OrtDevice.make("cpu", 0)
+        [2, 2],
+        np.array([2.0], np.float32),
+        np.array([[0, 1]], np.int64),
+        ort.OrtDevice.make("cpu", 0),
     )
     dense = ort.OrtValue.ortvalue_from_numpy(np.array([[1, 2], [3, 4]], np.float32))
-    (made,) = session.run_with_ort_values(["y"], {"a": ort.OrtValue.ort_value_from_sparse_tensor(sparse), "b": dense})
+    (made,) = session.run_with_ort_values(
+        ["y"], {"a": ort.OrtValue.ort_value_from_sparse_tensor(sparse), "b": dense}
+    )
     assert made.numpy().tolist() == [[6, 8], [0, 0]]
 
 
-# --- IOBinding -------------------------------------------------------------------------------------------------------
+# --- IOBinding ------------------------------------------------------------------------------------
 
 
 @behaviour("an array is bound as input, an output is left to the run, and copied out")
@@ -496,7 +586,10 @@ def bound_types(ort: Any, folder: Path) -> None:
 @behaviour("memory is bound by its address, as input and as output")
 def bound_addresses(ort: Any, folder: Path) -> None:
     session = session_of(ort, MUL)
-    given, made = ort.OrtValue.ortvalue_from_numpy(X), ort.OrtValue.ortvalue_from_shape_and_type([3, 2], np.float32)
+    given, made = (
+        ort.OrtValue.ortvalue_from_numpy(X),
+        ort.OrtValue.ortvalue_from_shape_and_type([3, 2], np.float32),
+    )
     binding = session.io_binding()
     binding.bind_input("x", "cpu", 0, np.float32, [3, 2], given.data_ptr())
     binding.bind_output("y", "cpu", 0, np.float32, [3, 2], made.data_ptr())

@@ -1,7 +1,8 @@
-"""Read by each Python that a test starts while :mod:`tests.mutation.reach` records: notes which functions it calls.
+"""Read by each Python that a test starts while :mod:`tests.mutation.reach` records: notes which
+functions it calls.
 
-A line for each, ``file<TAB>qualified name``, is added to the file ``REACH_CHILDREN`` at the function's first call, so
-that a process which is killed has told, too.
+A line for each, ``file<TAB>qualified name``, is added to the file ``REACH_CHILDREN`` at the
+function's first call, so that a process which is killed has told, too.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""The light side, asked while a variant is selected: imports nothing but what ortpkg has loaded already."""
+"""The light side, asked while a variant is selected: imports nothing but what ortpkg has loaded
+already.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ class AcmeExecutionProvider(ExecutionProvider):
         return [
             ComputeCapability(node_indices=(node.index,), meta_def=_meta_def(viewer, node))
             for node in viewer.nodes
-            if node.op_type == "Relu" and not node.domain and types_of(node).get("T") is ElementType.FLOAT
+            if node.op_type == "Relu"
+            and not node.domain
+            and types_of(node).get("T") is ElementType.FLOAT
         ]
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
@@ -43,7 +45,9 @@ class AcmeExecutionProvider(ExecutionProvider):
 
 
 def _meta_def(viewer: GraphViewer, node: Node) -> MetaDef:
-    return MetaDef(name=viewer.graph.make_name("AcmeRelu"), inputs=node.inputs, outputs=node.outputs)
+    return MetaDef(
+        name=viewer.graph.make_name("AcmeRelu"), inputs=node.inputs, outputs=node.outputs
+    )
 
 
 def _relu(_state: Any, inputs: Sequence[Any], _context: OpKernelContext) -> Sequence[Any]:

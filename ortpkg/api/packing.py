@@ -1,0 +1,96 @@
+"""``ortpkg.pack`` and ``ortpkg.unpack``: a package as one file, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.package.archive.archive_reader import DEFAULT_LIMITS, ArchiveLimits
+from ortpkg.package.archive.package_archive import PackReport, pack_package, unpack_package
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+
+Notify = Callable[[str], None]
+
+
+def pack(
+    root: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackReport:
+    """Writes the package at ``root`` to the new file ``output`` (by convention ``name.ortpkg``).
+
+    A zip file without compression, the same bytes for the same package on every system. Every file
+    is compared with digests.json on the way; a package without one gets one in the archive.
+    ``output`` appears when it is complete.
+
+    Args:
+        root: the package's directory.
+        output: the file; it must not exist.
+        overwrite: it may, and is replaced when the new one is complete.
+        progress: called with (file, bytes done, bytes in all).
+        notify: told when it has to wait for another command.
+        operations: how the disk is changed.
+
+    Raises:
+        DigestMismatchError: a file is not as recorded, missing, or not recorded.
+        AuthoringError: ``output`` exists, a file is a link or has a name that is not portable, or
+            the disk is full.
+        PackageNotFoundError: there is no package at ``root``.
+    """
+    return pack_package(
+        _absolute(root),
+        _absolute(output),
+        overwrite=overwrite,
+        progress=progress,
+        notify=notify,
+        operations=operations,
+    )
+
+
+def unpack(
+    path: str | PathLike[str],
+    root: str | PathLike[str],
+    *,
+    overwrite: bool = False,
+    limits: ArchiveLimits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackReport:
+    """Unpacks the file ``path`` to the new directory ``root``, which appears when everything is
+    there and verified.
+
+    Args:
+        path: a packed package; any zip file of one that has one meaning only.
+        root: the directory; it must not exist, or be empty.
+        overwrite: it may be a package, which is replaced when the new one is complete.
+        limits: how many files and bytes are accepted.
+        progress, notify, operations: as in :func:`pack`.
+
+    Raises:
+        ArchiveError: the archive is damaged, breaks a limit, or holds no package; says what and
+            which entry.
+        DigestMismatchError: a file is not as the archive's digests.json records, missing, or not
+            recorded.
+        AuthoringError: ``root`` exists, or the disk is full.
+    """
+    return unpack_package(
+        _absolute(path),
+        _absolute(root),
+        overwrite=overwrite,
+        limits=limits,
+        progress=progress,
+        notify=notify,
+        operations=operations,
+    )
+
+
+def _absolute(path: str | PathLike[str]) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow

@@ -1,0 +1,147 @@
+"""Inputs for a model that comes without samples: seeded random values of the types and shapes that
+it declares.
+
+Dimensions that a model leaves open get a size by their name, the same in all inputs
+(docs/benchmarking.md): a first dimension or one called batch: 1; height, width: 224; sequence,
+length, token, time: 64; others: 8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.errors import UsageError, quoted
+from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.names import did_you_mean
+
+SEED = 0
+_SIZES: tuple[tuple[re.Pattern[str], int], ...] = (
+    (re.compile(r"batch", re.IGNORECASE), 1),
+    (re.compile(r"height|width", re.IGNORECASE), 224),
+    (re.compile(r"seq|len|token|time", re.IGNORECASE), 64),
+)
+_OTHER_SIZE = 8
+_MOST_NBYTES = 1 << 30
+
+
+class DeclaredValue(Protocol):
+    """An input as a model or a pipeline declares it."""
+
+    @property
+    def name(self) -> str:
+        """As the model declares it."""
+
+    @property
+    def type(self) -> str:
+        """In ONNX Runtime's words, e.g. "tensor(float)"."""
+
+    @property
+    def shape(self) -> Sequence[int | str | None] | None:
+        """A number, a symbolic name or None per dimension; None where not even the rank is
+        known.
+        """
+
+
+def synthetic_feed(
+    inputs: Sequence[DeclaredValue],
+    *,
+    sizes: Mapping[str, int],
+    ranges: Mapping[str, tuple[float, float]],
+    seed: int = SEED,
+) -> dict[str, npt.NDArray[Any]]:
+    """One feed for a model with these inputs; the same for every call with the same seed.
+
+    Args:
+        inputs: what the model declares.
+        sizes: dimension → size, where the caller says so.
+        ranges: input → least and greatest value, where the package says so (images); else
+            floating-point values are normally distributed around 0, integers are 0 or 1, which
+            every table of embeddings has.
+        seed: of the random numbers.
+
+    Raises UsageError for a size of a dimension that no input has, for an input that is no tensor or
+    has no rank, and for one of more than 1 GiB.
+    """
+    check_sizes(inputs, sizes)
+    generator = np.random.default_rng(seed)
+    return {
+        declared.name: _values(
+            declared, _shape(declared, sizes), ranges.get(declared.name), generator
+        )
+        for declared in inputs
+    }
+
+
+def check_sizes(inputs: Sequence[DeclaredValue], sizes: Mapping[str, int]) -> None:
+    """Raises UsageError for a size of a dimension that no input has."""
+    known = sorted(
+        {each for declared in inputs for each in declared.shape or () if isinstance(each, str)}
+    )
+    for name in sizes:
+        if name not in known:
+            listed = ", ".join(map(quoted, known)) or "none"
+            raise UsageError(
+                f"no input has a dimension {quoted(name)}{did_you_mean(name, known)}; they have"
+                f" {listed}"
+            )
+
+
+def _shape(declared: DeclaredValue, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    if declared.shape is None:
+        raise UsageError(
+            f"input {quoted(declared.name)} ({quoted(declared.type)}) has no known shape, so that"
+            " no values for it can be made up; give the package samples (samples/samples.json)"
+        )
+    return tuple(_size(each, place, sizes) for place, each in enumerate(declared.shape))
+
+
+def _size(dimension: int | str | None, place: int, sizes: Mapping[str, int]) -> int:
+    if isinstance(dimension, int):
+        return dimension
+    name = dimension or ""
+    if name in sizes:
+        return sizes[name]
+    named = next((size for pattern, size in _SIZES if pattern.search(name)), None)
+    if named is not None:
+        return named
+    return 1 if place == 0 else _OTHER_SIZE
+
+
+def _values(
+    declared: DeclaredValue,
+    shape: tuple[int, ...],
+    value_range: tuple[float, float] | None,
+    generator: np.random.Generator,
+) -> npt.NDArray[Any]:
+    dtype = _dtype(declared)
+    nbytes = dtype.itemsize
+    for size in shape:
+        nbytes *= size
+    if nbytes > _MOST_NBYTES:
+        raise UsageError(
+            f"input {quoted(declared.name)} would have {nbytes} bytes: shape {list(shape)}"
+        )
+    if dtype.kind == "O":
+        return np.full(shape, "a", dtype=object)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, shape).astype(bool)
+    if value_range is not None:
+        return generator.uniform(*value_range, shape).astype(dtype)
+    if dtype.kind in "iu":
+        return generator.integers(0, 2, shape).astype(dtype)
+    return np.asarray(generator.standard_normal(shape)).astype(dtype)
+
+
+def _dtype(declared: DeclaredValue) -> np.dtype[Any]:
+    name = declared.type.removeprefix("tensor(").removesuffix(")").upper()
+    if not declared.type.startswith("tensor(") or name not in ElementType.__members__:
+        raise UsageError(
+            f"input {quoted(declared.name)} is {quoted(declared.type)}: no values for it can be"
+            " made up"
+        )
+    return numpy_dtype(ElementType[name])

@@ -1,0 +1,55 @@
+"""Try a variant in a child process before it is loaded in this one: a driver that crashes takes the
+child along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortpkg.benchmarking.candidate import Candidate
+from ortpkg.benchmarking.measure import CAUSES, CandidateResult, Outcome, Plan, Workload, run_once
+from ortpkg.selection.measurements import QuarantineCause
+
+#: What is fed; one run says whether a backend works.
+_MOST_FEEDS = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryResult:
+    """Whether a variant loads and runs, and gives what it should.
+
+    Attributes:
+        result: how the child fared.
+        cause: why it must not run here; None where it may.
+        reason: one sentence for people where it may not run, or could not be tried; "" where it
+            passed.
+    """
+
+    result: CandidateResult
+    cause: QuarantineCause | None = None
+    reason: str = ""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it was tried, and all was well."""
+        return self.result.outcome is Outcome.MEASURED
+
+
+def check_variant(candidate: Candidate, workload: Workload, plan: Plan) -> CanaryResult:
+    """Makes a session in a child process and runs the first feed once.
+
+    Outputs are compared as far as the workload says what is expected. A crash, a hang, an error and
+    wrong outputs have a cause; a variant that its EP leaves to another one, or that needs trust,
+    has none, and has not passed either.
+    """
+    first = Workload(
+        feeds=workload.feeds[:_MOST_FEEDS],
+        expected=workload.expected[:_MOST_FEEDS],
+        has_tolerances=workload.has_tolerances,
+        description=workload.description,
+        is_synthetic=workload.is_synthetic,
+    )
+    result, _ = run_once(candidate, first, plan)
+    cause = CAUSES[result.outcome] if result.is_held_against else None
+    reason = f"{result.outcome}: {result.reason}" if result.reason else ""
+    return CanaryResult(result=result, cause=cause, reason=reason)

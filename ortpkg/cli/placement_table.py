@@ -1,0 +1,84 @@
+"""What ran where, held against what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ortpkg.session.placement import Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """Something that did not run where it was asked to.
+
+    ``is_fatal``: the caller wants to fail for it.
+    """
+
+    message: str
+    is_fatal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedPlacement:
+    """What the caller asks of a placement.
+
+    Attributes:
+        least_percent: of each component's nodes, how many must run where they were meant to; None
+            for any.
+        is_strict: fail where an EP took no node, or a CPU stood in for what was asked for.
+    """
+
+    least_percent: float | None = None
+    is_strict: bool = False
+
+    def shortfalls(self, placements: Mapping[str, Placement]) -> list[Shortfall]:
+        """What the placements (component → placement) fall short of.
+
+        An EP that took no node is never left unsaid.
+        """
+        found: list[Shortfall] = []
+        for component, placement in placements.items():
+            for entry in placement.idle_eps if placement.node_count else ():
+                reason = f": {entry.reason}" if entry.reason else ""
+                message = f"{component}: {entry.ep_name} ({entry.backend}) took no node{reason}"
+                found.append(Shortfall(message=message, is_fatal=self.is_strict))
+            for entry in placement.entries:
+                if entry.is_fallback and entry.node_count:
+                    where = (
+                        f"{entry.ep_name}"
+                        f" ({', '.join(filter(None, (entry.backend, entry.device)))})"
+                    )
+                    message = (
+                        f"{component}: {entry.node_count} of {placement.node_count} nodes fell back"
+                        f" to {where}, in place of what was asked for"
+                    )
+                    found.append(Shortfall(message=message, is_fatal=self.is_strict))
+            if self.least_percent is not None and placement.offload_percent < self.least_percent:
+                message = (
+                    f"{component}: {placement.offload_percent:.1f} % of the nodes run where they"
+                    f" were meant to, less than the {self.least_percent:g} % of --min-offload"
+                )
+                found.append(Shortfall(message=message, is_fatal=True))
+        return found
+
+
+def placement_json(placement: Placement) -> dict[str, Any]:
+    """A placement as JSON."""
+    return {
+        "offload_percent": placement.offload_percent,
+        "entries": [
+            {
+                "ep": entry.ep_name,
+                "backend": entry.backend,
+                "device": entry.device,
+                "nodes": entry.node_count,
+                "weight_nbytes": entry.weight_nbytes,
+                "fallback": entry.is_fallback,
+                "reason": entry.reason,
+            }
+            for entry in placement.entries
+        ],
+    }

@@ -1,0 +1,374 @@
+"""The checks of ``ortpkg doctor``: from what was gathered to complaints, each with what to do about
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.doctor.situation import Situation
+from ortpkg.errors import quoted, unquoted
+from ortpkg.versions import is_outside, requirement_name
+
+
+class Gravity(StrEnum):
+    """ERROR: something that is installed or plugged in cannot be used.
+
+    WARNING: it works, but not as it could.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """One thing that is not as it should be.
+
+    Attributes:
+        check: stable name, e.g. "unclaimed-device".
+        message: what is so.
+        remedy: what to do; "" where there is nothing to do.
+    """
+
+    check: str
+    gravity: Gravity
+    message: str
+    remedy: str = ""
+
+
+#: (vendor, type) → what to install so that an execution provider claims the device.
+_REMEDIES: dict[tuple[str, DeviceType], str] = {
+    ("Intel", DeviceType.GPU): (
+        "pip install openvino, and the driver's user space: intel-opencl-icd (Linux) or the"
+        " graphics driver (Windows)"
+    ),
+    ("Intel", DeviceType.NPU): (
+        "pip install openvino, and Intel's NPU driver: intel-driver-compiler-npu and"
+        " intel-level-zero-npu (Linux)"
+    ),
+    ("NVIDIA", DeviceType.GPU): "pip install onnxruntime-gpu[cuda,cudnn] instead of onnxruntime",
+    ("AMD", DeviceType.GPU): (
+        "install onnxruntime-migraphx and ROCm (Linux), or onnxruntime-directml (Windows), instead"
+        " of onnxruntime"
+    ),
+    (
+        "AMD",
+        DeviceType.NPU,
+    ): "install AMD's Ryzen AI software, which brings VitisAIExecutionProvider",
+    ("Qualcomm", DeviceType.NPU): "pip install onnxruntime-qnn",
+    ("Qualcomm", DeviceType.GPU): "pip install onnxruntime-qnn",
+    (
+        "Apple",
+        DeviceType.GPU,
+    ): "pip install onnxruntime, whose macOS wheel has CoreMLExecutionProvider",
+    (
+        "Apple",
+        DeviceType.NPU,
+    ): "pip install onnxruntime, whose macOS wheel has CoreMLExecutionProvider",
+    ("Rockchip", DeviceType.NPU): "use an onnxruntime that was built with RknpuExecutionProvider",
+    ("Huawei", DeviceType.NPU): "install onnxruntime-cann and CANN",
+}
+#: EPs without devices of their own that run on a vendor's devices.
+_VENDORS_OF_EPS: dict[str, str] = {
+    "NvTensorRTRTXExecutionProvider": "NVIDIA",
+    "TensorrtExecutionProvider": "NVIDIA",
+    "CUDAExecutionProvider": "NVIDIA",
+    "MIGraphXExecutionProvider": "AMD",
+    "ROCMExecutionProvider": "AMD",
+    "VitisAIExecutionProvider": "AMD",
+    "RknpuExecutionProvider": "Rockchip",
+    "CANNExecutionProvider": "Huawei",
+}
+#: EPs without devices of their own that run on GPUs (or on all devices) of every vendor of a
+#: system.
+_EPS_OF_ALL_GPUS = frozenset({"DmlExecutionProvider", "WebGpuExecutionProvider"})
+#: Part of a library's name → whose device it is for. Without such a device it need not load.
+_LIBRARY_DEVICES: dict[str, tuple[str, DeviceType]] = {
+    "intel_gpu": ("Intel", DeviceType.GPU),
+    "intel_npu": ("Intel", DeviceType.NPU),
+    "providers_cuda": ("NVIDIA", DeviceType.GPU),
+    "providers_tensorrt": ("NVIDIA", DeviceType.GPU),
+    "providers_nv_tensorrt_rtx": ("NVIDIA", DeviceType.GPU),
+    "providers_migraphx": ("AMD", DeviceType.GPU),
+    "providers_rocm": ("AMD", DeviceType.GPU),
+    "providers_vitisai": ("AMD", DeviceType.NPU),
+    "Qnn": ("Qualcomm", DeviceType.NPU),
+}
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
+
+
+def examine(situation: Situation) -> tuple[Complaint, ...]:
+    """Every complaint, errors first; within one gravity in the order of the checks."""
+    found = [complaint for check in CHECKS for complaint in check(situation)]
+    return tuple(sorted(found, key=lambda complaint: list(Gravity).index(complaint.gravity)))
+
+
+def _overlapping_distributions(situation: Situation) -> Iterator[Complaint]:
+    if situation.overlapping:
+        names = ", ".join(situation.overlapping)
+        yield Complaint(
+            check="overlapping-onnxruntime",
+            gravity=Gravity.ERROR,
+            message=(
+                "several distributions install the module onnxruntime and overwrite each other:"
+                f" {names}"
+            ),
+            remedy=(
+                f"pip uninstall -y {' '.join(situation.overlapping)}, then install the one that you"
+                " need"
+            ),
+        )
+
+
+def _failed_backends(situation: Situation) -> Iterator[Complaint]:
+    for failure in situation.failures:
+        yield Complaint(
+            check="failed-backend",
+            gravity=Gravity.ERROR,
+            message=failure,
+            remedy="install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again",
+        )
+
+
+def _old_software(situation: Situation) -> Iterator[Complaint]:
+    for requirement in situation.requirements:
+        name = requirement_name(requirement)
+        installed = situation.software.get(name, "")
+        if installed and is_outside(installed, requirement):
+            yield Complaint(
+                check="unsupported-version",
+                gravity=Gravity.WARNING,
+                message=f"{name} {unquoted(installed)} is installed; ortpkg needs {requirement}",
+                remedy=f"pip install {quoted(requirement)}",
+            )
+
+
+def _missing_libraries(situation: Situation) -> Iterator[Complaint]:
+    for library, names in situation.missing.items():
+        device = next(
+            (device for part, device in _LIBRARY_DEVICES.items() if part in library), None
+        )
+        is_needed = device is None or _has(situation, *device)
+        listed = ", ".join(unquoted(name) for name in names)
+        yield Complaint(
+            check="missing-library",
+            gravity=Gravity.ERROR if is_needed else Gravity.INFO,
+            message=f"{library} needs {listed}, which is not there",
+            remedy=(
+                (
+                    _REMEDIES.get(device, "")
+                    if device
+                    else "install it with the system's package manager"
+                )
+                if is_needed
+                else (
+                    f"nothing, as long as there is no {device[0]} {device[1].upper()}"
+                    if device
+                    else ""
+                )
+            ),
+        )
+
+
+def _unclaimed_devices(situation: Situation) -> Iterator[Complaint]:
+    for device in situation.machine.hardware:
+        if device.type is DeviceType.CPU or _is_claimed(situation, device):
+            continue
+        yield Complaint(
+            check="unclaimed-device",
+            gravity=Gravity.WARNING,
+            message=(
+                f"no execution provider here runs on the {device.type.upper()}"
+                f" {quoted(device.name)}"
+            ),
+            remedy=_REMEDIES.get(
+                (device.vendor, device.type), "install the vendor's execution provider"
+            ),
+        )
+
+
+def _devices_without_driver(situation: Situation) -> Iterator[Complaint]:
+    if situation.machine.os != "linux":
+        return
+    for note in situation.machine.notes:
+        if note.endswith("not for computing"):
+            continue
+        yield Complaint(
+            check="unusable-device",
+            gravity=Gravity.WARNING,
+            message=note,
+            remedy="install the vendor's driver" if "driver" in note else "",
+        )
+
+
+def _forbidden_device_files(situation: Situation) -> Iterator[Complaint]:
+    for file in situation.device_files:
+        if file.is_usable:
+            continue
+        yield Complaint(
+            check="forbidden-device-file",
+            gravity=Gravity.ERROR,
+            message=f"this user may not use {file.name}",
+            remedy=(
+                f"sudo usermod -aG {file.group} $USER, then log in again"
+                if file.group
+                else "ask the administrator"
+            ),
+        )
+
+
+def _missing_device_files(situation: Situation) -> Iterator[Complaint]:
+    """A driver is bound, but /dev has no file to reach it by: the usual state of a container."""
+    if situation.machine.os != "linux":
+        return
+    present = tuple(file.name for file in situation.device_files)
+    for device in situation.machine.hardware:
+        wanted = _wanted_files(device)
+        if wanted and not any(name.startswith(wanted) for name in present):
+            yield Complaint(
+                check="missing-device-file",
+                gravity=Gravity.WARNING,
+                message=(
+                    f"{quoted(device.name)} has a driver, but there is no {wanted}*: a container"
+                    " without it?"
+                ),
+                remedy=(
+                    "docker run --gpus all"
+                    if wanted == "/dev/nvidia"
+                    else f"docker run --device {wanted}..."
+                ),
+            )
+
+
+def _wanted_files(device: HardwareDevice) -> str:
+    driver = device.metadata.get("driver", "")
+    if driver in {"i915", "xe", "amdgpu"}:
+        return "/dev/dri/renderD"
+    if driver in {"intel_vpu", "amdxdna", "qaic", "rocket"}:
+        return "/dev/accel/accel"
+    return "/dev/nvidia" if driver == "nvidia" else ""
+
+
+def _threads(situation: Situation) -> Iterator[Complaint]:
+    cores = _cores(situation)
+    for name in _THREAD_VARIABLES:
+        value = situation.variables.get(name)
+        if (
+            value
+            and value.isascii()
+            and value.isdigit()
+            and len(value) < 6
+            and cores
+            and int(value) < cores
+        ):
+            yield Complaint(
+                check="few-threads",
+                gravity=Gravity.INFO,
+                message=f"{name}={value}, so that matrix products use {value} of {cores} cores",
+                remedy=f"unset {name} unless that is meant",
+            )
+    if situation.usable_cores and cores and situation.usable_cores < cores:
+        yield Complaint(
+            check="few-cores",
+            gravity=Gravity.INFO,
+            message=(
+                f"this process may use {situation.usable_cores} of {cores} logical cores (its CPU"
+                " affinity)"
+            ),
+        )
+    if core_type := situation.variables.get("OPENBLAS_CORETYPE"):
+        yield Complaint(
+            check="pinned-openblas",
+            gravity=Gravity.INFO,
+            message=(
+                f"OPENBLAS_CORETYPE={core_type} makes OpenBLAS use the kernels of that CPU,"
+                " whatever this one is"
+            ),
+            remedy="unset OPENBLAS_CORETYPE unless that is meant",
+        )
+
+
+def _cache(situation: Situation) -> Iterator[Complaint]:
+    if not situation.is_cache_usable:
+        yield Complaint(
+            check="cache-not-writable",
+            gravity=Gravity.WARNING,
+            message=(
+                "the cache directory cannot be written: backends are asked again by every process"
+            ),
+            remedy="set ORTPKG_CACHE_DIR to a directory that can be written",
+        )
+
+
+def _no_engine(situation: Situation) -> Iterator[Complaint]:
+    if not {each.backend for each in situation.ep_devices} & {"openvino", "onnxruntime"}:
+        yield Complaint(
+            check="embedded-engine-only",
+            gravity=Gravity.INFO,
+            message=(
+                "neither onnxruntime nor openvino works here: models run on the embedded engine,"
+                " which is slower"
+            ),
+            remedy="pip install onnxruntime openvino",
+        )
+
+
+CHECKS: tuple[Callable[[Situation], Iterator[Complaint]], ...] = (
+    _overlapping_distributions,
+    _failed_backends,
+    _old_software,
+    _missing_libraries,
+    _forbidden_device_files,
+    _missing_device_files,
+    _devices_without_driver,
+    _unclaimed_devices,
+    _cache,
+    _no_engine,
+    _threads,
+)
+
+
+def _is_claimed(situation: Situation, device: HardwareDevice) -> bool:
+    """Whether an EP reports the device, or reports no devices and is for such ones."""
+    for offer in situation.ep_devices:
+        if offer.device is not None:
+            if _place(offer.device) == _place(device):
+                return True
+        elif offer.ep_name in _EPS_OF_ALL_GPUS:
+            if device.type is DeviceType.GPU:
+                return True
+        elif offer.ep_name == "CoreMLExecutionProvider":
+            if device.vendor == "Apple":
+                return True
+        elif (
+            IMPLIED_DEVICE_TYPES.get(offer.ep_name) is device.type
+            and _VENDORS_OF_EPS.get(offer.ep_name) == device.vendor
+        ):
+            return True
+    return False
+
+
+def _place(device: HardwareDevice) -> tuple[object, ...]:
+    at = device.metadata.get("pci_address") or device.metadata.get("platform_device") or device.name
+    return (device.type, device.vendor_id, device.device_id, at)
+
+
+def _has(situation: Situation, vendor: str, device_type: DeviceType) -> bool:
+    return any(device.vendor == vendor for device in situation.machine.devices_of(device_type))
+
+
+def _cores(situation: Situation) -> int | None:
+    cpu = next(iter(situation.machine.devices_of(DeviceType.CPU)), None)
+    text = cpu.metadata.get("logical_cores", "") if cpu is not None else ""
+    return int(text) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,255 @@
+"""What ``ortpkg doctor`` looks at, gathered into one value, so that its checks are functions of a
+value.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from ortpkg.api.devices import software_versions
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.devices.machine import Machine
+from ortpkg.devices.machine_probe import probe, with_free_memory
+from ortpkg.doctor.elf import missing_libraries
+from ortpkg.providers.ep_libraries import NO_DEVICE, emulation_notes
+from ortpkg.providers.machine_offer import discover_ep_devices
+from ortpkg.providers.onnxruntime_factory import installed_distributions
+from ortpkg.providers.plugins import installed_plugins
+from ortpkg.storage.fact_cache import cache_directory
+
+#: Variables that change how fast or where models run. Their values are numbers and names, never
+#: secrets.
+VARIABLES: tuple[str, ...] = (
+    *(
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    ),
+    *(
+        "OPENBLAS_CORETYPE",
+        "OMP_PROC_BIND",
+        "OMP_WAIT_POLICY",
+        "GOMP_CPU_AFFINITY",
+        "KMP_AFFINITY",
+        "KMP_BLOCKTIME",
+    ),
+    *(
+        "CUDA_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "ONEAPI_DEVICE_SELECTOR",
+    ),
+    *("ORTPKG_PROBE_TIMEOUT", "ORTPKG_PROBE_AGAIN", "ORT_DISABLE_ALL_OPTIMIZATION"),
+)
+#: Variables whose values may be paths of a user: only that they are set is told.
+PATH_VARIABLES: tuple[str, ...] = (
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "ORTPKG_CACHE_DIR",
+    "ORTPKG_PYTHON",
+    "PYTHONPATH",
+)
+_PLAIN_VALUE = re.compile(r"[A-Za-z0-9_,.:=+-]{0,64}")
+#: Device files by which user space reaches GPUs and NPUs.
+_DEVICE_FILES = (
+    "dri/renderD*",
+    "accel/accel*",
+    "kfd",
+    "nvidia[0-9]*",
+    "nvidiactl",
+    "fastrpc-cdsp*",
+    "dxg",
+)
+#: Module → where its native libraries lie, relative to its folder.
+_NATIVE_LIBRARIES = {"onnxruntime": ("capi/*.so*",), "openvino": ("libs/*.so*", "*.so")}
+_MOST_LIBRARIES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFile:
+    """A device file; ``group`` may read and write it where ``is_usable`` is false for us."""
+
+    name: str
+    is_usable: bool
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Everything that the checks look at.
+
+    Attributes:
+        machine, ep_devices: what there is, and what execution providers offer on it.
+        failures: backends and plug-ins that were left out, each with the reason.
+        software: distribution → version.
+        requirements: what ortpkg needs of them where they are installed, e.g. "openvino>=2024.4".
+        overlapping: distributions that install the same module ``onnxruntime``.
+        plugins: what other distributions bring.
+        missing: native library ("onnxruntime/capi/x.so") → libraries that it needs and that are not
+            there.
+        device_files: those under /dev that are there.
+        variables: those of the environment that matter; None where only that it is set is told.
+        usable_cores: how many this process may use; None where unknown.
+        is_cache_usable: whether facts can be kept.
+        platform: words about the system and the interpreter, in order.
+    """
+
+    machine: Machine
+    ep_devices: tuple[EpDevice, ...] = ()
+    failures: tuple[str, ...] = ()
+    software: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()
+    overlapping: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    device_files: tuple[DeviceFile, ...] = ()
+    variables: Mapping[str, str | None] = field(default_factory=dict)
+    usable_cores: int | None = None
+    is_cache_usable: bool = True
+    platform: Mapping[str, str] = field(default_factory=dict)
+
+
+def _is_failure(note: str) -> bool:
+    is_remark = note.startswith("several distributions") or note.endswith(NO_DEVICE)
+    return not is_remark and note not in emulation_notes()
+
+
+def gather() -> Situation:
+    """Looks at this machine, this environment and this process; backends are asked in child
+    processes.
+    """
+    machine = with_free_memory(probe())
+    offer = discover_ep_devices(machine, named=installed_plugins())
+    overlapping = tuple(each.name for each in installed_distributions())
+    return Situation(
+        machine=machine,
+        ep_devices=offer.ep_devices,
+        failures=tuple(note for note in offer.notes if _is_failure(note)),
+        software=software_versions(),
+        requirements=_requirements(),
+        overlapping=overlapping if len(overlapping) > 1 else (),
+        plugins=tuple(str(plugin) for plugin in installed_plugins().values()),
+        missing=_missing(),
+        device_files=device_files(),
+        variables=_variables(os.environ),
+        usable_cores=_usable_cores(),
+        is_cache_usable=_is_writable(cache_directory()),
+        platform=_platform(),
+    )
+
+
+def device_files(root: Path = Path("/")) -> tuple[DeviceFile, ...]:
+    """The device files of GPUs and NPUs under ``root``, and whether this process may use them."""
+    found = []
+    for pattern in _DEVICE_FILES:
+        for path in sorted((root / "dev").glob(pattern)):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            usable = os.access(path, os.R_OK | os.W_OK)
+            group = (
+                "" if usable or not status.st_mode & stat.S_IRGRP else _group_name(status.st_gid)
+            )
+            found.append(
+                DeviceFile(
+                    name=f"/dev/{path.relative_to(root / 'dev').as_posix()}",
+                    is_usable=usable,
+                    group=group,
+                )
+            )
+    return tuple(found)
+
+
+def _group_name(number: int) -> str:
+    try:
+        import grp  # not on Windows
+
+        return grp.getgrgid(number).gr_name
+    except (ImportError, KeyError):
+        return str(number)
+
+
+def _requirements() -> tuple[str, ...]:
+    """Of ortpkg's own metadata, extras among them; without the marker that names the extra."""
+    try:
+        stated = metadata.requires("ortpkg") or []
+    except metadata.PackageNotFoundError:  # run from its source
+        return ()
+    return tuple(dict.fromkeys(each.partition(";")[0].strip() for each in stated))
+
+
+def _missing() -> dict[str, tuple[str, ...]]:
+    if sys.platform != "linux":
+        return {}
+    found: dict[str, tuple[str, ...]] = {}
+    for module, patterns in _NATIVE_LIBRARIES.items():
+        folder = _folder_of(module)
+        if folder is None:
+            continue
+        libraries = sorted({path for pattern in patterns for path in folder.glob(pattern)})[
+            :_MOST_LIBRARIES
+        ]
+        # The wheels of CUDA's libraries lie beside; onnxruntime.preload_dlls finds them there.
+        search = [*{path.parent for path in libraries}, *sorted(folder.parent.glob("nvidia/*/lib"))]
+        for path in libraries:
+            names = missing_libraries(
+                path, search=search, library_path=os.environ.get("LD_LIBRARY_PATH", "")
+            )
+            if names:
+                found[f"{module}/{path.relative_to(folder).as_posix()}"] = names
+    return found
+
+
+def _folder_of(module: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(places[0]) if places else None
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, str | None]:
+    told: dict[str, str | None] = {}
+    for name in VARIABLES:
+        if name in environment:
+            told[name] = environment[name] if _PLAIN_VALUE.fullmatch(environment[name]) else None
+    return told | {name: None for name in PATH_VARIABLES if environment.get(name)}
+
+
+def _usable_cores() -> int | None:
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count()
+
+
+def _is_writable(directory: Path) -> bool:
+    """Whether it can be written, or made where it does not exist yet."""
+    for each in (directory, *directory.parents):
+        if each.exists():
+            return each.is_dir() and os.access(each, os.W_OK | os.X_OK)
+    return False
+
+
+def _platform() -> dict[str, str]:
+    libc = " ".join(platform.libc_ver()).strip()
+    bits = sys.maxsize.bit_length() + 1
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()} ({bits} bits)",
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        **({"libc": libc} if libc else {}),
+        "environment": "virtual" if sys.prefix != sys.base_prefix else "system",
+    }

@@ -1,0 +1,80 @@
+"""Clearing the cache of contexts: what would go is found first, so that it can be told as well as
+deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.ep_context.cached_sessions import CachedSessions
+from ortpkg.ep_context.claim_refusals import kept_refusals
+from ortpkg.ep_context.ep_context_cache import EpContextCache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheClearing:
+    """What goes.
+
+    Attributes:
+        cache: of contexts.
+        contexts: keys, those of damaged entries among them.
+        damaged: how many of them are damaged.
+        leftovers: files that killed sessions left half written.
+        refusals: files of what libraries refused, so that they are asked anew.
+        sessions: keys of partitioned models that need a context which goes, or is gone.
+    """
+
+    cache: EpContextCache
+    contexts: tuple[str, ...]
+    damaged: int
+    leftovers: tuple[Path, ...]
+    refusals: tuple[Path, ...]
+    sessions: tuple[str, ...]
+
+    def files(self) -> Iterator[Path]:
+        """All that goes and is there."""
+        sessions = CachedSessions(self.cache)
+        for key in self.contexts:
+            yield from self.cache.files_of(key)
+        yield from self.leftovers
+        yield from self.refusals
+        for key in self.sessions:
+            yield from sessions.files_of(key)
+
+    def carry_out(self) -> None:
+        """Deletes it; what another process holds open (on Windows) stays."""
+        for key in self.contexts:
+            self.cache.drop(key)
+        for path in (*self.leftovers, *self.refusals):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        sessions = CachedSessions(self.cache)
+        for key in self.sessions:
+            sessions.drop(key)
+
+
+def clearing_of(
+    cache: EpContextCache, *, ep: str | None = None, most_nbytes: int | None = None
+) -> CacheClearing:
+    """What goes of the contexts of one execution provider, of all, or of those that were used last
+    up to a size.
+
+    What is damaged or half written goes unless only an execution provider's is to go; where a size
+    counts, refusals stay.
+    """
+    damaged = [each.key for each in cache.damaged()] if ep is None else []
+    entries = cache.entries() if most_nbytes is None else cache.beyond(most_nbytes)
+    chosen = (each.key for each in entries if ep is None or each.descriptor.ep == ep)
+    contexts = tuple(dict.fromkeys((*damaged, *chosen)))
+    refusals = () if most_nbytes is not None else kept_refusals(cache.directory)
+    return CacheClearing(
+        cache=cache,
+        contexts=contexts,
+        damaged=len(damaged),
+        leftovers=tuple(each.path for each in cache.leftovers()) if ep is None else (),
+        refusals=tuple(path for path, named in refusals if ep is None or named == ep),
+        sessions=tuple(CachedSessions(cache).outdated(gone=contexts)),
+    )

@@ -1,0 +1,171 @@
+"""The operator ``com.microsoft:EPContext``: its attributes as a value, checked, with the design's
+defaults.
+
+Source: "OnnxRuntime EP context cache feature design". The operator has any number of inputs and
+outputs, of any type. Attributes that the design does not know survive a round trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.graph import Attribute, Graph, Node
+from ortpkg.graph.node import MICROSOFT_DOMAIN
+
+EP_CONTEXT = "EPContext"
+
+#: Attribute → its kind, in the design's order.
+_KINDS: dict[str, str] = {
+    "main_context": "INT",
+    "ep_cache_context": "STRING",
+    "embed_mode": "INT",
+    "ep_sdk_version": "STRING",
+    "onnx_model_filename": "STRING",
+    "hardware_architecture": "STRING",
+    "partition_name": "STRING",
+    "source": "STRING",
+    "notes": "STRING",
+    "max_size": "INT",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpContextAttributes:
+    """What an EPContext node says.
+
+    Attributes:
+        main_context: whether the node refers to a context that holds its graph (default); where
+            not, its graph is in the context of another node, one with ``main_context``.
+        ep_cache_context: the context itself where ``embed_mode``, else its path, relative to the
+            ONNX file.
+        embed_mode: whether the context lies in the node (default). ep_sdk_version,
+        onnx_model_filename, hardware_architecture, partition_name, notes: optional texts; "" where
+            absent.
+        source: the key of the EP that made the node; an EP takes only nodes with a key of its own.
+        max_size: left to the EP; 0 by default.
+        others: attributes that the design does not know, unchanged.
+    """
+
+    main_context: bool = True
+    ep_cache_context: bytes = b""
+    embed_mode: bool = True
+    ep_sdk_version: str = ""
+    onnx_model_filename: str = ""
+    hardware_architecture: str = ""
+    partition_name: str = ""
+    source: str = ""
+    notes: str = ""
+    max_size: int = 0
+    others: Mapping[str, Attribute] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def context_path(self) -> str:
+        """The path of the context's file relative to the model; "" where the context is embedded.
+
+        Raises InvalidGraphError where it is not text.
+        """
+        if self.embed_mode:
+            return ""
+        return _text(self.ep_cache_context, "ep_cache_context")
+
+    def to_attributes(self) -> dict[str, Attribute]:
+        """As attributes of a node: the three that decide where the context is always, the rest
+        where they say more than the default, then the unknown ones.
+        """
+        found = {
+            "main_context": Attribute("INT", int(self.main_context)),
+            "embed_mode": Attribute("INT", int(self.embed_mode)),
+        }
+        if self.main_context or self.ep_cache_context:
+            found["ep_cache_context"] = Attribute("STRING", self.ep_cache_context)
+        for name in (
+            "ep_sdk_version",
+            "onnx_model_filename",
+            "hardware_architecture",
+            "partition_name",
+            "source",
+        ):
+            if getattr(self, name):
+                found[name] = Attribute("STRING", getattr(self, name).encode())
+        if self.notes:
+            found["notes"] = Attribute("STRING", self.notes.encode())
+        if self.max_size:
+            found["max_size"] = Attribute("INT", self.max_size)
+        return {**found, **self.others}
+
+
+def is_ep_context(node: Node) -> bool:
+    """Whether ``node`` is an EPContext node."""
+    return node.op_type == EP_CONTEXT and node.domain == MICROSOFT_DOMAIN
+
+
+def ep_context_nodes(graph: Graph) -> Iterator[Node]:
+    """The EPContext nodes of ``graph`` and of all graphs inside it, in order."""
+    for node in graph.nodes:
+        if is_ep_context(node):
+            yield node
+        for subgraph in node.subgraphs.values():
+            yield from ep_context_nodes(subgraph)
+
+
+def ep_context_attributes(node: Node) -> EpContextAttributes:
+    """The attributes of an EPContext node.
+
+    Raises InvalidGraphError where one has another type than the design gives it, a flag is neither
+    0 nor 1, a text is not UTF-8, or a main node has no context.
+    """
+    try:
+        return _read(node.attributes)
+    except InvalidGraphError as error:
+        raise InvalidGraphError(f"{node}: {error}", node_name=node.name) from error
+
+
+def check_ep_context_nodes(graph: Graph) -> None:
+    """Raises InvalidGraphError for the first EPContext node that is not as the design says."""
+    for node in ep_context_nodes(graph):
+        ep_context_attributes(node)
+
+
+def _read(attributes: Mapping[str, Attribute]) -> EpContextAttributes:
+    for name, kind in _KINDS.items():
+        if name in attributes and attributes[name].kind != kind:
+            raise InvalidGraphError(f"attribute {name} is {kind}, not {attributes[name].kind}")
+    texts = {
+        name: _text(attributes[name].value, name)
+        for name, kind in _KINDS.items()
+        if kind == "STRING" and name != "ep_cache_context" and name in attributes
+    }
+    found = EpContextAttributes(
+        main_context=_flag(attributes, "main_context"),
+        embed_mode=_flag(attributes, "embed_mode"),
+        ep_cache_context=bytes(attributes["ep_cache_context"].value)
+        if "ep_cache_context" in attributes
+        else b"",
+        max_size=int(attributes["max_size"].value) if "max_size" in attributes else 0,
+        others=MappingProxyType(
+            {name: value for name, value in attributes.items() if name not in _KINDS}
+        ),
+        **texts,
+    )
+    if found.main_context and not found.ep_cache_context:
+        raise InvalidGraphError(
+            "main_context is 1, but ep_cache_context, which should hold or name it, is empty"
+        )
+    return found
+
+
+def _flag(attributes: Mapping[str, Attribute], name: str) -> bool:
+    value = int(attributes[name].value) if name in attributes else 1
+    if value not in (0, 1):
+        raise InvalidGraphError(f"attribute {name} is 0 or 1, not {value}")
+    return value == 1
+
+
+def _text(value: bytes, name: str) -> str:
+    try:
+        return bytes(value).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidGraphError(f"attribute {name} is not UTF-8: {quoted(value[:40])}") from error

@@ -1,0 +1,502 @@
+"""Contexts made at run time, kept under the cache directory: one key for every execution provider.
+
+The key is the SHA-256 of the whole descriptor: EP, SDK version, driver, device, architecture,
+options, and the digests of the partition's graph and weights. So anything that matters makes a
+miss, and nothing else does. Beside each context file lies a note that says what it is for, by which
+``ortpkg cache why`` tells what differs.
+
+Entries are read and written by any number of processes: files appear in one step, whoever compiles
+holds a lock that others wait for, and an entry that is damaged is as if it were not there. The
+cache keeps to a size; what was used least recently goes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ortpkg.ep_context.ep_context_descriptor import (
+    ENVIRONMENT_FIELDS,
+    SOURCE_FIELDS,
+    ContextDescriptor,
+    ContextMismatch,
+    descriptor_from_json,
+    find_mismatch,
+)
+from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file, write_context_file
+from ortpkg.errors import (
+    EpContextError,
+    EpContextWriteError,
+    LimitExceededError,
+    ModelFileError,
+    quoted,
+)
+from ortpkg.quantities import time_limit_text
+from ortpkg.storage.fact_cache import cache_directory
+from ortpkg.storage.file_replacement import replace_file
+
+_log = logging.getLogger(__name__)
+
+#: What the cache may take on the disk.
+MOST_NBYTES = 8 << 30
+_SCHEMA_VERSION = 1
+_MOST_NOTE_NBYTES = 1 << 20
+#: Longest wait for another process that compiles the same, where the caller states none; afterwards
+#: both do.
+_WAIT_S = 1800.0
+#: After this the log says what is waited for.
+_SILENT_WAIT_S = 1.0
+_INTERVAL_S = 0.05
+#: What replace_file writes to: of an entry's two files, of a session that was kept
+#: (``cached_sessions``), of a refusal.
+_TEMPORARY = re.compile(r"\.([0-9a-f]{40})\.(bin|json|session|session\.onnx|refusal)\.[0-9a-f]+")
+_LOCKED = frozenset({"bin", "json"})
+#: Whatever the umask says: a folder that any user may write to is not read.
+_FOLDER_MODE = 0o755
+#: Nobody writes at a file for so long: one of gigabytes, and one of what is written without a lock,
+#: which is small.
+_OLD_S, _OLD_SMALL_S = 86_400.0, 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedContext:
+    """One entry of the cache.
+
+    Attributes:
+        key: of it.
+        descriptor: what it was made from and for.
+        model: the file of the model that it was made of; "" where that came from memory.
+        partition: name of the partition.
+        nbytes: of its file.
+        used_ns: when it was last used, in nanoseconds since 1970.
+        path: its context file.
+    """
+
+    key: str
+    descriptor: ContextDescriptor
+    model: str
+    partition: str
+    nbytes: int
+    used_ns: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheOutcome:
+    """What the cache had for one partition.
+
+    Attributes:
+        partition: its name.
+        descriptor: what was looked for.
+        is_hit: whether it was there.
+        mismatch: in what the nearest entry of the same model differs; None for a hit, and where
+            there is no such entry.
+        damage: what is wrong with the entry that is there; "" where nothing is, and where nobody
+            looked.
+    """
+
+    partition: str
+    descriptor: ContextDescriptor
+    is_hit: bool
+    mismatch: ContextMismatch | None = None
+    damage: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedEntry:
+    """Files of the cache that are no entry: one of the two, context and note, is gone or is
+    something else.
+
+    Attributes:
+        key: what the entry was called.
+        nbytes: of its files.
+        why: what is wrong.
+    """
+
+    key: str
+    nbytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A file that a session which was killed while it kept a context left half written.
+
+    Attributes:
+        path: of it.
+        nbytes: what of it is there.
+    """
+
+    path: Path
+    nbytes: int
+
+
+def context_cache_directory() -> Path:
+    """Where the cache lies, where nobody says otherwise."""
+    return cache_directory() / "contexts"
+
+
+def context_key(descriptor: ContextDescriptor) -> str:
+    """The key of a context: everything that it depends on."""
+    return hashlib.sha256(json.dumps(descriptor.to_json(), sort_keys=True).encode()).hexdigest()[
+        :40
+    ]
+
+
+def context_file_name(key: str) -> str:
+    """The file of the context of that key in its cache."""
+    return f"{key}.bin"
+
+
+class EpContextCache:
+    """The contexts in one directory, which need not exist yet."""
+
+    def __init__(self, directory: Path, *, most_nbytes: int = MOST_NBYTES) -> None:
+        self.directory = directory
+        self._most_nbytes = most_nbytes
+
+    def read(self, descriptor: ContextDescriptor, *, drops: bool = False) -> ContextEntry | None:
+        """The context for exactly that descriptor; None where there is none that can be believed.
+
+        ``drops``: one that is damaged is deleted. That is for who holds its lock: anybody else may
+        delete what was mended meanwhile.
+        """
+        key = context_key(descriptor)
+        if not self.note_path(key).is_file():
+            return None
+        try:
+            file = open_context_file(self._path(key), ep_name=descriptor.ep)
+            found = next(
+                (file.entry(name) for name in file.names if file.descriptor(name) == descriptor),
+                None,
+            )
+        except EpContextError as error:
+            if drops:
+                _log.warning("a cached context is dropped: %s", error)
+            found = None
+        if found is None:
+            if drops:
+                self.drop(key)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(self.note_path(key))
+        return found
+
+    def write(self, entry: ContextEntry, *, model: str) -> bool:
+        """Keeps a context, then makes room; whether it could.
+
+        A disk that is full or read-only keeps nothing, and the log says so.
+        """
+        key = context_key(entry.descriptor)
+        note = {
+            "schema_version": _SCHEMA_VERSION,
+            "model": model,
+            "partition": entry.name,
+            "descriptor": entry.descriptor.to_json(),
+        }
+        text = json.dumps(note, sort_keys=True, indent=1).encode()
+        try:
+            write_context_file(self._path(key), entry.descriptor.ep, [entry])
+            replace_file(self.note_path(key), lambda file: file.write(text))
+        except (OSError, ModelFileError, EpContextWriteError) as error:
+            _log.warning("the context of %s cannot be kept: %s", quoted(entry.name), error)
+            return False
+        self.prune(self._most_nbytes, keep=key)
+        return True
+
+    @contextlib.contextmanager
+    def lock(
+        self,
+        descriptor: ContextDescriptor,
+        *,
+        limit_s: float | None = None,
+        check_cancelled: Callable[[], None] = lambda: None,
+    ) -> Iterator[None]:
+        """Held while one process compiles what others then find.
+
+        The system frees it where its holder is killed.
+
+        Goes on without it where the directory cannot have locks, or where a holder keeps it for
+        half an hour.
+
+        Args:
+            descriptor: what is compiled.
+            limit_s: longest wait.
+            check_cancelled: called while it waits; what it raises ends the wait.
+
+        Raises LimitExceededError where the wait passes ``limit_s``.
+        """
+        held = FileLock(self.directory / f"{context_key(descriptor)}.lock")
+        try:
+            self.directory.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            is_held = _acquire(held, descriptor, limit_s, check_cancelled)
+        except (OSError, NotImplementedError) as error:
+            _log.warning("the cache of contexts cannot be locked: %s", error)
+            is_held = False
+        try:
+            yield
+        finally:
+            if is_held:
+                held.release()
+
+    def entries(self) -> list[CachedContext]:
+        """All entries, the most recently used first."""
+        try:
+            notes = sorted(self.directory.glob("*.json"))
+        except OSError:
+            return []
+        found = [entry for entry in map(self._entry, notes) if entry is not None]
+        return sorted(found, key=lambda entry: (-entry.used_ns, entry.key))
+
+    def damaged(self) -> list[DamagedEntry]:
+        """What lies in the cache and is no entry, by key.
+
+        Whole contexts are not compared with their digests.
+        """
+        sizes: dict[str, int] = {}
+        with contextlib.suppress(OSError):
+            for path in (*self.directory.glob("*.bin"), *self.directory.glob("*.json")):
+                with contextlib.suppress(OSError):
+                    sizes[path.stem] = sizes.get(path.stem, 0) + path.stat().st_size
+        flaws = ((key, nbytes, self._flaw(key)) for key, nbytes in sorted(sizes.items()))
+        return [DamagedEntry(key=key, nbytes=nbytes, why=why) for key, nbytes, why in flaws if why]
+
+    def leftovers(self, *, own: str = "") -> list[Leftover]:
+        """What killed sessions left half written, by name.
+
+        ``own``: a key whose lock the caller holds, and of which it writes nothing now.
+        """
+        found = []
+        with contextlib.suppress(OSError):
+            for path in sorted(self.directory.iterdir()):
+                match = _TEMPORARY.fullmatch(path.name)
+                if match is not None and (
+                    match[1] == own or self._is_left(path, match[1], match[2])
+                ):
+                    with contextlib.suppress(OSError):
+                        found.append(Leftover(path=path, nbytes=path.stat().st_size))
+        return found
+
+    def drop_leftovers(self, *, own: str = "") -> int:
+        """Deletes them; returns how many there were."""
+        found = self.leftovers(own=own)
+        for each in found:
+            with contextlib.suppress(OSError):
+                each.path.unlink(missing_ok=True)
+        return len(found)
+
+    def outcome(
+        self, descriptor: ContextDescriptor, *, partition: str, model: str, is_checked: bool = False
+    ) -> CacheOutcome:
+        """What the cache has for a partition, or what is different about the nearest that it has of
+        the same model.
+
+        Where ``is_checked``, the entry is read, and compared with its digests: one that is damaged
+        is no hit.
+        """
+        damage = self._damage(descriptor) if is_checked else ""
+        if damage:
+            return CacheOutcome(
+                partition=partition, descriptor=descriptor, is_hit=False, damage=damage
+            )
+        if self.note_path(context_key(descriptor)).is_file():
+            return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=True)
+        entries = [entry for entry in self.entries() if entry.descriptor.ep == descriptor.ep]
+        names = (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS)
+        own = [
+            entry for entry in entries if entry.descriptor.graph_digest == descriptor.graph_digest
+        ] or [
+            entry
+            for entry in entries
+            if model and (entry.model, entry.partition) == (model, partition)
+        ]
+        nearest = min(own, key=lambda entry: _distance(entry.descriptor, descriptor), default=None)
+        mismatch = (
+            None if nearest is None else find_mismatch(nearest.descriptor, descriptor, names=names)
+        )
+        return CacheOutcome(
+            partition=partition, descriptor=descriptor, is_hit=False, mismatch=mismatch
+        )
+
+    def prune(self, most_nbytes: int, *, keep: str = "") -> int:
+        """Drops what was used least recently until all is at most ``most_nbytes``; returns how many
+        entries went.
+
+        What killed sessions left half written goes as well. ``keep``: a key that stays; the caller
+            holds its lock.
+        """
+        self.drop_leftovers(own=keep)
+        dropped = self.beyond(most_nbytes, keep=keep)
+        for entry in dropped:
+            self.drop(entry.key)
+        return len(dropped)
+
+    def beyond(self, most_nbytes: int, *, keep: str = "") -> list[CachedContext]:
+        """What was used least recently of all that is more than ``most_nbytes``; ``keep``: a key
+        that stays.
+        """
+        left, found = most_nbytes, []
+        for entry in self.entries():
+            left -= entry.nbytes
+            if left < 0 and entry.key != keep:
+                found.append(entry)
+                left += entry.nbytes
+        return found
+
+    def files_of(self, key: str) -> list[Path]:
+        """The files of an entry that are there, its lock among them."""
+        paths = (self.note_path(key), self._path(key), self.directory / f"{key}.lock")
+        return [path for path in paths if path.is_file()]
+
+    def drop(self, key: str) -> None:
+        """Deletes an entry; what another process holds open (on Windows) stays."""
+        for path in (self.note_path(key), self._path(key)):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        lock = self.directory / f"{key}.lock"
+        with contextlib.suppress(OSError, Timeout, NotImplementedError), FileLock(lock, timeout=0):
+            lock.unlink(
+                missing_ok=True
+            )  # nobody holds it, and who opened it meanwhile sees that it is gone
+
+    def _damage(self, descriptor: ContextDescriptor) -> str:
+        """What is wrong with the entry for that descriptor; "" where there is none, or nothing
+        is.
+        """
+        key = context_key(descriptor)
+        if not self._path(key).exists() and not self.note_path(key).exists():
+            return ""
+        if flaw := self._flaw(key):
+            return flaw
+        try:
+            file = open_context_file(self._path(key), ep_name=descriptor.ep)
+            names = [name for name in file.names if file.descriptor(name) == descriptor]
+            for name in names:
+                file.entry(name)
+        except EpContextError as error:
+            return str(error)
+        return "" if names else "its context is another one's"
+
+    def _flaw(self, key: str) -> str:
+        """Why the files of that key are no entry; "" where they are one, as far as the context's
+        index tells.
+        """
+        if not self._path(key).exists():
+            return "its context is gone"
+        entry = self._entry(self.note_path(key))
+        if entry is None:
+            return "its note, which says what it is for, is gone or cannot be read"
+        try:
+            open_context_file(self._path(key), ep_name=entry.descriptor.ep)
+        except EpContextError as error:
+            return str(error)
+        return ""
+
+    def _is_left(self, temporary: Path, key: str, kind: str) -> bool:
+        """Whether nobody writes it any more: whoever keeps a context holds its lock, and nobody
+        takes a day for it.
+        """
+        lock = self.directory / f"{key}.lock"
+        try:
+            age_s = time.time() - temporary.stat().st_mtime
+            if age_s > (_OLD_S if kind in _LOCKED else _OLD_SMALL_S):
+                return True
+            if (
+                kind not in _LOCKED or not lock.exists()
+            ):  # a file system without locks: its age has to tell
+                return False
+            with FileLock(lock, timeout=0):
+                return True
+        except (OSError, Timeout, NotImplementedError):
+            return False
+
+    def _entry(self, note: Path) -> CachedContext | None:
+        key = note.stem
+        try:
+            status, size = note.stat(), self._path(key).stat().st_size
+            with note.open("rb") as file:
+                content: Any = json.loads(file.read(_MOST_NOTE_NBYTES))
+            if not isinstance(content, Mapping) or content.get("schema_version") != _SCHEMA_VERSION:
+                return None
+            return CachedContext(
+                key=key,
+                descriptor=descriptor_from_json(content.get("descriptor")),
+                model=str(content.get("model", "")),
+                partition=str(content.get("partition", "")),
+                nbytes=size,
+                used_ns=status.st_mtime_ns,
+                path=self._path(key),
+            )
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def has(self, key: str) -> bool:
+        """Whether there is an entry of that key, as far as names of files tell."""
+        return self._path(key).is_file() and self.note_path(key).is_file()
+
+    def _path(self, key: str) -> Path:
+        return self.directory / context_file_name(key)
+
+    def note_path(self, key: str) -> Path:
+        """What lies beside a context; when it was changed last is when the context was used
+        last.
+        """
+        return self.directory / f"{key}.json"
+
+
+def _acquire(
+    lock: FileLock,
+    descriptor: ContextDescriptor,
+    limit_s: float | None,
+    check_cancelled: Callable[[], None],
+) -> bool:
+    """Whether it is held now; False where a holder keeps it for too long.
+
+    LimitExceededError at the caller's limit.
+    """
+    began = time.monotonic()
+    is_told = False
+    while True:
+        with contextlib.suppress(Timeout):
+            lock.acquire(timeout=0)
+            return True
+        check_cancelled()
+        waited_s = time.monotonic() - began
+        if limit_s is not None and waited_s > limit_s:
+            raise LimitExceededError(
+                f"waiting for another process, which compiles the same for {descriptor.ep}, passed"
+                f" the time limit of {time_limit_text(limit_s)}",
+                limit="time",
+            )
+        if waited_s > _WAIT_S:
+            _log.warning(
+                "another process has compiled for %s for %.0f s; it is not waited for",
+                descriptor.ep,
+                _WAIT_S,
+            )
+            return False
+        if waited_s > _SILENT_WAIT_S and not is_told:
+            is_told = True
+            _log.warning(
+                "waiting for another process, which compiles the same for %s", descriptor.ep
+            )
+        time.sleep(_INTERVAL_S)
+
+
+def _distance(before: ContextDescriptor, now: ContextDescriptor) -> int:
+    """In how many fields two descriptors differ."""
+    return sum(
+        find_mismatch(before, now, names=(name,)) is not None
+        for name in (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS)
+    )

@@ -1,0 +1,470 @@
+"""The file (or embedded payload) that holds compiled contexts: a readable index, then blobs, equal
+ones stored once.
+
+One file holds every partition of every model of a group::
+
+    16 bytes   magic and version of the form
+     8 bytes   length of the index, little-endian
+    32 bytes   SHA-256 of the index
+               index: JSON, UTF-8: {"ep", "blobs": [{"offset", "nbytes", "sha256"}],
+                                    "entries": [{"name", "descriptor", "parts": {"graph": 0, "weight:w": 1},
+                                                 "arity": [inputs, outputs]}]}
+               blobs, each at a multiple of 4096 from the start of the file, so that they can be mapped
+
+Offsets and lengths come from a stranger: all are checked against the file before anything is
+touched, and a blob is compared with its SHA-256 before an execution provider sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ortpkg.ep_context.ep_context_checks import CheckedBlobs, PartsFile, Stamp
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, descriptor_from_json
+from ortpkg.ep_context.mapped_context import MappedContext, map_context
+from ortpkg.errors import EpContextError, EpContextWriteError, ModelFileError, quoted
+from ortpkg.storage.file_replacement import create_file, replace_file
+
+MAGIC = b"ORTPKG EPCTX\x00\x00\x00\x01"
+_LENGTH_NBYTES = 8
+_DIGEST_NBYTES = 32
+_HEADER_NBYTES = len(MAGIC) + _LENGTH_NBYTES + _DIGEST_NBYTES
+_ALIGNMENT = 4096
+#: More than the index says of one entry beside its name and descriptor.
+_INDEX_NBYTES_PER_ENTRY = 2048
+#: Limits on what is read; a real index has some kilobytes.
+MOST_INDEX_NBYTES = 16 << 20
+MOST_ENTRIES = 100_000
+_DIGEST_CHARACTERS = 64
+
+#: Bytes of a part: anything that has a buffer.
+Part = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextEntry:
+    """The compiled context of one partition.
+
+    Attributes:
+        name: of the partition; unique in its file (``partition_name`` of the EPContext node).
+        descriptor: what it was made from and for.
+        parts: what the EP stored, by a name of its own choice ("blob", "graph", "weight:fc1", ...).
+        digests: SHA-256 of the parts, where they were read from a file or payload; empty before
+            they are written.
+        arity: how many inputs and outputs the partition has; None where the file does not say.
+        file: the file that the parts were mapped from; None where there is none, or where it was
+            being replaced.
+        source: what the EP compiled it from, for the end of a session group; never written.
+        is_foreign: whether another tool made it: what its descriptor does not say, nobody knows.
+    """
+
+    name: str
+    descriptor: ContextDescriptor
+    parts: Mapping[str, Part]
+    digests: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    arity: tuple[int, int] | None = None
+    file: PartsFile | None = None
+    source: object = None
+    is_foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Blob:
+    offset: int
+    nbytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IndexedEntry:
+    descriptor: ContextDescriptor
+    parts: Mapping[str, int]
+    arity: tuple[int, int] | None
+
+
+class ContextFile:
+    """Contexts that can be looked up by partition name; their bytes are touched, and checked, only
+    when asked for.
+
+    Attributes:
+        ep: name of the execution provider that made it.
+        nbytes: of the whole.
+    """
+
+    def __init__(
+        self,
+        data: memoryview,
+        *,
+        ep_name: str,
+        where: str,
+        checked: CheckedBlobs | None = None,
+        place: tuple[Path, Stamp] | None = None,
+    ) -> None:
+        """Reads the index of ``data``.
+
+        Args:
+            data: the file or the payload.
+            ep_name: who asks, for messages.
+            where: what ``data`` is, for messages.
+            checked: what needs no comparison with its digest any more; None: everything does, each
+                time.
+            place: the file that ``data`` is, and what the file system says of it; None where it is
+                none, or unsettled.
+
+        Raises EpContextError where it is no context of ours, truncated, or breaks a limit.
+        """
+        self._data = data
+        self._ep_name = ep_name
+        self._where = where
+        self._checked_blobs = checked
+        self._place = place
+        #: Blobs that this object compared: partitions share them, and each is compared once.
+        self._compared: set[int] = set()
+        self.nbytes = data.nbytes
+        index = self._read_index()
+        try:
+            self.ep, self._blobs, self._entries = self._parse(index)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._damaged(f"its index is not what it should be: {error}") from error
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Partition names, in order."""
+        return tuple(self._entries)
+
+    def descriptor(self, name: str) -> ContextDescriptor:
+        """What the context of that partition was made from and for.
+
+        EpContextError where there is none.
+        """
+        return self._entry(name).descriptor
+
+    def entry(self, name: str) -> ContextEntry:
+        """The context of that partition, each part compared with its digest.
+
+        Raises EpContextError where there is none, or where a byte has changed.
+        """
+        found = self._entry(name)
+        parts = {part: self._checked(blob, name, part) for part, blob in found.parts.items()}
+        digests = {part: self._blobs[blob].sha256 for part, blob in found.parts.items()}
+        return ContextEntry(
+            name=name,
+            descriptor=found.descriptor,
+            parts=MappingProxyType(parts),
+            digests=MappingProxyType(digests),
+            arity=found.arity,
+            file=self._file_of(found),
+        )
+
+    def _file_of(self, entry: _IndexedEntry) -> PartsFile | None:
+        if self._place is None:
+            return None
+        offsets = {part: self._blobs[blob].offset for part, blob in entry.parts.items()}
+        return PartsFile(
+            path=self._place[0], stamp=self._place[1], offsets=MappingProxyType(offsets)
+        )
+
+    def _entry(self, name: str) -> _IndexedEntry:
+        found = self._entries.get(name)
+        if found is None:
+            known = ", ".join(map(quoted, list(self._entries)[:5])) or "none"
+            raise EpContextError(
+                f"{self._where} has no context of partition {quoted(name)}; it has {known}",
+                ep_name=self._ep_name,
+                source=self.ep,
+                partition_name=name,
+            )
+        return found
+
+    def _checked(self, number: int, name: str, part: str) -> memoryview:
+        blob = self._blobs[number]
+        data = self._data[blob.offset : blob.offset + blob.nbytes]
+        if number in self._compared or (
+            self._checked_blobs is not None and (blob.offset, blob.sha256) in self._checked_blobs
+        ):
+            return data
+        if hashlib.sha256(data).hexdigest() != blob.sha256:
+            raise EpContextError(
+                f"{self._where} is damaged: {quoted(part)} of partition {quoted(name)} is not what"
+                " was written (SHA-256 differs); compile it anew",
+                ep_name=self._ep_name,
+                partition_name=name,
+            )
+        self._compared.add(number)
+        if self._checked_blobs is not None:
+            self._checked_blobs.add((blob.offset, blob.sha256))
+        return data
+
+    def _read_index(self) -> Any:
+        if bytes(self._data[: len(MAGIC)]) != MAGIC:
+            raise EpContextError(
+                f"{self._where} is not a context that ortpkg wrote (its first bytes are "
+                f"{quoted(bytes(self._data[:16]))}); compile the model anew",
+                ep_name=self._ep_name,
+            )
+        length = int.from_bytes(self._data[len(MAGIC) : len(MAGIC) + _LENGTH_NBYTES], "little")
+        if self._data.nbytes < _HEADER_NBYTES or length > MOST_INDEX_NBYTES:
+            raise self._damaged(
+                f"its index would have {length} bytes, of at most {MOST_INDEX_NBYTES}"
+            )
+        if _HEADER_NBYTES + length > self._data.nbytes:
+            raise self._damaged(f"it ends after {self._data.nbytes} bytes, within its index")
+        text = bytes(self._data[_HEADER_NBYTES : _HEADER_NBYTES + length])
+        if hashlib.sha256(text).digest() != bytes(
+            self._data[_HEADER_NBYTES - _DIGEST_NBYTES : _HEADER_NBYTES]
+        ):
+            raise self._damaged("its index is not what was written (SHA-256 differs)")
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._damaged("its index is no JSON") from error
+
+    def _parse(self, index: Any) -> tuple[str, tuple[_Blob, ...], dict[str, _IndexedEntry]]:
+        blobs = tuple(self._blob(each) for each in index["blobs"])
+        if len(index["entries"]) > MOST_ENTRIES:
+            raise ValueError(f"more than {MOST_ENTRIES} entries")
+        entries: dict[str, _IndexedEntry] = {}
+        for each in index["entries"]:
+            name, parts = each["name"], each["parts"]
+            if not isinstance(name, str) or name in entries:
+                raise ValueError(f"the name {quoted(name)} is no text, or comes twice")
+            if not all(
+                isinstance(number, int) and 0 <= number < len(blobs) for number in parts.values()
+            ):
+                raise ValueError(f"partition {quoted(name)} names a blob that does not exist")
+            entries[name] = _IndexedEntry(
+                descriptor=descriptor_from_json(each["descriptor"]),
+                parts=dict(parts),
+                arity=_arity(each.get("arity")),
+            )
+        if not isinstance(index["ep"], str):
+            raise ValueError("ep is no text")  # noqa: TRY004 - the document is wrong, not the call
+        return index["ep"], blobs, entries
+
+    def _blob(self, document: Any) -> _Blob:
+        offset, nbytes, sha256 = document["offset"], document["nbytes"], document["sha256"]
+        if not all(isinstance(number, int) and number >= 0 for number in (offset, nbytes)):
+            raise ValueError("a blob's offset and length are not numbers from 0")
+        if offset + nbytes > self._data.nbytes:
+            raise ValueError(
+                f"a blob ends at byte {offset + nbytes}, of {self._data.nbytes}: truncated"
+            )
+        if not isinstance(sha256, str) or len(sha256) != _DIGEST_CHARACTERS:
+            raise ValueError("a blob's sha256 is no digest")
+        return _Blob(offset, nbytes, sha256)
+
+    def _damaged(self, what: str) -> EpContextError:
+        return EpContextError(f"{self._where} is damaged: {what}", ep_name=self._ep_name)
+
+
+def _arity(value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    inputs, outputs = value
+    if not all(type(number) is int and number >= 0 for number in (inputs, outputs)):
+        raise ValueError("arity is not two numbers from 0")
+    return inputs, outputs
+
+
+def map_context_file(
+    path: Path, *, ep_name: str, mapped: MappedContext | None = None
+) -> MappedContext:
+    """Maps a file of contexts, unless it was ``mapped`` already.
+
+    EpContextError where it cannot be read.
+    """
+    try:
+        return mapped or map_context(path)
+    except ModelFileError as error:
+        raise EpContextError(
+            f"the context file {quoted(path)} cannot be read: {error}", ep_name=ep_name
+        ) from error
+
+
+def open_context_file(path: Path, *, ep_name: str) -> ContextFile:
+    """Maps a context file of ortpkg's. EpContextError where it is missing or no context file."""
+    return read_context_file(map_context_file(path, ep_name=ep_name), ep_name=ep_name)
+
+
+def read_context_file(mapped: MappedContext, *, ep_name: str) -> ContextFile:
+    """The same of a file that is mapped already."""
+    where = f"the context file {quoted(mapped.path)}"
+    if not mapped.is_same:  # it was replaced meanwhile
+        return ContextFile(mapped.data, ep_name=ep_name, where=where)
+    return ContextFile(
+        mapped.data,
+        ep_name=ep_name,
+        where=where,
+        checked=CheckedBlobs(mapped.path, mapped.stamp),
+        place=(mapped.path, mapped.stamp),
+    )
+
+
+def context_bytes(ep_name: str, entries: Sequence[ContextEntry]) -> bytes:
+    """The contexts as one payload, to be embedded in a node."""
+    return b"".join(_chunks(ep_name, entries))
+
+
+def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
+    """Writes the contexts to a file, in place of what is there, in one step.
+
+    EpContextWriteError where that fails.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, lambda file: file.writelines(_chunks(ep_name, entries)))
+    except (OSError, ModelFileError) as error:
+        raise _unwritten(path, ep_name, error) from error
+
+
+def context_chunks(
+    ep_name: str, entries: Sequence[ContextEntry], *, first_offset: int = 0
+) -> Iterator[Part]:
+    """The bytes of a file with these contexts.
+
+    The first part of the first entry begins at ``first_offset``, where the index leaves room for
+    that.
+    """
+    return _chunks(ep_name, entries, first_offset)
+
+
+def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[Part]]) -> bool:
+    """Writes a new file of contexts, in one step; False where the very same file is there already,
+    and stays.
+
+    Raises EpContextWriteError where that fails, or another file has the name, which may be what
+    other models need.
+    """
+    try:
+        if os.path.lexists(path):
+            if _holds(path, chunks()):
+                return False
+            raise _taken(path, "holds other contexts", ep_name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        create_file(path, lambda file: file.writelines(chunks()))
+    except (OSError, ModelFileError) as error:
+        raise _unwritten(path, ep_name, error) from error
+    return True
+
+
+def offset_past_index(entries: Sequence[ContextEntry]) -> int:
+    """Where blobs can begin whatever parts these entries get, as a rule: for what must know its
+    place beforehand.
+    """
+    texts = sum(len(entry.name) + len(json.dumps(entry.descriptor.to_json())) for entry in entries)
+    return _aligned(_HEADER_NBYTES + 2 * texts + _INDEX_NBYTES_PER_ENTRY * len(entries))
+
+
+def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) -> None:
+    """Raises EpContextWriteError where something that can be no context file has the name of one to
+    be made.
+
+    ``magic``: the first bytes of such a file.
+    """
+    if os.path.lexists(path) and not is_context_file(path, magic=magic):
+        raise _taken(path, "is no context file", ep_name)
+
+
+def is_context_file(path: Path, *, magic: bytes = MAGIC) -> bool:
+    """Whether there is a file that begins with ``magic``, as those of ours do; nothing else of it
+    is looked at.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError:
+        return False
+
+
+def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextWriteError:
+    return EpContextWriteError(
+        f"the context file {quoted(path)} cannot be written: {error}", ep_name=ep_name
+    )
+
+
+def _taken(path: Path, why: str, ep_name: str) -> EpContextWriteError:
+    return EpContextWriteError(
+        f"{quoted(path)}, the name of the binary of {ep_name}, exists already and {why}; it is"
+        " never written over: delete it, or send the context model to another folder with"
+        " ep.context_file_path",
+        ep_name=ep_name,
+    )
+
+
+def _holds(path: Path, chunks: Iterator[Part]) -> bool:
+    """Whether the file consists of exactly these bytes."""
+    with path.open("rb") as file:
+        return all(
+            file.read(memoryview(chunk).nbytes) == chunk for chunk in chunks
+        ) and not file.read(1)
+
+
+def _chunks(ep_name: str, entries: Sequence[ContextEntry], first_offset: int = 0) -> Iterator[Part]:
+    numbers: dict[str, int] = {}
+    seen: dict[int, str] = {}
+    blobs: list[Part] = []
+    indexed = []
+    for entry in entries:
+        parts = {}
+        for name, data in entry.parts.items():
+            digest = seen.get(id(data)) or hashlib.sha256(data).hexdigest()
+            seen[id(data)] = digest
+            if digest not in numbers:
+                numbers[digest] = len(blobs)
+                blobs.append(data)
+            parts[name] = numbers[digest]
+        arity = {} if entry.arity is None else {"arity": list(entry.arity)}
+        indexed.append(
+            {"name": entry.name, "descriptor": entry.descriptor.to_json(), "parts": parts, **arity}
+        )
+    lengths = [memoryview(blob).nbytes for blob in blobs]
+    index, offsets = _index_with_offsets(ep_name, indexed, list(numbers), lengths, first_offset)
+    yield (
+        MAGIC
+        + len(index).to_bytes(_LENGTH_NBYTES, "little")
+        + hashlib.sha256(index).digest()
+        + index
+    )
+    reached = _HEADER_NBYTES + len(index)
+    for blob, offset, length in zip(blobs, offsets, lengths, strict=True):
+        yield bytes(offset - reached)
+        yield blob
+        reached = offset + length
+
+
+def _index_with_offsets(
+    ep_name: str,
+    entries: Sequence[Mapping[str, Any]],
+    digests: Sequence[str],
+    lengths: Sequence[int],
+    first_offset: int,
+) -> tuple[bytes, list[int]]:
+    """The index, and where the blobs lie: offsets depend on the index's length, and it on them."""
+    first = max(_ALIGNMENT, _aligned(first_offset))
+    while True:
+        offsets = []
+        reached = first
+        for length in lengths:
+            offsets.append(reached)
+            reached = _aligned(reached + length)
+        blobs = [
+            {"offset": offset, "nbytes": length, "sha256": digest}
+            for offset, length, digest in zip(offsets, lengths, digests, strict=True)
+        ]
+        index = json.dumps(
+            {"ep": ep_name, "blobs": blobs, "entries": list(entries)}, sort_keys=True
+        ).encode()
+        if _HEADER_NBYTES + len(index) <= first:
+            return index, offsets
+        first = _aligned(_HEADER_NBYTES + len(index))
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT

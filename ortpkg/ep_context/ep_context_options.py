@@ -1,0 +1,271 @@
+"""The session options of the EPContext design, read from a session's config entries into one frozen
+value.
+
+Source: the EPContext design's table of session options. Keys are ONNX Runtime's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ortpkg.ep_context.cache_owner import foreign_writers
+from ortpkg.ep_context.ep_context_cache import EpContextCache, context_cache_directory
+from ortpkg.ep_context.mapped_context import MappedContext
+from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
+
+_log = logging.getLogger(__name__)
+
+CONTEXT_ENABLE = "ep.context_enable"
+CONTEXT_FILE_PATH = "ep.context_file_path"
+CONTEXT_EMBED_MODE = "ep.context_embed_mode"
+CONTEXT_NODE_NAME_PREFIX = "ep.context_node_name_prefix"
+EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+CONTEXT_EXTERNAL_INITIALIZERS = "ep.context_model_external_initializers_file_name"
+SHARE_EP_CONTEXTS = "ep.share_ep_contexts"
+STOP_SHARE_EP_CONTEXTS = "ep.stop_share_ep_contexts"
+#: Ours: "1" keeps what is compiled for later sessions under the cache directory, a path keeps it
+#: there.
+CONTEXT_CACHE = "ortpkg.ep_context_cache"
+#: Ours: whose contexts are made: "ortpkg" (default), or "onnxruntime" for what its execution
+#: providers read, too.
+CONTEXT_FORM = "ortpkg.ep_context_form"
+FORM_OF_ORTPKG, FORM_OF_ONNXRUNTIME = "ortpkg", "onnxruntime"
+
+_MODEL_SUFFIX = ".onnx"
+_CONTEXT_SUFFIX = "_ctx.onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpContextOptions:
+    """What a session was told about compiled contexts.
+
+    Attributes:
+        enable: dump the context model; only then the attributes marked with * matter.
+        file_path: where the context model goes *, or, for a model from memory, where it came from;
+            None where not given.
+        embed_mode: * contexts go into the nodes rather than a file beside the model (off by
+            default, unlike the attribute).
+        node_name_prefix: * of node names, partition names and graph names.
+        external_initializers: * name of the file for the initializers of what stays on the CPU; "":
+            they go into the ONNX file.
+        share: the session belongs to a group.
+        stop_share: it is the group's last one.
+        for_onnxruntime: * contexts are written as onnxruntime's execution provider of the name
+            writes them.
+        model_path: the source model's file; None where it came from memory.
+        cache: where contexts made at run time are kept; None for nowhere.
+        only_contexts: the model was partitioned before: nodes without a context are left to the
+            CPU.
+        only_explains_cache: nothing is compiled; a session made so only says what the cache has.
+        wait_limit_s: longest wait for another process that compiles the same; None for a bound of
+            the cache's own.
+        check_cancelled: raises where the session is not wanted any more; called while it waits.
+        judged: the files of contexts that were found fit to be loaded, by path: these are loaded,
+            opened as they are, and no others. None where nobody judged.
+        read_data: gives the contexts that nodes name, by these names; None: they are read from
+            files.
+        write_data: * takes contexts with the names that nodes get for them; None: they are written
+            to files.
+    """
+
+    enable: bool = False
+    file_path: Path | None = None
+    embed_mode: bool = False
+    node_name_prefix: str = ""
+    external_initializers: str = ""
+    share: bool = False
+    stop_share: bool = False
+    for_onnxruntime: bool = False
+    model_path: Path | None = None
+    cache: EpContextCache | None = None
+    only_contexts: bool = False
+    only_explains_cache: bool = False
+    wait_limit_s: float | None = None
+    check_cancelled: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
+    judged: Mapping[Path, MappedContext] | None = field(default=None, compare=False, repr=False)
+    read_data: Callable[[str], memoryview] | None = field(default=None, compare=False, repr=False)
+    write_data: Callable[[str, memoryview], None] | None = field(
+        default=None, compare=False, repr=False
+    )
+
+    @property
+    def model_folder(self) -> Path | None:
+        """The folder to which paths of external contexts are relative; None where nothing tells
+        it.
+        """
+        if self.model_path is not None:
+            return self.model_path.parent
+        return None if self.file_path is None else self.file_path.parent
+
+    @property
+    def output_path(self) -> Path:
+        """Where the context model is written.
+
+        Raises InvalidSessionOptionError where the model came from memory and no path is given.
+        """
+        if self.file_path is not None:
+            return self.file_path
+        if self.model_path is None:
+            raise InvalidSessionOptionError(
+                "the model comes from memory, so nothing tells where its context model goes: set"
+                f" {CONTEXT_FILE_PATH}",
+                key=CONTEXT_FILE_PATH,
+            )
+        name = self.model_path.name
+        stem = name[: -len(_MODEL_SUFFIX)] if name.lower().endswith(_MODEL_SUFFIX) else name
+        return self.model_path.with_name(stem + _CONTEXT_SUFFIX)
+
+    def binary_name(self, ep_name: str) -> str:
+        """``[model_name]_[ep].bin``: of the source model, or of the context model where its path is
+        given.
+
+        The latter is onnxruntime's rule: contexts of one source for several precisions can share a
+        folder.
+        """
+        named = (
+            self.model_path
+            if self.file_path is None and self.model_path is not None
+            else self.output_path
+        )
+        stem = (
+            named.name[: -len(_MODEL_SUFFIX)]
+            if named.name.lower().endswith(_MODEL_SUFFIX)
+            else named.name
+        )
+        return f"{stem}_{ep_name.removesuffix('ExecutionProvider').lower()}.bin"
+
+
+def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> EpContextOptions:
+    """Reads a session's config entries.
+
+    Args:
+        entries: config entries of the session options.
+        model_path: the model's file; None where it comes from memory.
+
+    Raises InvalidSessionOptionError for a flag that is neither "0" nor "1", for generation from
+    memory without a path, for a path that is a directory, for a name of external initializers that
+    is no plain file name or that of a file that is there, and SessionError for a context model that
+    is there already, before anything is compiled.
+    """
+    path = entries.get(CONTEXT_FILE_PATH) or None
+    options = EpContextOptions(
+        enable=_flag(entries, CONTEXT_ENABLE),
+        file_path=None if path is None else Path(path),
+        embed_mode=_flag(entries, CONTEXT_EMBED_MODE),
+        node_name_prefix=entries.get(CONTEXT_NODE_NAME_PREFIX, ""),
+        external_initializers=_file_name(entries, CONTEXT_EXTERNAL_INITIALIZERS),
+        share=_flag(entries, SHARE_EP_CONTEXTS),
+        stop_share=_flag(entries, STOP_SHARE_EP_CONTEXTS),
+        for_onnxruntime=_is_for_onnxruntime(entries),
+        model_path=model_path,
+        cache=context_cache_of(entries),
+    )
+    if why := refused_cache(entries):
+        _log.warning("%s", why)
+    if options.enable:
+        _check_output(options)
+    return options
+
+
+def _check_output(options: EpContextOptions) -> None:
+    output = options.output_path
+    _check_can_be_a_file(output)
+    if output.is_dir():
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_FILE_PATH} {quoted(output)} is a directory", key=CONTEXT_FILE_PATH
+        )
+    if options.model_path is not None and output.absolute() == options.model_path.absolute():
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_FILE_PATH} {quoted(output)} is the source model itself",
+            key=CONTEXT_FILE_PATH,
+        )
+    if output.exists():
+        raise SessionError(
+            f"{CONTEXT_FILE_PATH}: {quoted(output)} exists already; delete it or name another file:"
+            " a context model is never written over"
+        )
+    if options.external_initializers:
+        _check_external_initializers(output, output.with_name(options.external_initializers))
+
+
+def _check_can_be_a_file(output: Path) -> None:
+    try:
+        os.lstat(output)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_FILE_PATH} {quoted(output)} can be no file: {quoted(error)}",
+            key=CONTEXT_FILE_PATH,
+        ) from error
+
+
+def _check_external_initializers(output: Path, path: Path) -> None:
+    if path.name.casefold() == output.name.casefold():
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_EXTERNAL_INITIALIZERS}: {quoted(path.name)} is the context model itself;"
+            " name another file",
+            key=CONTEXT_EXTERNAL_INITIALIZERS,
+        )
+    if os.path.lexists(path):
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_EXTERNAL_INITIALIZERS}: {quoted(path)} exists already, and may be what the"
+            " source model reads; name a new file: none is ever written over",
+            key=CONTEXT_EXTERNAL_INITIALIZERS,
+        )
+
+
+def context_cache_of(entries: Mapping[str, str]) -> EpContextCache | None:
+    """Where a session with these config entries keeps what it compiles; None for nowhere, and where
+    others may write.
+
+    A context is code: one that another user can put there would run with this one's rights.
+    """
+    folder = _cache_folder(entries)
+    return None if folder is None or foreign_writers(folder) else EpContextCache(folder)
+
+
+def refused_cache(entries: Mapping[str, str]) -> str:
+    """Why the cache of contexts that these config entries name is not used; "" where it is, or none
+    is named.
+    """
+    folder = _cache_folder(entries)
+    why = "" if folder is None else foreign_writers(folder)
+    return f"the cache of contexts {quoted(folder)} is not used: {why}" if why else ""
+
+
+def _cache_folder(entries: Mapping[str, str]) -> Path | None:
+    value = entries.get(CONTEXT_CACHE, "")
+    if value in ("", "0"):
+        return None
+    return context_cache_directory() if value == "1" else Path(value)
+
+
+def _is_for_onnxruntime(entries: Mapping[str, str]) -> bool:
+    form = entries.get(CONTEXT_FORM) or FORM_OF_ORTPKG
+    if form not in (FORM_OF_ORTPKG, FORM_OF_ONNXRUNTIME):
+        raise InvalidSessionOptionError(
+            f'{CONTEXT_FORM} is "{FORM_OF_ORTPKG}" or "{FORM_OF_ONNXRUNTIME}", not {quoted(form)}',
+            key=CONTEXT_FORM,
+        )
+    return form == FORM_OF_ONNXRUNTIME
+
+
+def _flag(entries: Mapping[str, str], key: str) -> bool:
+    value = entries.get(key, "0")
+    if value not in ("0", "1"):
+        raise InvalidSessionOptionError(f'{key} is "0" or "1", not {quoted(value)}', key=key)
+    return value == "1"
+
+
+def _file_name(entries: Mapping[str, str], key: str) -> str:
+    name = entries.get(key, "")
+    if name and (name in (".", "..") or any(character in name for character in "/\\:\0")):
+        raise InvalidSessionOptionError(
+            f"{key} is the name of a file beside the context model, not {quoted(name)}", key=key
+        )
+    return name

@@ -1,0 +1,112 @@
+"""What a partition is: digests of its structure and of its weights, by which contexts of it are
+found again.
+
+Hashing hundreds of megabytes of weights takes longer than loading a context of them. So digests of
+weights that are mapped from files are remembered with what the file system says of these files; a
+file that changed is hashed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any
+
+import onnx
+
+from ortpkg.ep_context.ep_context_checks import file_stamp
+from ortpkg.graph.byte_source import MappedFile
+from ortpkg.graph.graph import Graph, Initializer
+from ortpkg.graph.initializers import MappedInitializer
+from ortpkg.graph.model import Model
+from ortpkg.graph.onnx_writer import WriteOptions, tensor_header, to_model_proto
+from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
+
+_IR_VERSION = 10
+_KIND = "weights_digests"
+_MOST_KEPT = 2000
+#: Less is hashed faster than a remembered digest is found.
+_LEAST_REMEMBERED_NBYTES = 8 << 20
+#: A file this young may change again without a new time of change.
+_LEAST_AGE_NS = 2_000_000_000
+
+
+def partition_digests(body: Graph) -> tuple[str, str]:
+    """SHA-256 of a partition's structure, whatever it is called, and of its weights by name, type,
+    shape and bytes.
+    """
+    options = WriteOptions(tensor=tensor_header, attribute_tensor=_hashed)
+    proto = to_model_proto(Model(graph=body, ir_version=_IR_VERSION), options=options)
+    proto.graph.name = ""
+    values = sorted(proto.graph.value_info, key=lambda value: value.name)
+    del proto.graph.value_info[:]
+    proto.graph.value_info.extend(values)
+    graph_digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
+    initializers = [body.initializers[name] for name in sorted(body.initializers)]
+    key = _key(initializers)
+    remembered = read_fact(_KIND, key) if key is not None else None
+    if isinstance(remembered, str):
+        return graph_digest, remembered
+    digest = _weights_digest(initializers)
+    if key is not None and key == _key(initializers):
+        write_fact(_KIND, key, digest)
+        prune_facts(_KIND, keep=_MOST_KEPT)
+    return graph_digest, digest
+
+
+def _weights_digest(initializers: list[Initializer]) -> str:
+    weights = hashlib.sha256()
+    for each in initializers:
+        weights.update(_header(each))
+        array = each.numpy()
+        weights.update(
+            array.data if array.flags.c_contiguous and _has_plain_bytes(array) else array.tobytes()
+        )
+    return weights.hexdigest()
+
+
+def _has_plain_bytes(array: Any) -> bool:
+    """Whether numpy hands out a buffer of it: not of types that it does not know itself, such as
+    bfloat16.
+    """
+    return array.dtype.kind in "fiub" and array.size > 0
+
+
+def _header(initializer: Initializer) -> bytes:
+    return f"{initializer.name}\0{initializer.element_type.name}\0{initializer.shape}\0".encode()
+
+
+def _key(initializers: list[Initializer]) -> dict[str, object] | None:
+    """What the weights' digest depends on, told by the file system.
+
+    None where they are not in settled files alone, but for a few, which are hashed here as well.
+    """
+    in_files = sum(each.nbytes for each in initializers if _is_mapped(each))
+    in_memory = sum(each.nbytes for each in initializers) - in_files
+    if in_files < max(_LEAST_REMEMBERED_NBYTES, 2 * in_memory):
+        return None
+    places = hashlib.sha256()
+    files: dict[str, list[int]] = {}
+    for each in initializers:
+        places.update(_header(each))
+        if not (isinstance(each, MappedInitializer) and isinstance(each.source, MappedFile)):
+            places.update(hashlib.sha256(each.numpy().tobytes()).digest())
+            continue
+        path = str(each.source.path)
+        if path not in files:
+            stamp = file_stamp(each.source.path)
+            if stamp is None or time.time_ns() - max(stamp[3], stamp[4]) < _LEAST_AGE_NS:
+                return None
+            files[path] = list(stamp)
+        places.update(f"{path}\0{each.offset}\0".encode())
+    return {"files": files, "places": places.hexdigest()}
+
+
+def _is_mapped(initializer: Initializer) -> bool:
+    return isinstance(initializer, MappedInitializer) and isinstance(initializer.source, MappedFile)
+
+
+def _hashed(tensor: Any) -> onnx.TensorProto:
+    header = tensor_header(tensor)
+    header.doc_string = hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
+    return header

@@ -1,0 +1,112 @@
+"""Says in one word how a model is quantized, from its operators and the types of their operands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from math import prod
+
+import onnx
+
+from ortpkg.graph.types import ElementType
+
+_DYNAMIC_OPERATORS = frozenset({
+    "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM",
+    "MatMulIntegerToFloat",
+})  # fmt: skip
+_QUANTIZED_OPERATORS = frozenset({
+    "QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax",
+    "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearConcat", "QGemm", "QAttention",
+    "QEmbedLayerNormalization",
+})  # fmt: skip
+_BLOCKWISE_BITS = {
+    "MatMulNBits": ("bits", 4),
+    "MatMulBnb4": ("", 4),
+    "GatherBlockQuantized": ("bits", 4),
+    "QMoE": ("expert_weight_bits", 4),
+}
+_FLOAT_TYPES = {
+    ElementType.FLOAT16: "fp16",
+    ElementType.BFLOAT16: "bf16",
+    ElementType.DOUBLE: "fp64",
+}
+
+
+def quantization_of(nodes: Iterable[onnx.NodeProto], tensors: Iterable[onnx.TensorProto]) -> str:
+    """One of ``int4-blockwise`` (any bit width), ``qdq-int8``, ``qoperator-int8``,
+    ``dynamic-int8``, ``weight-int8`` (any type), ``fp16``, ``bf16``, ``fp64``, ``none``; the most
+    specific that applies.
+    """
+    nodes = list(nodes)
+    tensor_types = {tensor.name: tensor.data_type for tensor in tensors if tensor.name}
+    for node in nodes:
+        if node.op_type == "Constant" and node.output:
+            for attribute in node.attribute:
+                if attribute.name == "value":
+                    tensor_types[node.output[0]] = attribute.t.data_type
+    operators = {node.op_type for node in nodes}
+    bits = [_bits(node) for node in nodes if node.op_type in _BLOCKWISE_BITS]
+    bits += [
+        _dequantized_bits(node, tensor_types) for node in nodes if _is_blockwise_dequantize(node)
+    ]
+    if bits:
+        return f"int{min(bits)}-blockwise"
+    if operators & _QUANTIZED_OPERATORS:
+        return "qoperator-int8"
+    if operators & _DYNAMIC_OPERATORS:
+        return "dynamic-int8"
+    kinds = Counter(
+        _quantized_type(node, tensor_types)
+        for node in nodes
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear")
+    )
+    if kinds:
+        prefix = "qdq" if "QuantizeLinear" in operators else "weight"
+        return f"{prefix}-{min(kinds, key=lambda kind: (-kinds[kind], kind))}"
+    return _float_kind(tensors)
+
+
+def _attribute_int(node: onnx.NodeProto, name: str, default: int) -> int:
+    return next(
+        (int(attribute.i) for attribute in node.attribute if attribute.name == name), default
+    )
+
+
+def _bits(node: onnx.NodeProto) -> int:
+    name, default = _BLOCKWISE_BITS[node.op_type]
+    return _attribute_int(node, name, default)
+
+
+def _is_blockwise_dequantize(node: onnx.NodeProto) -> bool:
+    return node.op_type == "DequantizeLinear" and _attribute_int(node, "block_size", 0) > 0
+
+
+def _dequantized_bits(node: onnx.NodeProto, tensor_types: Mapping[str, int]) -> int:
+    name = _quantized_type(node, tensor_types)
+    digits = "".join(character for character in name.removeprefix("float") if character.isdigit())
+    return int(digits[:2] if digits.startswith("16") else digits[:1])
+
+
+def _quantized_type(node: onnx.NodeProto, tensor_types: Mapping[str, int]) -> str:
+    """ "int8" (signed or not), "int4", "int16", "float8", ...; int8 where nothing in the model says
+    otherwise.
+    """
+    operands = [node.input[2]] if len(node.input) > 2 else []
+    if node.op_type == "DequantizeLinear":
+        operands += node.input[:1]
+    number = next((tensor_types[name] for name in operands if name in tensor_types), 0)
+    number = number or _attribute_int(node, "output_dtype", 0)
+    name = next((kind.name.lower() for kind in ElementType if kind == number and number), "int8")
+    if name.startswith("float"):
+        return name.split("e")[0]
+    return name.removeprefix("u")
+
+
+def _float_kind(tensors: Iterable[onnx.TensorProto]) -> str:
+    """The float type that most weights have."""
+    sizes: Counter[int] = Counter()
+    for tensor in tensors:
+        sizes[tensor.data_type] += prod(tensor.dims)
+    floats = [ElementType.FLOAT, *_FLOAT_TYPES]
+    most = max(floats, key=lambda kind: sizes[kind])
+    return _FLOAT_TYPES.get(most, "none")

@@ -1,0 +1,171 @@
+"""Where sliding windows lie: kernel shape, strides, dilations, padding, output size (convolution
+and pooling).
+
+Source: the Conv, ConvTranspose and *Pool operators. Lists run over the spatial axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ortpkg.errors import quoted
+from ortpkg.kernels.op_kernel import OpKernelInfo
+
+_AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """Windows over one input shape.
+
+    Attributes:
+        kernel, strides, dilations: per spatial axis.
+        before, after: padding; where the last window reaches beyond ``after`` (ceil mode), it sees
+            nothing there.
+        output: number of windows.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    output: tuple[int, ...]
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each window is one element, without padding: the operation is on points, strided
+        or not.
+        """
+        return (
+            all(size == 1 for size in self.kernel) and not any(self.before) and not any(self.after)
+        )
+
+    def with_axis(self, position: int) -> Windows:
+        """The same windows with one more spatial axis, of size 1, before ``position``."""
+
+        def extended(values: tuple[int, ...], value: int) -> tuple[int, ...]:
+            return (*values[:position], value, *values[position:])
+
+        return Windows(
+            kernel=extended(self.kernel, 1),
+            strides=extended(self.strides, 1),
+            dilations=extended(self.dilations, 1),
+            before=extended(self.before, 0),
+            after=extended(self.after, 0),
+            output=extended(self.output, 1),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowAttributes:
+    """A node's window attributes, before the input's shape is known; empty where they are left
+    out.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    auto_pad: str
+    ceil_mode: bool
+
+    @classmethod
+    def of(cls, info: OpKernelInfo) -> WindowAttributes:
+        """Those of a node. ValueError for an ``auto_pad`` that ONNX does not have."""
+        auto_pad = str(info.attribute("auto_pad", "NOTSET"))
+        if auto_pad not in _AUTO_PADS:
+            raise ValueError(
+                f"there is no auto_pad {quoted(auto_pad)}: {', '.join(_AUTO_PADS)} exist"
+            )
+        return cls(
+            kernel=tuple(info.attribute("kernel_shape", ())),
+            strides=tuple(info.attribute("strides", ())),
+            dilations=tuple(info.attribute("dilations", ())),
+            pads=tuple(info.attribute("pads", ())),
+            auto_pad=auto_pad,
+            ceil_mode=bool(info.attribute("ceil_mode", 0)),
+        )
+
+    def lists(
+        self, rank: int, kernel: Sequence[int]
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Kernel, strides and dilations for ``rank`` spatial axes.
+
+        ValueError where a list's length or value is off.
+        """
+        kernel = self.kernel or tuple(kernel)
+        strides, dilations = self.strides or (1,) * rank, self.dilations or (1,) * rank
+        for name, values in (
+            ("kernel_shape", kernel),
+            ("strides", strides),
+            ("dilations", dilations),
+        ):
+            if len(values) != rank or any(value < 1 for value in values):
+                raise ValueError(
+                    f"{name} {tuple(values)} does not fit {rank} spatial axes of windows of size 1"
+                    " or more"
+                )
+        if self.pads and (len(self.pads) != 2 * rank or any(pad < 0 for pad in self.pads)):
+            raise ValueError(
+                f"pads {self.pads} do not fit {rank} spatial axes: two of 0 or more per axis are"
+                " needed"
+            )
+        return tuple(kernel), tuple(strides), tuple(dilations)
+
+    def windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...] = ()) -> Windows:
+        """The windows over an input with these spatial sizes.
+
+        ValueError where not one window fits.
+        """
+        return _windows(self, spatial, kernel)
+
+    def find_windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...]) -> Windows:
+        """What :meth:`windows` remembers the results of."""
+        rank = len(spatial)
+        kernel, strides, dilations = self.lists(rank, kernel)
+        before, after, output = [], [], []
+        for axis, size in enumerate(spatial):
+            reach, stride = (kernel[axis] - 1) * dilations[axis] + 1, strides[axis]
+            if self.auto_pad.startswith("SAME"):
+                count = -(-size // stride)
+                total = max((count - 1) * stride + reach - size, 0)
+                first = total // 2 if self.auto_pad == "SAME_UPPER" else total - total // 2
+                last = total - first
+            else:
+                first, last = self._explicit_pads(axis, rank)
+                room = size + first + last - reach
+                count = (-(-room // stride) if self.ceil_mode else room // stride) + 1
+                if self.ceil_mode and (count - 1) * stride >= size + first:
+                    # a window that would start in the padding behind the input does not count
+                    count -= 1
+            if count < 0 or (count == 0 and size > 0):
+                raise ValueError(
+                    f"a window reaching over {reach} elements does not fit an axis of {size}"
+                    " elements"
+                )
+            before.append(first)
+            after.append(last)
+            output.append(count)
+        return Windows(
+            kernel=kernel,
+            strides=strides,
+            dilations=dilations,
+            before=tuple(before),
+            after=tuple(after),
+            output=tuple(output),
+        )
+
+    def _explicit_pads(self, axis: int, rank: int) -> tuple[int, int]:
+        if self.auto_pad == "VALID" or not self.pads:
+            return 0, 0
+        return self.pads[axis], self.pads[rank + axis]
+
+
+@lru_cache(maxsize=1024)
+def _windows(
+    attributes: WindowAttributes, spatial: tuple[int, ...], kernel: tuple[int, ...]
+) -> Windows:
+    return attributes.find_windows(spatial, kernel)

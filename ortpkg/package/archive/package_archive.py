@@ -1,0 +1,339 @@
+"""A package as one file (``name.ortpkg``) and back: a zip file of one form, the same bytes for the
+same package.
+
+The files are stored, not compressed, sorted by the bytes of their paths, with one date and one
+mode; digests.json is the last, so that the end of the file holds both indexes. Large files begin at
+multiples of 16 KiB. Why zip, and why so: docs/adr/0006-packed-packages.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.errors import (
+    ArchiveError,
+    AuthoringError,
+    DigestMismatchError,
+    PackageFormatError,
+    quoted,
+)
+from ortpkg.package.archive.archive_reader import (
+    DEFAULT_LIMITS,
+    ArchiveLimits,
+    ArchiveReader,
+    EntryStream,
+    open_archive,
+)
+from ortpkg.package.archive.archive_writer import ArchiveWriter
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.staging import check_is_free, is_replaceable, planned_contents, staged
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
+from ortpkg.package.findings import listed
+from ortpkg.package.integrity.digests import (
+    LIMITS,
+    STAGING_PREFIX,
+    PackageDigests,
+    digests_of,
+    dump_digests,
+    list_files,
+    parse_digests,
+    read_digests,
+    read_digests_document,
+)
+from ortpkg.package.integrity.verification import check_is_package, record_differences
+from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
+from ortpkg.storage.file_operations import FileOperations, make_parents, open_regular
+from ortpkg.storage.hashing import FileDigest, HashedFile, Progress
+from ortpkg.storage.package_lock import lock_package
+from ortpkg.storage.planned_files import PlannedFiles
+
+Notify = Callable[[str], None]
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackReport:
+    """What was packed or unpacked.
+
+    Attributes:
+        path: the archive that was made, or the package.
+        file_count, nbytes: of the package's files, without digests.json.
+        package_digest: SHA-256 over all of them.
+        is_verified: they were compared with a digests.json. Without one a new one was written, for
+            the files as they were: damage before that is not noticed.
+    """
+
+    path: Path
+    file_count: int
+    nbytes: int
+    package_digest: str
+    is_verified: bool
+
+
+def pack_package(
+    root: Path,
+    output: Path,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackReport:
+    """Writes the package at ``root`` to the file ``output``; every byte is compared with
+    digests.json on the way.
+
+    Raises:
+        DigestMismatchError: a file is not as recorded, missing, or not recorded.
+        AuthoringError: ``output`` exists (unless it is a file, with ``overwrite``), a file is a
+            link or has a name that is not portable, or the disk is full.
+        PackageNotFoundError, PackageFormatError, PackageBusyError: there is no package that could
+            be packed.
+    """
+    operations = operations or FileOperations()
+    check_is_package(root)
+    if not (overwrite and is_replaceable(output, is_package=False)):
+        check_is_free(output)
+    elif not _is_archive(output):
+        raise AuthoringError(f"{quoted(output)} is no packed package: it is not overwritten")
+    if output.is_dir():
+        raise AuthoringError(f"{quoted(output)} is a folder; choose the name of a file")
+    if output.resolve().is_relative_to(root.resolve()):
+        raise AuthoringError(f"{quoted(output)} lies in the package itself; choose a place outside")
+    with lock_package(root, on_wait=notify), lock_package(output, on_wait=notify):
+        recover(root, operations=operations)
+        recorded = read_digests(root)
+        names = list_files(root)
+        _check_names(names)
+        _check_complete(root, names, recorded)
+        nbytes = sum((root / name).lstat().st_size for name in names)
+        _announce_file(output, nbytes, operations)
+        with (
+            staged(output, nbytes=nbytes, operations=operations, overwrite=overwrite) as staging,
+            operations.new_file(staging) as target,
+        ):
+            writer = ArchiveWriter(target)
+            hashed: dict[str, HashedFile | OSError] = {}
+            for name in names:
+                with open_regular(root / name) as (stream, size):
+                    digest = writer.add(name, stream, nbytes=size, progress=progress)
+                _check_digest(name, digest, recorded, root)
+                hashed[name] = HashedFile(digest=digest, stamp=None)
+            writer.add_bytes(DIGESTS_FILE, _record(root, recorded, hashed))
+            writer.finish()
+    digests = digests_of(root, hashed)
+    return PackReport(
+        path=output,
+        file_count=len(names),
+        nbytes=sum(entry.nbytes for entry in digests.files.values()),
+        package_digest=digests.package_digest,
+        is_verified=recorded is not None,
+    )
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file begins as archives do."""
+    with path.open("rb") as stream:
+        return stream.read(4) == b"PK\3\4"
+
+
+def unpack_package(
+    path: Path,
+    root: Path,
+    *,
+    overwrite: bool = False,
+    limits: ArchiveLimits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackReport:
+    """Unpacks the archive at ``path`` to the new directory ``root``, which appears when all of it
+    is verified.
+
+    Raises:
+        ArchiveError: the archive is damaged, breaks a limit or holds no package.
+        DigestMismatchError: a file is not as the archive's digests.json records, missing, or not
+            recorded.
+        AuthoringError: ``root`` exists and is not empty (unless it is a package, with
+            ``overwrite``), or the disk is full.
+        PackageFormatError: the archive's digests.json is not valid.
+    """
+    operations = operations or FileOperations()
+    is_replaced = overwrite and is_replaceable(root, is_package=True)
+    if not is_replaced:
+        check_is_free(root)
+    with lock_package(root, on_wait=notify), open_archive(path, limits=limits) as archive:
+        recorded = recorded_in(archive)
+        names = [entry.name for entry in archive.entries if entry.name != DIGESTS_FILE]
+        _check_complete(path, names, recorded)
+        adds = {each.name: each.nbytes for each in archive.entries}
+        operations.announce(planned_contents(root, adds, is_replaced=is_replaced))
+        with staged(
+            root, nbytes=archive.nbytes, operations=operations, overwrite=overwrite
+        ) as staging:
+            digests = _extract(archive, staging, recorded, operations, progress)
+    return PackReport(
+        path=root,
+        file_count=len(names),
+        nbytes=sum(entry.nbytes for entry in digests.files.values()),
+        package_digest=digests.package_digest,
+        is_verified=recorded is not None,
+    )
+
+
+class ArchiveSource:
+    """A packed file to repair a package from."""
+
+    def __init__(self, archive: ArchiveReader) -> None:
+        self._archive = archive
+
+    @property
+    def name(self) -> str:
+        return str(self._archive.path)
+
+    def digests(self) -> PackageDigests | None:
+        with contextlib.suppress(PackageFormatError, ArchiveError):
+            return recorded_in(self._archive, needs_manifest=False)
+        return None
+
+    @contextlib.contextmanager
+    def open(self, file: str) -> Iterator[tuple[EntryStream, int]]:
+        yield (
+            self._archive.open(file),
+            next(each.nbytes for each in self._archive.entries if each.name == file),
+        )
+
+
+def _announce_file(output: Path, nbytes: int, operations: FileOperations) -> None:
+    is_there = output.exists()
+    files = PlannedFiles(
+        root=output.parent,
+        adds={} if is_there else {output.name: nbytes},
+        changes=(output.name,) if is_there else (),
+    )
+    operations.announce(files)
+
+
+def _extract(
+    archive: ArchiveReader,
+    staging: Path,
+    recorded: PackageDigests | None,
+    operations: FileOperations,
+    progress: Progress | None,
+) -> PackageDigests:
+    operations.make_directory(staging)
+    hashed: dict[str, HashedFile | OSError] = {}
+    folders = {staging}
+    for entry in archive.entries:
+        make_parents(staging, entry.name, operations)
+        target = staging / entry.name
+        stream = archive.open(entry.name)
+        digest = operations.copy_stream(
+            stream, target, nbytes=entry.nbytes, name=entry.name, progress=progress
+        )
+        folders.add(target.parent)
+        if entry.name != DIGESTS_FILE:
+            _check_digest(entry.name, digest, recorded, archive.path)
+            hashed[entry.name] = HashedFile(digest=digest, stamp=None)
+    digests = digests_of(staging, hashed)
+    if recorded is None:
+        operations.write_file(staging / DIGESTS_FILE, dump_digests(digests))
+    else:
+        _check_record(staging, recorded, hashed, archive.path)
+    for folder in sorted(folders):
+        operations.fsync_directory(folder)
+    return digests
+
+
+def recorded_in(archive: ArchiveReader, *, needs_manifest: bool = True) -> PackageDigests | None:
+    """What the archive's digests.json says; None where there is none.
+
+    ArchiveError where it holds no package (unless that is not needed), or one that was being
+    changed.
+    """
+    if needs_manifest and _MANIFEST not in archive:
+        raise ArchiveError(
+            f"{quoted(archive.path)} holds no model package: there is no {_MANIFEST} at its top"
+        )
+    if DIGESTS_FILE not in archive:
+        return None
+    recorded = parse_digests(archive.read(DIGESTS_FILE, most_nbytes=LIMITS.nbytes), archive.path)
+    if recorded.pending is not None:
+        raise ArchiveError(
+            f"{quoted(archive.path)}: {DIGESTS_FILE} says that the package was being changed"
+        )
+    return recorded
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """What cannot be unpacked everywhere is not packed anywhere."""
+    for name in names:
+        if reason := why_not_portable_file(name):
+            raise AuthoringError(f"{quoted(name)} {reason}: rename it")
+    if collision := find_collision([*names, DIGESTS_FILE]):
+        first, second = map(quoted, collision)
+        raise AuthoringError(f"{first} and {second} are the same file on some systems: rename one")
+
+
+def _check_complete(where: Path, names: Sequence[str], recorded: PackageDigests | None) -> None:
+    if hidden := [name for name in names if name.startswith(STAGING_PREFIX)]:
+        raise ArchiveError(f"{quoted(where)}: entry {quoted(hidden[0])} has a name of ortpkg's own")
+    if recorded is None:
+        return
+    missing = sorted(set(recorded.files) - set(names))
+    extra = sorted(set(names) - set(recorded.files))
+    for files, problem in (
+        (missing, "records files that are not there"),
+        (extra, "does not record all files"),
+    ):
+        if files:
+            entry = recorded.files.get(files[0])
+            raise DigestMismatchError(
+                f"{DIGESTS_FILE} of {quoted(where)} {problem}: {listed(files)}",
+                file=files[0],
+                expected=entry.digests[-1] if entry else "",
+                actual="",
+                path=where,
+            )
+
+
+def _check_digest(
+    name: str, digest: FileDigest, recorded: PackageDigests | None, where: Path
+) -> None:
+    if recorded is None or digest.sha256 in recorded.files[name].digests:
+        return
+    expected = recorded.files[name].digests[-1]
+    raise DigestMismatchError(
+        f"{quoted(name)} of {quoted(where)} is not as recorded in {DIGESTS_FILE}: expected"
+        f" {expected}, found {digest.sha256}",
+        file=name,
+        expected=expected,
+        actual=digest.sha256,
+        path=where,
+    )
+
+
+def _check_record(
+    root: Path, recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError], where: Path
+) -> None:
+    """digests.json has no digest of its own, but a sum and one form."""
+    content = (root / DIGESTS_FILE).read_bytes()
+    for difference in record_differences(content, read_digests_document(root), recorded, hashed):
+        raise DigestMismatchError(
+            f"{DIGESTS_FILE} of {quoted(where)} is damaged: {difference.message}",
+            file=DIGESTS_FILE,
+            expected=difference.expected,
+            actual=difference.actual,
+            path=where,
+        )
+
+
+def _record(
+    root: Path, recorded: PackageDigests | None, hashed: Mapping[str, HashedFile | OSError]
+) -> bytes:
+    if recorded is None:
+        return dump_digests(digests_of(root, hashed))
+    _check_record(root, recorded, hashed, root)
+    return (root / DIGESTS_FILE).read_bytes()

@@ -1,0 +1,367 @@
+"""What recovery may delete of what digests.json calls garbage: digests.json may come from a
+stranger.
+
+What an interrupted change of ours added, or was about to remove, is of no use to the package as its
+documents are now: no document names it, no model that they name refers to it, and its bytes are
+those that digests.json records. Where something is in use, the record is not ours, and nothing is
+deleted; what is not as recorded is somebody's work, and stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import PackageError, PackageFormatError, quoted
+from ortpkg.package.documents.json_documents import read_json
+from ortpkg.package.documents.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
+from ortpkg.package.findings import finding
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.formats.samples import read_samples
+from ortpkg.package.formats.variant_model import GENAI_CONFIG
+from ortpkg.package.integrity.digests import PackageDigests, is_within, list_files
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_name
+from ortpkg.package.reader import open_package
+from ortpkg.package.rules import DOCUMENT_SHAPE
+from ortpkg.storage.hashing import HashedFile, hash_files
+
+_CHUNK_NBYTES = 1024 * 1024
+_MOST_JSON_NBYTES = 32 * 1024 * 1024  # no reader takes a larger document
+_MOST_PATH_CHARACTERS = 4096
+_FEW_PATTERNS = 100
+_ASSET = re.compile(rb"sha256[:-]([0-9a-f]{64})")
+_ESCAPED_ASCII = re.compile(rb"\\u00([0-7][0-9a-fA-F])")
+
+
+def files_to_delete(
+    root: Path, garbage: Collection[str], recorded: PackageDigests
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files of ``garbage`` (relative to ``root``) that may go, and those that stay: they are
+    not as recorded.
+
+    Raises:
+        PackageFormatError: something of it is in use or reached through a link; or the package
+            cannot be read, so that nobody knows what is in use.
+    """
+    present = [path for path in garbage if os.path.lexists(root / path)]
+    if not present:
+        return (), ()
+    for path in present:
+        if any((root / folder).is_symlink() for folder in _folders_of(path)):
+            raise _refusal(root, path, "is reached through a symbolic link")
+    files = tuple(dict.fromkeys(file for path in present for file in _files_below(root, path)))
+    used = _UsedPlaces.of(root, frozenset(present))
+    for path in present:
+        used.check(root, path)
+    used.check_models(root, files)
+    hashed = hash_files({file: root / file for file in files if file in recorded.files})
+    own = tuple(
+        file for file in files if file in hashed and _is_recorded(hashed[file], recorded, file)
+    )
+    kept = set(files) - set(own)
+    return own, tuple(file for file in files if file in kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UsedPlaces:
+    """What a package uses; places are real paths, in a form in which equal paths are equal.
+
+    Attributes:
+        places: each that is used, and each folder above one → what uses it.
+        folders: those of which every file is used, likewise.
+        models: every model → the folders that the files lie in which it refers to.
+    """
+
+    places: Mapping[str, str]
+    folders: Mapping[str, str]
+    models: Mapping[Path, tuple[Path, ...]]
+
+    @classmethod
+    def of(cls, root: Path, garbage: Collection[str]) -> _UsedPlaces:
+        try:
+            package = open_package(root)
+            used = dict(_first_of_each(_places_of(package)))
+            configured = _configured_places(package, garbage)
+        except PackageError as error:
+            raise PackageFormatError(
+                f"a change of {quoted(root)} was interrupted, and nobody knows what of it is in"
+                f" use, since the package cannot be read: {error}",
+                path=root,
+            ) from error
+        folders = {_key(path): what for path, what in _assets_of(package, garbage)}
+        folders |= {_key(path): what for path, what in configured if path.is_dir()}
+        models: dict[Path, tuple[Path, ...]] = {}
+        for variant in _variants_of(package):
+            if variant.model_path is None:
+                folders[_key(variant.directory)] = f"variant {quoted(variant.name)}, a set of files"
+            else:
+                known = models.get(variant.model_path, ())
+                models[variant.model_path] = tuple(
+                    dict.fromkeys((*known, *_data_folders(variant, variant.model_path)))
+                )
+        used |= dict(_first_of_each(configured)) | folders
+        places = dict(used)
+        for place, what in used.items():
+            for folder in _folders_above(place):
+                places.setdefault(folder, what)
+        return cls(places=places, folders=folders, models=models)
+
+    def check(self, root: Path, path: str) -> None:
+        """PackageFormatError where ``path`` is, holds, or lies in what is in use as a whole."""
+        key = _key(root / path)
+        what = self.places.get(key)
+        if what is None:
+            what = next(
+                (self.folders[folder] for folder in _folders_above(key) if folder in self.folders),
+                None,
+            )
+        if what is not None:
+            raise _refusal(root, path, f"is in use by {what}")
+
+    def check_models(self, root: Path, files: Collection[str]) -> None:
+        """PackageFormatError where a model refers to one of ``files``: then their name is in it, as
+        it stands.
+        """
+        below: dict[Path, list[str]] = {}
+        for file in files:
+            for folder in (root / file).parents:
+                below.setdefault(folder, []).append(file)
+        for model, folders in self.models.items():
+            wanted = {
+                pattern: file
+                for folder in folders
+                for file in below.get(folder, ())
+                for pattern in _patterns_of((root / file).relative_to(folder).as_posix())
+            }
+            found = _first_in(model, tuple(wanted)) if wanted else None
+            if found is not None:
+                raise _refusal(root, wanted[found], f"is in use by the model {quoted(model.name)}")
+
+
+def _first_of_each(places: Iterable[tuple[Path, str]]) -> Iterator[tuple[str, str]]:
+    """Each place once, with what named it first."""
+    said: set[str] = set()
+    for path, what in places:
+        key = _key(path)
+        if key not in said:
+            said.add(key)
+            yield key, what
+
+
+def _assets_of(package: PackageInfo, garbage: Collection[str]) -> Iterator[tuple[Path, str]]:
+    """The folders of shared assets that are declared, or whose digest stands in any JSON file that
+    stays.
+
+    Configurations of GenAI refer to them too, in packages of each generation. An asset that merely
+    lies in shared_assets/ may be what an interrupted change has left.
+    """
+    folders = {asset.uri: asset.path for asset in package.shared_assets}
+    mentioned = {asset.uri for asset in package.shared_assets if asset.is_declared}
+    for path in _documents_that_stay(package, garbage):
+        content = path.read_bytes()
+        content = _ESCAPED_ASCII.sub(lambda found: bytes([int(found[1], 16)]), content)
+        mentioned |= {f"sha256:{digest.decode()}" for digest in _ASSET.findall(content)}
+    for uri in sorted(mentioned):
+        folder = folders.get(uri, package.root / ASSETS_DIRECTORY / asset_folder_name(uri))
+        if os.path.lexists(folder):
+            yield folder, f"shared asset {quoted(uri)}"
+
+
+def _configured_places(
+    package: PackageInfo, garbage: Collection[str]
+) -> tuple[tuple[Path, str], ...]:
+    """What any text of a GenAI configuration that stays names, relative to its folder, and that is
+    there.
+
+    PackageFormatError where one cannot be read.
+    """
+    found = []
+    for path in _documents_that_stay(package, garbage):
+        if path.name != GENAI_CONFIG:
+            continue
+        what = f"{quoted(path.relative_to(package.root).as_posix())}"
+        for text in _texts_in(read_json(path, document=path.relative_to(package.root).as_posix())):
+            place = (
+                Path(os.path.normpath(path.parent / text))
+                if 0 < len(text) < _MOST_PATH_CHARACTERS
+                else path
+            )
+            is_there = "\0" not in text and os.path.lexists(place)
+            if is_there and not path.is_relative_to(place):
+                found.append((place, what))
+    return tuple(found)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    level = [value]
+    while level:
+        yield from (each for each in level if isinstance(each, str))
+        inner = [each.values() for each in level if isinstance(each, dict)]
+        level = [*chain(*inner), *chain(*(each for each in level if isinstance(each, list)))]
+
+
+def _documents_that_stay(package: PackageInfo, garbage: Collection[str]) -> Iterator[Path]:
+    """Every JSON file of the package that is no garbage, up to the size that a reader takes."""
+    for name in list_files(package.root):
+        if name.endswith(".json") and not is_within(name, garbage):
+            path = package.root / name
+            if path.is_file() and path.stat().st_size <= _MOST_JSON_NBYTES:
+                yield path
+
+
+def _variants_of(package: PackageInfo) -> Iterator[VariantInfo]:
+    for component in package.components:
+        yield from component.variants
+
+
+def _places_of(package: PackageInfo) -> Iterator[tuple[Path, str]]:
+    """Every file and folder that a document names, and who does."""
+    root = package.root
+    yield from ((root / name, "every package") for name in (MANIFEST, DIGESTS_FILE))
+    if package.has_pipeline:
+        yield root / PIPELINE, "the pipeline"
+    for component in package.components:
+        what = f"component model {quoted(component.name)}"
+        yield from (
+            (path, what) for path in (component.directory, root / component.source.document)
+        )
+        for variant in component.variants:
+            what = f"variant {quoted(variant.name)} of {quoted(component.name)}"
+            options = [variant.session_options.get(key) for key in PATH_SESSION_OPTIONS]
+            paths = [variant.directory, root / variant.source.document]
+            paths += [variant.directory / option for option in options if option]
+            paths += [variant.model_path] if variant.model_path is not None else []
+            if variant.directory != component.directory and variant.directory.is_dir():
+                paths += sorted(
+                    variant.directory.glob("*.json")
+                )  # beside the model: documents of its executors
+            yield from ((path, what) for path in paths)
+    if package.has_samples:
+        yield root / SAMPLES, "the samples"
+    for sample in read_samples(package):
+        vocabulary = sample.display.vocabulary if sample.display else None
+        labels = sample.labels.file if sample.labels else None
+        for path in (sample.inputs, sample.expected_outputs, labels, vocabulary):
+            if path is not None:
+                yield path, f"the samples {quoted(sample.name)}"
+
+
+def _data_folders(variant: VariantInfo, model: Path) -> Iterator[Path]:
+    """Where files lie that the model refers to: external data beside it or where an option says,
+    contexts beside it.
+    """
+    if not variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER) or _first_in(
+        model, (b"EPContext",)
+    ):
+        yield model.parent
+    for key in PATH_SESSION_OPTIONS:
+        if option := variant.session_options.get(key):
+            yield from (variant.directory / option, (variant.directory / option).parent)
+
+
+def _patterns_of(location: str) -> Iterator[bytes]:
+    """How a reference to a file looks in a protobuf message: length and text; or, oddly written,
+    with . or // in it.
+    """
+    text = location.encode("utf-8", "surrogateescape")
+    length = len(text)
+    yield (bytes([length]) if length < 128 else bytes([length & 127 | 128, length >> 7])) + text
+    name = text.rpartition(b"/")[2]
+    yield from (b"./" + name, b"//" + name)
+
+
+def _first_in(model: Path, patterns: tuple[bytes, ...]) -> bytes | None:
+    find = _finder(patterns)
+    overlap = max(map(len, patterns)) - 1
+    tail = b""
+    try:
+        with model.open("rb") as stream:
+            while chunk := stream.read(_CHUNK_NBYTES):
+                window = tail + chunk
+                if (found := find(window)) is not None:
+                    return found
+                tail = window[-overlap:]
+    except OSError as error:
+        raise PackageFormatError(
+            f"{quoted(model)} cannot be read: {error.strerror}", path=model
+        ) from error
+    return None
+
+
+def _finder(patterns: tuple[bytes, ...]) -> Callable[[bytes], bytes | None]:
+    """Looks for the first of few patterns by each of them, and of many at all places where one may
+    begin.
+
+    Each pattern has two bytes at least.
+    """
+    if len(patterns) <= _FEW_PATTERNS:
+        return lambda window: next((pattern for pattern in patterns if pattern in window), None)
+    lengths: dict[int, set[int]] = {}
+    for pattern in patterns:
+        lengths.setdefault(pattern[0], set()).add(len(pattern))
+    firsts, seconds = ({re.escape(pattern[at : at + 1]) for pattern in patterns} for at in (0, 1))
+    beginning = re.compile(
+        b"[" + b"".join(sorted(firsts)) + b"](?=[" + b"".join(sorted(seconds)) + b"])", re.DOTALL
+    )
+    wanted = frozenset(patterns)
+
+    def find(window: bytes) -> bytes | None:
+        places = (found.start() for found in beginning.finditer(window))
+        candidates = (window[at : at + length] for at in places for length in lengths[window[at]])
+        return next((candidate for candidate in candidates if candidate in wanted), None)
+
+    return find
+
+
+def _is_recorded(found: HashedFile | OSError, recorded: PackageDigests, file: str) -> bool:
+    return isinstance(found, HashedFile) and found.digest.sha256 in recorded.files[file].digests
+
+
+def _files_below(root: Path, path: str) -> Iterator[str]:
+    """``path``, or every file, link or special file in it."""
+    if (root / path).is_symlink() or not (root / path).is_dir():
+        yield path
+        return
+    for parent, directories, names in os.walk(root / path):
+        links = [name for name in directories if Path(parent, name).is_symlink()]
+        for name in sorted((*names, *links)):
+            yield Path(parent, name).relative_to(root).as_posix()
+
+
+def _folders_of(path: str) -> list[str]:
+    names = path.split("/")
+    return ["/".join(names[:depth]) for depth in range(1, len(names))]
+
+
+def _folders_above(place: str) -> Iterator[str]:
+    """The folders that a real path lies in, the nearest first."""
+    while (end := place.rfind(os.sep)) > 0:
+        place = place[:end]
+        yield place
+
+
+def _key(path: Path) -> str:
+    """The real path, in the form in which systems compare names that see no difference of case or
+    composition.
+    """
+    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
+
+
+def _refusal(root: Path, path: str, reason: str) -> PackageFormatError:
+    remedy = (
+        f"delete {DIGESTS_FILE}, and the package stays as it is: the next authoring command writes"
+        " it anew"
+    )
+    message = (
+        f"calls {quoted(path)} garbage of an interrupted change, which it cannot be: it {reason}"
+    )
+    found = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer="/pending", remedy=remedy)
+    return PackageFormatError.from_findings([found], path=root)

@@ -1,0 +1,115 @@
+"""The documents of one package: each is read once, and all together keep to limits.
+
+A limit of each document bounds no package: any number of components, and of variants' executors,
+may refer to the same one, and what refers to it is made of it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ortpkg.errors import Finding, PackageFormatError
+from ortpkg.package.documents.json_documents import (
+    CountedJson,
+    DocumentLimits,
+    read_counted_json,
+    require_object,
+)
+from ortpkg.package.findings import finding
+from ortpkg.package.rules import DOCUMENT_TOO_LARGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageLimits:
+    """How much the documents of a package may hold together.
+
+    Attributes:
+        nbytes: of all files.
+        values: in all documents, counted again for each reference to a document.
+        components: component models.
+        variants: of all components.
+    """
+
+    nbytes: int = 128 * 1024 * 1024
+    values: int = 2_000_000
+    components: int = 10_000
+    variants: int = 100_000
+
+
+class PackageTooLargeError(Exception):
+    """Ends the reading of a package with one finding. Never leaves the package layer."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+class CountedDocuments:
+    """Reads documents, each once; make a new one each time that a package is opened.
+
+    What it returns is shared by all that refer to a document, and not to be changed.
+
+    Args:
+        limits: of each document.
+        most: of all together; what passes it raises PackageTooLargeError.
+    """
+
+    __slots__ = ("_left", "_limits", "_most", "_read")
+
+    def __init__(self, limits: DocumentLimits, most: PackageLimits) -> None:
+        self._limits = limits
+        self._most = most
+        self._left = {"nbytes": most.nbytes, "values": most.values, "variants": most.variants}
+        self._read: dict[str, CountedJson | PackageFormatError] = {}
+
+    def read(self, path: str, *, document: str) -> Any:
+        """The JSON value in the file at the real path ``path``, which is called ``document``.
+
+        Raises PackageFormatError as :func:`~ortpkg.package.documents.json_documents.read_json`.
+        """
+        found = self._read.get(path)
+        if found is None:
+            found = self._read[path] = self._read_first(path, document)
+            if isinstance(found, CountedJson):
+                self._take("nbytes", found.nbytes, document, "bytes")
+        if isinstance(found, PackageFormatError):
+            findings = tuple(replace(each, document=document) for each in found.findings)
+            raise PackageFormatError.from_findings(findings, path=path)
+        self._take(
+            "values",
+            found.value_count,
+            document,
+            "values, each counted as often as its document is referred to",
+        )
+        return found.value
+
+    def read_object(self, path: str, *, document: str) -> dict[str, Any]:
+        """The same for a JSON object; another value is a PackageFormatError, too."""
+        return require_object(self.read(path, document=document), document, path)
+
+    def count_components(self, count: int) -> None:
+        """Checks the number of component models that the manifest lists."""
+        if count > self._most.components:
+            raise _too_large("manifest.json", self._most.components, "component models")
+
+    def count_variants(self, count: int, document: str) -> None:
+        """Counts the variants of a component model, which ``document`` lists."""
+        self._take("variants", count, document, "variants")
+
+    def _read_first(self, path: str, document: str) -> CountedJson | PackageFormatError:
+        try:
+            return read_counted_json(path, document=document, limits=self._limits)
+        except PackageFormatError as error:
+            return error
+
+    def _take(self, what: str, count: int, document: str, words: str) -> None:
+        self._left[what] -= count
+        if self._left[what] < 0:
+            raise _too_large(document, getattr(self._most, what), words)
+
+
+def _too_large(document: str, most: int, words: str) -> PackageTooLargeError:
+    message = f"with this, the documents of the package hold more than {most:,} {words}"
+    remedy = "no honest package needs so many"
+    return PackageTooLargeError(finding(DOCUMENT_TOO_LARGE, document, message, remedy=remedy))

@@ -1,0 +1,202 @@
+"""Checks documents against the JSON Schemas in ``schemas/``, the single source of what is valid.
+
+Two validators read the same files: a fast one answers yes or no on the way to every session; only
+when it says no, the other lists every finding with its place. A test holds that both agree and that
+the schemas keep to keywords that both implement.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema_rs
+
+from ortpkg.errors import Finding, quoted, unquoted
+from ortpkg.package.findings import finding, json_pointer
+from ortpkg.package.rules import DOCUMENT_SHAPE
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+SCHEMA_NAMES = (
+    "manifest",
+    "metadata",
+    "component_manifest",
+    "component",
+    "executor_info_ort",
+    "package_facts",
+    "pipeline",
+    "samples",
+    "digests",
+    "machine_profile",
+    "selection",
+)
+
+_MOST_FINDINGS = 1000  # a document with more is not written by mistake
+
+
+@cache
+def schemas_directory() -> Path:
+    """Where the schemas lie: inside the package when installed from a wheel, beside it in a
+    checkout.
+
+    Raises:
+        FileNotFoundError: the installation is not complete.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for directory in (package / "schemas", package.parent / "schemas"):
+        if (directory / "manifest.schema.json").is_file():
+            return directory
+    raise FileNotFoundError(
+        f"the JSON Schemas of ortpkg are missing beside {package}: install ortpkg again"
+    )
+
+
+@cache
+def schema_text(name: str) -> str:
+    """The JSON text of one of ``SCHEMA_NAMES``."""
+    return (schemas_directory() / f"{name}.schema.json").read_text(encoding="utf-8")
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """One of ``SCHEMA_NAMES`` as a fresh value."""
+    schema: dict[str, Any] = json.loads(schema_text(name))
+    return schema
+
+
+@cache
+def _fast_validator(name: str) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(schema_text(name))
+
+
+def is_valid(value: Any, schema: str) -> bool:
+    """Whether ``value`` keeps the schema of that name."""
+    return bool(_fast_validator(schema).is_valid(value))
+
+
+@cache
+def _fast_validator_of_many(name: str) -> jsonschema_rs.Draft202012Validator:
+    schema = {
+        key: value for key, value in load_schema(name).items() if key not in {"$schema", "$id"}
+    }
+    return jsonschema_rs.Draft202012Validator({"type": "array", "items": schema})
+
+
+def are_valid(values: list[Any], schema: str) -> bool:
+    """Whether each of ``values`` keeps the schema of that name: for many, half the cost of asking
+    one by one.
+    """
+    return bool(_fast_validator_of_many(schema).is_valid(values))
+
+
+def check_schema(
+    value: Any, schema: str, *, document: str, pointer: str = ""
+) -> tuple[Finding, ...]:
+    """Everything in ``value`` that breaks the schema of that name, in document order; empty if it
+    is valid.
+
+    ``pointer`` says where in the document the value stands.
+    """
+    if is_valid(value, schema):
+        return ()
+    findings = _list_findings(value, schema, document) or list(
+        _list_fast_findings(value, schema, document)
+    )
+    return tuple(replace(each, pointer=pointer + each.pointer) for each in findings)
+
+
+def _list_findings(value: Any, schema: str, document: str) -> list[Finding]:
+    # Imported here: it takes three times as long as all the rest, and a valid package never needs
+    # it.
+    from jsonschema import Draft202012Validator
+
+    errors = list(
+        islice(Draft202012Validator(load_schema(schema)).iter_errors(value), _MOST_FINDINGS)
+    )
+    errors.sort(key=lambda error: _position(value, error.absolute_path))
+    # Each missing key is an error of its own, and each describes all that are missing: keep the
+    # first.
+    return list(dict.fromkeys(item for error in errors for item in _describe(error, document)))
+
+
+def _position(value: Any, path: Iterable[str | int]) -> tuple[int, ...]:
+    """Sort key that puts places of ``value`` into document order."""
+    position = []
+    for token in path:
+        position.append(token if isinstance(token, int) else list(value).index(token))
+        value = value[token]
+    return tuple(position)
+
+
+def _describe(error: ValidationError, document: str) -> Iterator[Finding]:
+    path = tuple(error.absolute_path)
+    instance: Any = error.instance
+    schema: dict[str, Any] = error.schema if isinstance(error.schema, dict) else {}
+    remedy = str(schema.get("description", ""))
+    remedy = f"must be {remedy}" if remedy else ""
+    match error.validator:
+        case "type":
+            message = f"is {_describe_value(instance)}"
+        case "required":
+            message = _missing(key for key in schema["required"] if key not in instance)
+        case "dependentRequired":
+            present = (
+                needed for key, needed in schema["dependentRequired"].items() if key in instance
+            )
+            message = _missing(
+                dict.fromkeys(key for needed in present for key in needed if key not in instance)
+            )
+        case "additionalProperties":
+            known = ", ".join(schema.get("properties", ()))
+            for key in (key for key in instance if key not in schema.get("properties", ())):
+                message = f"key {quoted(key)} is not known"
+                yield finding(
+                    DOCUMENT_SHAPE,
+                    document,
+                    message,
+                    pointer=json_pointer(*path, key),
+                    remedy=f"one of {known}",
+                )
+            return
+        case "maxItems" | "maxProperties":
+            message = f"has {len(instance)} entries, more than {error.validator_value}"
+        case _:
+            message = f"is {_describe_value(instance)}"
+    yield finding(DOCUMENT_SHAPE, document, message, pointer=json_pointer(*path), remedy=remedy)
+
+
+def _missing(keys: Iterable[str]) -> str:
+    return "lacks " + " and ".join(map(quoted, keys))
+
+
+def _describe_value(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return f"the boolean {str(value).lower()}"
+        case int() | float():
+            return f"the number {unquoted(value)}"
+        case str():
+            return f"the text {quoted(value)}" if value else "an empty text"
+        case list():
+            return "a list" if value else "an empty list"
+        case _:
+            return "an object" if value else "an empty object"
+
+
+def _list_fast_findings(value: Any, schema: str, document: str) -> Iterator[Finding]:
+    """What the fast validator says, for a value on which the two disagree (none is known)."""
+    for error in islice(_fast_validator(schema).iter_errors(value), _MOST_FINDINGS):
+        yield finding(
+            DOCUMENT_SHAPE,
+            document,
+            quoted(error.message),
+            pointer=json_pointer(*error.instance_path),
+        )

@@ -1,0 +1,65 @@
+"""Reads the documents of our own beside the manifest: pipeline.json and samples/samples.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import PackageFormatError, PathEscapesPackageError
+from ortpkg.package.documents.document_schemas import check_schema
+from ortpkg.package.documents.json_documents import read_document
+from ortpkg.package.findings import FindingCollector
+from ortpkg.package.paths.path_resolver import PathKind, PathResolver, escape_finding
+from ortpkg.package.rules import SCHEMA_VERSION
+
+DIGESTS_FILE = "digests.json"
+PIPELINE = "pipeline.json"
+SAMPLES_DIRECTORY = "samples"
+SAMPLES = f"{SAMPLES_DIRECTORY}/samples.json"
+
+_SUPPORTED_MAJOR = "1"
+
+
+def samples_document(root: Path) -> dict[str, Any] | None:
+    """samples/samples.json of the package at ``root`` as JSON that keeps its schema; None where
+    there is none.
+
+    PackageFormatError where it does not. What it names is not looked at.
+    """
+    found = FindingCollector()
+    value = read_sidecar(SAMPLES, schema="samples", resolver=PathResolver(root), found=found)
+    if found.has_errors:
+        raise PackageFormatError.from_findings(found.findings, path=root / SAMPLES)
+    return value
+
+
+def read_sidecar(
+    name: str, *, schema: str, resolver: PathResolver, found: FindingCollector
+) -> dict[str, Any] | None:
+    """The document at ``name`` (relative to the root) if it is there and valid; None otherwise.
+
+    What is wrong goes to ``found``; a document that is not there is not wrong.
+    """
+    try:
+        place = resolver.resolve(name)
+        if place.kind is PathKind.MISSING:
+            return None
+        value = read_document(place.path, document=name)
+    except PathEscapesPackageError as error:
+        found.extend([escape_finding(error, name)])
+        return None
+    except PackageFormatError as error:
+        found.extend(error.findings)
+        return None
+    version = value.get("schema_version")
+    if (
+        isinstance(version, str)
+        and (major := version.partition(".")[0]).isdecimal()
+        and major != _SUPPORTED_MAJOR
+    ):
+        message = f"has schema_version {version[:20]}, this ortpkg knows {_SUPPORTED_MAJOR}.x"
+        found.add(SCHEMA_VERSION, name, message, pointer="/schema_version")
+        return None
+    findings = check_schema(value, schema, document=name)
+    found.extend(findings)
+    return None if findings else value

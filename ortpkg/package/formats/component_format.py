@@ -1,0 +1,485 @@
+"""Reads the component generation: manifest.json with ``components``, each inline or in a file of
+its own.
+
+Structure and checks: ``model_package/`` of onnxruntime 1.28 to 1.31 (schema_version 1.0). Unlike
+that reader, this one reports everything that is wrong, not the first thing;
+:class:`ortpkg.package.reading_rules.ReadingRules` says what else differs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ortpkg.ep_names import CPU_EP, is_known_ep
+from ortpkg.errors import quoted
+from ortpkg.package.documents.counted_documents import CountedDocuments
+from ortpkg.package.documents.document_schemas import are_valid, check_schema
+from ortpkg.package.documents.schema_version import knows_all_keys
+from ortpkg.package.findings import FindingCollector, json_pointer
+from ortpkg.package.formats.component_variant import CheckedComponentVariant
+from ortpkg.package.formats.constraints import DEVICES, warn_of_device, warn_of_ep
+from ortpkg.package.formats.executor_info import (
+    NO_EXECUTOR_INFO,
+    ORT,
+    PAYLOAD_SCHEMA,
+    ExecutorInfo,
+    read_executor_info,
+    read_plain_executor_info,
+)
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
+from ortpkg.package.formats.shared_assets import read_shared_assets
+from ortpkg.package.formats.variant_model import GENAI_CONFIG
+from ortpkg.package.formats.variants import LazyVariants
+from ortpkg.package.frozen import EMPTY, freeze
+from ortpkg.package.package_info import (
+    ComponentInfo,
+    Constraints,
+    Layout,
+    SharedAsset,
+    Source,
+)
+from ortpkg.package.paths.path_resolver import PathKind, is_plain_name, why_not_a_name
+from ortpkg.package.paths.plain_names import Place, PlainNames
+from ortpkg.package.paths.reference_resolver import ReferenceResolver, kind_at
+from ortpkg.package.reading_rules import ReadingRules
+from ortpkg.package.rules import (
+    COMPONENT_NAME_DIFFERS,
+    COMPONENT_WITHOUT_VARIANTS,
+    FILE_MISSING,
+    MODEL_NOT_NAMED,
+    PACKAGE_WITHOUT_COMPONENTS,
+    PATH_NOT_PORTABLE,
+    UNKNOWN_KEY,
+    VARIANT_DIRECTORY_MISSING,
+)
+
+COMPONENT = "component.json"
+FACTS = "ortpkg"
+"""The key in ``additional_metadata`` under which ortpkg keeps what the generation has no keys
+for.
+"""
+
+MANIFEST_KEYS = frozenset(
+    {
+        "schema_version",
+        "package_name",
+        "package_version",
+        "description",
+        "layout",
+        "components",
+        "shared_assets",
+        "additional_metadata",
+    }
+)
+COMPONENT_KEYS = frozenset({"component_name", "variants", "additional_metadata"})
+_MANY = 8  # variants; asking of so many at once pays
+VARIANT_KEYS = frozenset(
+    {
+        "variant_directory",
+        "ep",
+        "device",
+        "compatibility_string",
+        "executor_info",
+        "additional_metadata",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentGeneration:
+    """What the component generation's keys of a package say; ``facts`` is
+    ``additional_metadata.ortpkg``.
+    """
+
+    components: tuple[ComponentInfo, ...]
+    shared_assets: tuple[SharedAsset, ...]
+    layout: Layout
+    facts: Mapping[str, Any]
+
+
+def read_component_format(
+    manifest: Mapping[str, Any],
+    schema_version: tuple[int, int],
+    root: str,
+    *,
+    rules: ReadingRules,
+    documents: CountedDocuments,
+    found: FindingCollector,
+    plain: PlainNames,
+    allow_external_paths: bool,
+) -> ComponentGeneration | None:
+    """The components, in declaration order, of a package of a supported version; None with findings
+    where it has none.
+
+    Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no
+    errors. PackageTooLargeError as ``documents`` raise it.
+
+    Args:
+        manifest: the document.
+        schema_version: which it states.
+        root: the real path of the package root.
+        rules: how the package is read.
+        documents: of the package.
+        found: takes the findings.
+        plain: of the package.
+        allow_external_paths: a package of the layout "installed" may name paths outside of it.
+    """
+    findings = check_schema(manifest, "component_manifest", document=MANIFEST)
+    found.extend(findings)
+    knows_keys = knows_all_keys(schema_version)
+    if knows_keys:
+        check_keys(manifest, MANIFEST_KEYS, Source(document=MANIFEST), found)
+    if any(
+        each.pointer == "" or each.pointer.startswith(("/components", "/shared_assets"))
+        for each in findings
+    ):
+        return None
+    layout = Layout.INSTALLED if manifest.get("layout") == Layout.INSTALLED else Layout.PORTABLE
+    may_leave = layout is Layout.INSTALLED and (
+        allow_external_paths or rules.follows_installed_layout
+    )
+    resolver = ReferenceResolver(root, rules, is_confined=not may_leave)
+    references = ReferenceReader(resolver, rules, documents, found, plain)
+    documents.count_components(len(manifest["components"]))
+    shared_assets = read_shared_assets(manifest.get("shared_assets", EMPTY), references)
+    if not manifest["components"]:
+        found.add(
+            PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no components", pointer="/components"
+        )
+    components = (
+        _ComponentReader(name, references, knows_keys=knows_keys).read(declared)
+        for name, declared in manifest["components"].items()
+    )
+    return ComponentGeneration(
+        components=tuple(component for component in components if component is not None),
+        shared_assets=shared_assets,
+        layout=layout,
+        facts=facts_of(manifest, Source(document=MANIFEST), references),
+    )
+
+
+def check_keys(
+    body: Mapping[str, Any], known: frozenset[str], source: Source, found: FindingCollector
+) -> None:
+    """Reports the keys of ``body`` that are not ``known``."""
+    if body.keys() <= known:
+        return
+    for key in body:
+        if key not in known:
+            pointer = source.pointer + json_pointer(key)
+            found.add(
+                UNKNOWN_KEY, source.document, f"key {quoted(key)} is not known", pointer=pointer
+            )
+
+
+def facts_of(
+    body: Mapping[str, Any], source: Source, references: ReferenceReader
+) -> Mapping[str, Any]:
+    """What ortpkg keeps in ``additional_metadata`` of a manifest, component or variant; empty for
+    nothing.
+    """
+    additional = body.get("additional_metadata")
+    if (
+        not references.rules.extensions
+        or not isinstance(additional, Mapping)
+        or FACTS not in additional
+    ):
+        return EMPTY
+    pointer = source.pointer + json_pointer("additional_metadata", FACTS)
+    findings = check_schema(
+        additional[FACTS], "package_facts", document=source.document, pointer=pointer
+    )
+    references.found.extend(findings)
+    facts: Mapping[str, Any] = EMPTY if findings else additional[FACTS]
+    return facts
+
+
+class _ComponentReader:
+    """Reads one component: inline in the manifest, or in the document that the manifest names."""
+
+    def __init__(self, name: str, references: ReferenceReader, *, knows_keys: bool) -> None:
+        self._name = name
+        self._references = references
+        self._rules = references.rules
+        self._found = references.found
+        self._knows_keys = knows_keys
+        self._constraints: dict[tuple[str | None, ...], tuple[Constraints, Constraints]] = {}
+        self._doubtful: set[int] = set()
+        self._are_payloads_valid = False
+
+    def read(self, declared: str | Mapping[str, Any]) -> ComponentInfo | None:
+        source = Source(document=MANIFEST, pointer=json_pointer("components", self._name))
+        self._check_name(source)
+        if not isinstance(declared, str):
+            return self._read_body(declared, self._references.root, source)
+        folder = self._references.resolve_path(
+            declared, self._references.root, source, must_exist=True
+        )
+        if folder is None:
+            return None
+        place, directory = folder, os.path.dirname(folder.path)  # noqa: PTH120  # strings: many of them
+        if folder.kind is PathKind.DIRECTORY:
+            inner, directory = self._find_document(folder.path, source), folder.path
+            if inner is None:
+                return None
+            place = inner
+        body = self._references.read_json(place, source)
+        if body is UNREADABLE:
+            return None
+        return self._read_body(body, directory, Source(document=self._references.shown(place.path)))
+
+    def _check_name(self, source: Source) -> None:
+        if self._rules.portable_names and (reason := why_not_a_name(self._name)):
+            message = f"component model {quoted(self._name)} {reason}"
+            remedy = "use a name that every operating system allows for a folder"
+            self._found.add(
+                PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy
+            )
+
+    def _find_document(self, folder: str, source: Source) -> Place | None:
+        """component.json in the component's folder."""
+        if self._rules.confined_documents:
+            return self._references.resolve_path(COMPONENT, folder, source, must_exist=True)
+        path = os.path.join(folder, COMPONENT)  # noqa: PTH118
+        if (kind := kind_at(path)) is PathKind.MISSING:
+            message = f"{quoted(self._references.shown(folder))} has no {COMPONENT}"
+            self._found.add(FILE_MISSING, source.document, message, pointer=source.pointer)
+            return None
+        return Place(path, kind)
+
+    def _read_body(self, body: Any, directory: str, source: Source) -> ComponentInfo | None:
+        findings = check_schema(body, "component", document=source.document, pointer=source.pointer)
+        if findings:
+            self._found.extend(findings)
+            return None
+        if self._knows_keys:
+            check_keys(body, COMPONENT_KEYS, source, self._found)
+        if (stated := body.get("component_name", self._name)) != self._name:
+            message = f"component_name is {quoted(stated)}, the manifest says {quoted(self._name)}"
+            pointer = source.pointer + json_pointer("component_name")
+            self._found.add(COMPONENT_NAME_DIFFERS, source.document, message, pointer=pointer)
+        if not body["variants"]:
+            message = f"component model {quoted(self._name)} has no variants"
+            pointer = source.pointer + json_pointer("variants")
+            self._found.add(COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer)
+        self._references.documents.count_variants(len(body["variants"]), source.document)
+        self._references.plain.list_folders(directory, expected=len(body["variants"]))
+        return ComponentInfo(
+            name=self._name,
+            directory=Path(directory),
+            variants=LazyVariants(self._read_variants(body["variants"], directory, source)),
+            metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
+            additional_metadata=freeze(body.get("additional_metadata")),
+            source=source,
+        )
+
+    def _read_variants(
+        self, bodies: Mapping[str, Mapping[str, Any]], directory: str, source: Source
+    ) -> Iterator[CheckedComponentVariant]:
+        """What was read of each variant that can be used."""
+        self._are_payloads_valid = _are_payloads_valid(bodies.values())
+        for name, body in bodies.items():
+            checked = self._read_plain_variant(name, body, directory, source)
+            if checked is None:
+                checked = self._read_variant(name, body, directory, source)
+            if checked is not None:
+                yield checked
+
+    def _read_plain_variant(
+        self, name: str, body: Mapping[str, Any], directory: str, component: Source
+    ) -> CheckedComponentVariant | None:
+        """What :meth:`_read_variant` gives where nothing needs a closer look; None: ask there.
+
+        Nearly all variants are such: only known keys, a known EP and device, an ordinary name for
+        the folder and for the model, which are there, and options that nobody restricts.
+        """
+        payload = body.get("executor_info", EMPTY).get(ORT)
+        constraints = self._interned_constraints(body)
+        additional_metadata = body.get("additional_metadata")
+        if (
+            id(constraints[1]) in self._doubtful
+            or not body.keys() <= VARIANT_KEYS
+            or (type(additional_metadata) is dict and FACTS in additional_metadata)
+            or type(payload) is not dict
+            or ("variant_directory" in body and not is_plain_name(name))
+        ):
+            return None
+        folder = self._references.plain.find(body.get("variant_directory", name), directory)
+        if folder is None or folder.kind is not PathKind.DIRECTORY:
+            return None
+        executor_info = read_plain_executor_info(
+            body["executor_info"],
+            folder.path,
+            self._references,
+            is_payload_valid=self._are_payloads_valid,
+        )
+        if executor_info is None:
+            return None
+        stated, meant = constraints
+        model, path = executor_info.model_path, folder.path
+        return CheckedComponentVariant(
+            name,
+            self._name,
+            component,
+            body,
+            path,
+            True,
+            model,
+            executor_info,
+            stated,
+            meant,
+            EMPTY,
+        )
+
+    def _read_variant(
+        self, name: str, body: Mapping[str, Any], directory: str, component: Source
+    ) -> CheckedComponentVariant | None:
+        if self._knows_keys and not body.keys() <= VARIANT_KEYS:
+            check_keys(body, VARIANT_KEYS, component.below("variants", name), self._found)
+        folder = self._resolve_directory(name, body.get("variant_directory"), directory, component)
+        if folder is None:
+            return None
+        exists = folder.kind is not PathKind.MISSING
+        executor_info = NO_EXECUTOR_INFO
+        if declared := body.get("executor_info"):
+            within = folder.path if exists else None
+            executor_info = read_executor_info(
+                declared, within, component, ("variants", name), self._references
+            )
+        if executor_info.model_path is None:
+            self._check_model(name, executor_info, folder, component)
+        stated, constraints = self._read_constraints(name, body, component)
+        facts: Mapping[str, Any] = EMPTY
+        if body.get("additional_metadata") is not None:
+            facts = facts_of(body, component.below("variants", name), self._references)
+            if "constraints" in facts:
+                constraints = _completed(constraints, facts["constraints"])
+        return CheckedComponentVariant(
+            name=name,
+            component=self._name,
+            component_source=component,
+            body=body,
+            directory=folder.path,
+            has_directory=exists,
+            model_path=executor_info.model_path,
+            executor_info=executor_info,
+            stated=stated,
+            constraints=constraints,
+            facts=facts,
+        )
+
+    def _resolve_directory(
+        self, name: str, declared: str | None, base: str, source: Source
+    ) -> Place | None:
+        """The variant's folder, which may be missing where the rules allow it; None, with a
+        finding, otherwise.
+
+        ``source`` is the component's: a variant's own is put together only for a finding.
+        """
+        tokens = ("variants", name)
+        if self._rules.portable_names and (reason := why_not_a_name(name)):
+            message = f"variant {quoted(name)} {reason}"
+            folder = "may name another folder" if declared is None else "may stay as it is"
+            remedy = f"use a name that every operating system allows; variant_directory {folder}"
+            pointer = source.pointer + json_pointer(*tokens)
+            self._found.add(
+                PATH_NOT_PORTABLE, source.document, message, pointer=pointer, remedy=remedy
+            )
+            return None
+        if declared is not None:
+            key = "variant_directory"
+            place = self._references.resolve_path(
+                declared, base, source, *tokens, key, must_exist=True
+            )
+            if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
+                message = f"variant_directory {quoted(declared)} is not a folder"
+                self._references.report(FILE_MISSING, message, source, *tokens, key)
+            return place
+        place = self._references.resolve_path(name, base, source, *tokens)
+        if place is not None and not self._rules.complete:
+            return Place(
+                place.path, kind_at(place.path)
+            )  # what the path comes to counts: "nowhere/../v" is "v"
+        if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
+            message = f"there is no folder {quoted(self._references.shown(place.path))}"
+            self._references.report(VARIANT_DIRECTORY_MISSING, message, source, *tokens)
+            return None
+        return place
+
+    def _check_model(
+        self, name: str, executor_info: ExecutorInfo, folder: Place, source: Source
+    ) -> None:
+        """A variant that names no model is of use only to those who know what is in its folder:
+        GenAI, for one.
+        """
+        ort = executor_info.payloads.get(ORT)
+        if not self._rules.complete or (isinstance(ort, Mapping) and "model_file" in ort):
+            return
+        config = self._references.resolve_path(GENAI_CONFIG, folder.path, source, "variants", name)
+        if config is not None and config.kind is not PathKind.FILE:
+            self._references.report(
+                MODEL_NOT_NAMED, f"variant {quoted(name)} names no model", source, "variants", name
+            )
+
+    def _read_constraints(
+        self, name: str, body: Mapping[str, Any], source: Source
+    ) -> tuple[Constraints, Constraints]:
+        """Those of :meth:`_interned_constraints`, with warnings of what is doubtful in them."""
+        found = self._interned_constraints(body)
+        if id(found[1]) in self._doubtful:
+            self._warn_of(found[1], source.below("variants", name))
+        return found
+
+    def _interned_constraints(self, body: Mapping[str, Any]) -> tuple[Constraints, Constraints]:
+        """The constraints as they are written, and as selection wants them: no empty texts, the
+        device in lower case.
+
+        Most variants share theirs with others: these get the same objects.
+        """
+        key = body.get("ep"), body.get("device"), body.get("compatibility_string")
+        known = self._constraints.get(key)
+        if known is None:
+            device = key[1].lower() if key[1] else None
+            stated = Constraints(ep=key[0], device=key[1], ep_compatibility_info=key[2])
+            meant = Constraints(
+                ep=key[0] or None, device=device, ep_compatibility_info=key[2] or None
+            )
+            known = self._constraints[key] = (stated, meant)
+            if _is_doubtful(meant):
+                self._doubtful.add(id(meant))
+        return known
+
+    def _warn_of(self, constraints: Constraints, source: Source) -> None:
+        if constraints.ep is not None and not is_known_ep(constraints.ep):
+            warn_of_ep(constraints.ep, source.below("ep"), self._found)
+        if constraints.device is not None and constraints.device not in DEVICES:
+            warn_of_device(constraints.device, source.below("device"), self._found)
+
+
+def _are_payloads_valid(bodies: Collection[Mapping[str, Any]]) -> bool:
+    """Whether those of all variants that stand there as objects surely are, where there are enough
+    to ask at once.
+    """
+    if len(bodies) < _MANY:
+        return False
+    payloads = [body["executor_info"].get(ORT) for body in bodies if "executor_info" in body]
+    return are_valid([each for each in payloads if type(each) is dict], PAYLOAD_SCHEMA)
+
+
+def _is_doubtful(constraints: Constraints) -> bool:
+    return (constraints.ep is not None and not is_known_ep(constraints.ep)) or (
+        constraints.device is not None and constraints.device not in DEVICES
+    )
+
+
+def _completed(constraints: Constraints, facts: Mapping[str, str]) -> Constraints:
+    """With what only ``additional_metadata.ortpkg`` can say: the architecture, and the device of a
+    CPU variant.
+    """
+    device = constraints.device or (facts.get("device") if constraints.ep == CPU_EP else None)
+    return replace(constraints, device=device, architecture=facts.get("architecture"))

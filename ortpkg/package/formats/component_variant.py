@@ -1,0 +1,56 @@
+"""A variant of the component generation as its reader has checked it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ortpkg.package.formats.executor_info import ExecutorInfo
+from ortpkg.package.frozen import EMPTY, freeze
+from ortpkg.package.package_info import Constraints, Source, VariantInfo
+
+
+class CheckedComponentVariant(NamedTuple):
+    """What was read of a variant that keeps every rule: all that making it needs."""
+
+    name: str
+    component: str
+    component_source: Source
+    body: Mapping[str, Any]
+    directory: str
+    has_directory: bool
+    model_path: str | None
+    executor_info: ExecutorInfo
+    stated: Constraints
+    constraints: Constraints
+    facts: Mapping[str, Any]
+
+    @property
+    def session_options(self) -> Mapping[str, str]:
+        """Those of the payload for onnxruntime."""
+        return self.executor_info.session_options
+
+    @property
+    def provider_options(self) -> Mapping[str, str]:
+        """Those of the payload for onnxruntime."""
+        return self.executor_info.provider_options
+
+    def make(self) -> VariantInfo:
+        """The variant as readers get it."""
+        info = self.executor_info
+        return VariantInfo(
+            name=self.name,
+            component_name=self.component,
+            directory=Path(self.directory),
+            model_path=None if info.model_path is None else Path(info.model_path),
+            constraints=self.constraints,
+            session_options=freeze(info.session_options),
+            provider_options=freeze(info.provider_options),
+            executor_info=freeze(info.payloads),
+            component_constraints=self.stated,
+            has_directory=self.has_directory,
+            metadata=freeze(self.facts.get("metadata", EMPTY)),
+            additional_metadata=freeze(self.body.get("additional_metadata")),
+            source=self.component_source.below("variants", self.name),
+        )

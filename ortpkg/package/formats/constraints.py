@@ -1,0 +1,42 @@
+"""What is doubtful in a variant's constraints, whatever generation states them."""
+
+from __future__ import annotations
+
+from ortpkg.ep_names import PREPACK_EP, suggest_ep_name
+from ortpkg.errors import quoted
+from ortpkg.package.findings import FindingCollector
+from ortpkg.package.package_info import Source
+from ortpkg.package.rules import UNKNOWN_DEVICE, UNKNOWN_EP
+
+DEVICES = frozenset({"cpu", "gpu", "npu"})
+"""The device types that a constraint can match, in lower case."""
+
+
+def warn_of_ep(ep: str, source: Source, found: FindingCollector) -> None:
+    """Reports an execution provider that :func:`ortpkg.ep_names.is_known_ep` does not know, unless
+    it is our own.
+    """
+    if ep == PREPACK_EP:
+        return
+    near = suggest_ep_name(ep)
+    remedy = f"did you mean {near}?" if near else ""
+    found.add(
+        UNKNOWN_EP, source.document, unknown_ep_message(ep), pointer=source.pointer, remedy=remedy
+    )
+
+
+def unknown_ep_message(ep: str) -> str:
+    """What :func:`warn_of_ep` says: by it, who knows what is installed tells findings about that
+    from others.
+    """
+    return f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows"
+
+
+def warn_of_device(device: str, source: Source, found: FindingCollector) -> None:
+    """Reports a device that is none of :data:`DEVICES`."""
+    found.add(
+        UNKNOWN_DEVICE,
+        source.document,
+        f"device {quoted(device)} never matches",
+        pointer=source.pointer,
+    )

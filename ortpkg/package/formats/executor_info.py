@@ -1,0 +1,283 @@
+"""Reads ``executor_info`` of a variant: what each executor needs, and above all ``ort``,
+onnxruntime's own part.
+
+As onnxruntime 1.31 does, for every variant when the package is opened: each payload is an object,
+or the path of a JSON file in the variant's folder, which must be there; ``ort`` must be an object
+whose ``model_file`` and path-valued session options are string references, and it may not set
+session options that write files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ortpkg.errors import quoted
+from ortpkg.package.documents.document_schemas import check_schema, is_valid
+from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.package_info import Source, until_nul
+from ortpkg.package.paths.path_resolver import PathKind
+from ortpkg.package.paths.plain_names import Place
+from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN, Rule
+
+ORT = "ort"
+PAYLOAD_SCHEMA = "executor_info_ort"
+
+EXTERNAL_INITIALIZERS_FOLDER = "session.model_external_initializers_file_folder_path"
+PATH_SESSION_OPTIONS = (
+    EXTERNAL_INITIALIZERS_FOLDER,
+    "ep.context_file_path",
+    "ep.context_source_model_path",
+)
+"""Session options whose values are string references; exactly these (onnxruntime 1.29 to 1.31; 1.28
+has the first two).
+"""
+
+FORBIDDEN_SESSION_OPTIONS = (
+    "session.debug_layout_transformation",
+    "session.collect_node_memory_stats_to_file",
+    "session.enable_profiling",
+    "session.optimized_model_filepath",
+)
+"""Session options that a package may not set, whatever their value (onnxruntime 1.31)."""
+
+
+_IS_FORBIDDEN = frozenset(FORBIDDEN_SESSION_OPTIONS)
+_IS_PATH = frozenset(PATH_SESSION_OPTIONS)
+_IS_SPECIAL = _IS_FORBIDDEN | _IS_PATH
+
+
+class ExecutorInfo(NamedTuple):
+    """What a variant's executors need.
+
+    The mappings may be those of the document: they are not to be changed.
+
+    Attributes:
+        payloads: executor → its payload, of any JSON type.
+        model_path: the model for onnxruntime; None where none is named.
+        session_options, provider_options: for onnxruntime; path-valued session options are
+            resolved, absolute paths.
+    """
+
+    payloads: Mapping[str, Any] = EMPTY
+    model_path: str | None = None
+    session_options: Mapping[str, str] = EMPTY
+    provider_options: Mapping[str, str] = EMPTY
+
+
+NO_EXECUTOR_INFO = ExecutorInfo()
+_KEY = "executor_info"
+
+
+def read_executor_info(
+    declared: Mapping[str, Any],
+    directory: str | None,
+    source: Source,
+    tokens: tuple[str, ...],
+    references: ReferenceReader,
+) -> ExecutorInfo:
+    """The executor info of one variant; what is wrong is added to the findings of ``references``.
+
+    Args:
+        declared: ``executor_info`` as it stands in the variant, which keeps its schema.
+        directory: the variant's folder; None where there is none.
+        source, tokens: where the variant stands: at ``tokens`` below ``source``.
+        references: of the package.
+    """
+    payloads = declared
+    documents: Mapping[str, str] = EMPTY
+    if any(type(value) is str for value in declared.values()):
+        payloads, documents = _read_documents(
+            declared, directory, source.below(*tokens), references
+        )
+    payloads, key = _named(payloads, source, tokens, references)
+    if key is None:
+        return ExecutorInfo(payloads=payloads)
+    place, at = source, (*tokens, _KEY, key)
+    if key in documents:
+        place, at = Source(document=documents[key]), ()
+    return _OrtPayloadReader(directory or references.root, place, at, references).read(
+        payloads[ORT], payloads
+    )
+
+
+def _named(
+    payloads: Mapping[str, Any],
+    source: Source,
+    tokens: tuple[str, ...],
+    references: ReferenceReader,
+) -> tuple[Mapping[str, Any], str | None]:
+    """The payloads by the names of their executors, and the key under which onnxruntime's is
+    declared, if it is.
+
+    A name with a NUL is refused, or, by the rules of a release, ends there; of equal ones the first
+    counts.
+    """
+    if "\0" not in "".join(payloads):
+        return payloads, ORT if ORT in payloads else None
+    if references.rules.portable_names:
+        for key in (key for key in payloads if "\0" in key):
+            references.report(
+                EXECUTOR_INFO, f"key {quoted(key)} holds a NUL", source, *tokens, _KEY, key
+            )
+        return payloads, ORT if ORT in payloads else None
+    keys: dict[str, str] = {}
+    for key in payloads:
+        keys.setdefault(until_nul(key), key)
+    return {name: payloads[key] for name, key in keys.items()}, keys.get(ORT)
+
+
+def read_plain_executor_info(
+    declared: Mapping[str, Any],
+    directory: str,
+    references: ReferenceReader,
+    *,
+    is_payload_valid: bool,
+) -> ExecutorInfo | None:
+    """What :func:`read_executor_info` gives where nothing needs a closer look; None: ask there.
+
+    Args:
+        declared: as there; ``ort`` is an object.
+        directory: the variant's folder, which exists.
+        references: of the package.
+        is_payload_valid: whether ``ort`` is known to keep its schema.
+    """
+    payload = declared[ORT]
+    if len(declared) != 1 or not (is_payload_valid or is_valid(payload, PAYLOAD_SCHEMA)):
+        return None
+    reference = payload.get("model_file")
+    model = None if reference is None else references.plain.find(reference, directory)
+    if model is None or model.kind is not PathKind.FILE:
+        return None
+    session_options = payload.get("session_options", EMPTY)
+    provider_options = payload.get("provider_options", EMPTY)
+    if session_options is not EMPTY and not (
+        _IS_SPECIAL.isdisjoint(session_options) and "\0" not in "".join(session_options)
+    ):
+        return None
+    if provider_options is not EMPTY and "\0" in "".join(provider_options):
+        return None
+    return ExecutorInfo(declared, model.path, session_options, provider_options)
+
+
+def _read_documents(
+    declared: Mapping[str, Any], directory: str | None, source: Source, references: ReferenceReader
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The payloads with those in documents of their own read, and executor → its document;
+    unreadable ones left out.
+    """
+    payloads: dict[str, Any] = {}
+    documents: dict[str, str] = {}
+    for executor, value in declared.items():
+        if not isinstance(value, str):
+            payloads[executor] = value
+            continue
+        document = _find_document(value, directory, source, executor, references)
+        payload = (
+            UNREADABLE
+            if document is None
+            else references.read_json(document, source, _KEY, executor)
+        )
+        if document is None or payload is UNREADABLE:
+            continue
+        payloads[executor] = payload
+        documents[executor] = references.shown(document.path)
+    return payloads, documents
+
+
+def _find_document(
+    path: str, directory: str | None, source: Source, executor: str, references: ReferenceReader
+) -> Place | None:
+    """The JSON file that holds a payload; None, with a finding, where there is none."""
+    if directory is not None:
+        return references.resolve_path(path, directory, source, _KEY, executor, must_exist=True)
+    message = f"names the file {quoted(path)}, but the variant has no folder"
+    references.report(FILE_MISSING, message, source, _KEY, executor)
+    return None
+
+
+class _OrtPayloadReader:
+    """Reads ``executor_info.ort`` of one variant, which stands at ``tokens`` below ``source``."""
+
+    def __init__(
+        self, base: str, source: Source, tokens: tuple[str, ...], references: ReferenceReader
+    ) -> None:
+        self._base = base
+        self._source = source
+        self._tokens = tokens
+        self._references = references
+
+    def read(self, payload: Any, payloads: Mapping[str, Any]) -> ExecutorInfo:
+        if not is_valid(payload, PAYLOAD_SCHEMA):
+            place = self._source.below(*self._tokens)
+            findings = check_schema(
+                payload, PAYLOAD_SCHEMA, document=place.document, pointer=place.pointer
+            )
+            self._references.found.extend(replace(each, rule=EXECUTOR_INFO.id) for each in findings)
+            return ExecutorInfo(payloads=payloads)
+        model_file = payload.get("model_file")
+        return ExecutorInfo(
+            payloads=payloads,
+            model_path=None if model_file is None else self._read_model(model_file),
+            session_options=self._read_session_options(payload.get("session_options")),
+            provider_options=self._read_options(
+                "provider_options", payload.get("provider_options")
+            ),
+        )
+
+    def _read_model(self, reference: str) -> str | None:
+        place = self._references.resolve_string(
+            reference, self._base, self._source, *self._tokens, "model_file"
+        )
+        if place is None:
+            return None
+        if place.kind is not PathKind.FILE and self._references.rules.complete:
+            what = "does not exist" if place.kind is PathKind.MISSING else "is not a file"
+            message = (
+                f"model file {quoted(reference)} {what} in"
+                f" {quoted(self._references.shown(self._base))}"
+            )
+            self._report(FILE_MISSING, message, "model_file")
+        return place.path
+
+    def _read_session_options(self, declared: Mapping[str, str] | None) -> Mapping[str, str]:
+        options = self._read_options("session_options", declared)
+        if not _IS_FORBIDDEN.isdisjoint(options) and self._references.rules.checks_option_keys:
+            for key in (key for key in FORBIDDEN_SESSION_OPTIONS if key in options):
+                message = f"session option {quoted(key)} writes a file"
+                self._report(SESSION_OPTION_FORBIDDEN, message, "session_options", key)
+        if _IS_PATH.isdisjoint(options):
+            return options
+        paths = {
+            key: self._read_path_option(key, options[key])
+            for key in PATH_SESSION_OPTIONS
+            if options.get(key)
+        }
+        return {**options, **paths}
+
+    def _read_path_option(self, key: str, reference: str) -> str:
+        tokens = (*self._tokens, "session_options", key)
+        place = self._references.resolve_string(reference, self._base, self._source, *tokens)
+        if place is None:
+            return ""
+        is_folder = key == EXTERNAL_INITIALIZERS_FOLDER
+        if is_folder and self._references.rules.complete and place.kind is not PathKind.DIRECTORY:
+            message = (
+                f"folder {quoted(reference)} does not exist in"
+                f" {quoted(self._references.shown(self._base))}"
+            )
+            self._report(FILE_MISSING, message, "session_options", key)
+        return place.path
+
+    def _read_options(self, what: str, options: Mapping[str, str] | None) -> Mapping[str, str]:
+        if not options:
+            return EMPTY
+        if self._references.rules.checks_option_keys and "\0" in "".join(options):
+            for key in (key for key in options if "\0" in key):
+                self._report(EXECUTOR_INFO, f"key {quoted(key)} holds a NUL", what, key)
+        return options
+
+    def _report(self, rule: Rule, message: str, *tokens: str) -> None:
+        self._references.report(rule, message, self._source, *self._tokens, *tokens)

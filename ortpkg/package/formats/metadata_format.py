@@ -1,0 +1,509 @@
+"""Reads the metadata generation: manifest.json and models/<component>/metadata.json (onnxruntime
+1.26, 1.27).
+
+Structure: pull request 27786 of onnxruntime, both as proposed (component_models as an object,
+variants inline in the manifest, key ``file``) and as released (component_models as a list, key
+``model_file``). Unlike the released reader, this one confines every path to the package and reports
+everything that is wrong, not the first thing.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ortpkg.ep_names import is_known_ep
+from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
+from ortpkg.package.documents.counted_documents import CountedDocuments
+from ortpkg.package.documents.document_schemas import check_schema
+from ortpkg.package.findings import FindingCollector, json_pointer
+from ortpkg.package.formats.constraints import DEVICES, warn_of_device, warn_of_ep
+from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.formats.variant_model import Siblings, resolve_model
+from ortpkg.package.formats.variants import LazyVariants
+from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
+from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
+from ortpkg.package.paths.path_resolver import (
+    PathKind,
+    PathResolver,
+    escape_finding,
+    list_names,
+    why_not_a_name,
+    why_not_a_path,
+)
+from ortpkg.package.paths.plain_names import PlainNames
+from ortpkg.package.rules import (
+    COMPONENT_NAME_DIFFERS,
+    COMPONENT_NOT_FOUND,
+    COMPONENT_WITHOUT_VARIANTS,
+    DOCUMENT_TOO_LARGE,
+    DOCUMENT_UNREADABLE,
+    DUPLICATE_COMPONENT,
+    PACKAGE_WITHOUT_COMPONENTS,
+    PATH_NOT_PORTABLE,
+)
+
+MANIFEST = "manifest.json"
+METADATA = "metadata.json"
+MODELS = "models"
+_MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that are listed
+_IS_PATH = frozenset(PATH_SESSION_OPTIONS)
+# Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.
+_NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
+
+
+class _Declaration(NamedTuple):
+    """One variant as one document has it: at ``tokens``."""
+
+    body: Mapping[str, Any]
+    document: str
+    tokens: tuple[str, ...]
+
+    @property
+    def source(self) -> Source:
+        return Source(document=self.document, pointer=json_pointer(*self.tokens))
+
+
+class _CheckedVariant(NamedTuple):
+    """What was read of a variant that keeps every rule: all that making it needs; ``body`` is what
+    documents say.
+    """
+
+    name: str
+    component: str
+    body: Mapping[str, Any]
+    directory: str
+    model_path: str | None
+    constraints: Constraints
+    declaration: _Declaration
+
+    @property
+    def session_options(self) -> Mapping[str, str]:
+        return self.body.get("session_options") or EMPTY
+
+    @property
+    def provider_options(self) -> Mapping[str, str]:
+        return self.body.get("provider_options") or EMPTY
+
+    def make(self) -> VariantInfo:
+        additional_metadata = self.body.get("additional_metadata")
+        return VariantInfo(
+            name=self.name,
+            component_name=self.component,
+            directory=Path(self.directory),
+            model_path=None if self.model_path is None else Path(self.model_path),
+            constraints=self.constraints,
+            session_options=FrozenMapping(self.session_options),
+            provider_options=FrozenMapping(self.provider_options),
+            metadata=_freeze_object(self.body.get("metadata")),
+            additional_metadata=(
+                freeze(additional_metadata) if _says_something(additional_metadata) else None
+            ),
+            source=self.declaration.source,
+        )
+
+
+def read_metadata_format(
+    manifest: Mapping[str, Any],
+    resolver: PathResolver,
+    found: FindingCollector,
+    documents: CountedDocuments,
+    plain: PlainNames,
+) -> tuple[ComponentInfo, ...]:
+    """The component models of a package whose manifest has passed its schema, in declaration order.
+
+    Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no
+    errors. ``plain`` looks up what needs no judging. PackageTooLargeError as ``documents`` raise
+    it.
+    """
+    declared = manifest.get("component_models")
+    names = _discover(resolver, found) if declared is None else _check_names(declared, found)
+    if not names and not found.has_errors:
+        found.add(
+            PACKAGE_WITHOUT_COMPONENTS,
+            MANIFEST,
+            "lists no component models, and none is found under models/",
+        )
+    inline = declared if isinstance(declared, Mapping) else {}
+    return tuple(
+        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, documents, plain).read(
+            inline.get(name) or {}
+        )
+        for name in names
+    )
+
+
+def read_component_root(
+    resolver: PathResolver, found: FindingCollector, documents: CountedDocuments, plain: PlainNames
+) -> ComponentInfo:
+    """The component model whose own folder is the package root: metadata.json is there, and no
+    manifest.json.
+
+    Its name is ``component_model_name``, or the folder's.
+    """
+    return _ComponentReader(resolver.root.name, "", resolver, found, documents, plain).read({})
+
+
+OWN_FOLDER = "."
+"""As a ``model_id``: the variant's folder is the component's own."""
+
+
+def sanitize_model_id(model_id: str) -> str:
+    """The folder's name that onnxruntime derives from a ``model_id``: ``phi4-cpu:1`` gives
+    ``phi4-cpu_1``.
+    """
+    return _NOT_IN_FOLDER_NAMES.sub("_", model_id)
+
+
+def _discover(resolver: PathResolver, found: FindingCollector) -> list[str]:
+    """Folders under models/ with a metadata.json, by name; others are not component models."""
+    try:
+        models = resolver.resolve(MODELS)
+        names = (
+            list_names(models.path, PathKind.DIRECTORY) if models.kind is PathKind.DIRECTORY else []
+        )
+    except PathEscapesPackageError as error:
+        found.extend([escape_finding(error, MANIFEST)])
+        return []
+    except PackageError as error:
+        found.add(DOCUMENT_UNREADABLE, MANIFEST, str(error))
+        return []
+    names = [name for name in names if os.path.lexists(models.path / name / METADATA)]
+    if len(names) > _MOST_COMPONENTS:
+        found.add(
+            DOCUMENT_TOO_LARGE,
+            MANIFEST,
+            f"models/ holds more than {_MOST_COMPONENTS} component models",
+        )
+        return []
+    return [name for name in names if _is_name(name, found, pointer="")]
+
+
+def _check_names(declared: Iterable[str], found: FindingCollector) -> list[str]:
+    names: dict[str, None] = {}
+    for index, name in enumerate(declared):
+        pointer = json_pointer("component_models", name if isinstance(declared, Mapping) else index)
+        if name in names:
+            found.add(
+                DUPLICATE_COMPONENT,
+                MANIFEST,
+                f"component model {quoted(name)} is listed twice",
+                pointer=pointer,
+            )
+        elif _is_name(name, found, pointer=pointer):
+            names[name] = None
+    return list(names)
+
+
+def _is_name(name: str, found: FindingCollector, *, pointer: str) -> bool:
+    if reason := why_not_a_name(name):
+        message = f"component model {quoted(name)} {reason}"
+        remedy = "use the name of a folder under models/ that every operating system allows"
+        found.add(PATH_NOT_PORTABLE, MANIFEST, message, pointer=pointer, remedy=remedy)
+    return reason is None
+
+
+class _ComponentReader:
+    """Reads one component model: its two possible documents, then each variant merged from both."""
+
+    def __init__(
+        self,
+        name: str,
+        base: str,
+        resolver: PathResolver,
+        found: FindingCollector,
+        documents: CountedDocuments,
+        plain: PlainNames,
+    ) -> None:
+        self._name = name
+        self._resolver = resolver
+        self._found = found
+        self._documents = documents
+        self._plain = plain
+        self._base = base
+        self._constraints: dict[tuple[str | None, ...], Constraints] = {}
+        self._siblings = Siblings()
+        self._document = f"{base}/{METADATA}" if base else METADATA
+
+    def read(self, inline: Mapping[str, Any]) -> ComponentInfo:
+        """The component; ``inline`` is its object in the manifest, empty where there is none."""
+        metadata = self._read_metadata(is_required=not inline.get("model_variants"))
+        self._check_component_name(metadata)
+        merged = self._merge(inline, metadata or {})
+        self._documents.count_variants(len(merged), self._document)
+        variants = LazyVariants(self._read_variants(merged))
+        if (
+            metadata is not None
+            and not metadata.get("model_variants")
+            and not inline.get("model_variants")
+        ):
+            message = f"component model {quoted(self._name)} has no variants"
+            self._found.add(
+                COMPONENT_WITHOUT_VARIANTS, self._document, message, pointer="/model_variants"
+            )
+        body = metadata or inline
+        return ComponentInfo(
+            name=self._name,
+            directory=self._directory(),
+            variants=variants,
+            metadata=_freeze_object(body.get("metadata")),
+            additional_metadata=freeze(body.get("additional_metadata")),
+            source=(
+                Source(document=self._document) if metadata is not None else self._manifest_source()
+            ),
+        )
+
+    def _directory(self) -> Path:
+        try:
+            return self._resolver.resolve(self._base).path if self._base else self._resolver.root
+        except (
+            PathEscapesPackageError
+        ):  # found before, when metadata.json was looked for: this value is not used
+            return self._resolver.root
+
+    def _manifest_source(self, *tokens: str) -> Source:
+        return Source(
+            document=MANIFEST, pointer=json_pointer("component_models", self._name, *tokens)
+        )
+
+    def _read_metadata(self, *, is_required: bool) -> dict[str, Any] | None:
+        """metadata.json if it is there and keeps its schema; None otherwise, with findings where
+        that is wrong.
+        """
+        try:
+            place = self._resolver.resolve(self._document)
+            if place.kind is PathKind.MISSING:
+                if is_required:
+                    source = self._manifest_source()
+                    message = (
+                        f"component model {quoted(self._name)} has no {self._document} and no"
+                        " variants here"
+                    )
+                    self._found.add(
+                        COMPONENT_NOT_FOUND, source.document, message, pointer=source.pointer
+                    )
+                return None
+            metadata = self._documents.read_object(str(place.path), document=self._document)
+        except PathEscapesPackageError as error:
+            self._found.extend([escape_finding(error, self._document)])
+            return None
+        except PackageFormatError as error:
+            self._found.extend(error.findings)
+            return None
+        findings = check_schema(metadata, "metadata", document=self._document)
+        self._found.extend(findings)
+        return None if findings else metadata
+
+    def _check_component_name(self, metadata: Mapping[str, Any] | None) -> None:
+        name = (metadata or {}).get("component_model_name", self._name)
+        if not self._base:
+            self._name = name or self._name
+        elif name != self._name:
+            message = f"component_model_name is {quoted(name)}, the folder is {quoted(self._name)}"
+            self._found.add(
+                COMPONENT_NAME_DIFFERS, self._document, message, pointer="/component_model_name"
+            )
+
+    def _merge(
+        self, inline: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> dict[str, list[_Declaration]]:
+        """Variant name → its declarations, metadata.json first; names in the manifest's order, then
+        others.
+        """
+        merged: dict[str, list[_Declaration]] = {
+            name: [] for name in inline.get("model_variants", {})
+        }
+        for name, body in metadata.get("model_variants", {}).items():
+            merged.setdefault(name, []).append(
+                _Declaration(body, self._document, ("model_variants", name))
+            )
+        for name, body in inline.get("model_variants", {}).items():
+            tokens = ("component_models", self._name, "model_variants", name)
+            merged[name].append(_Declaration(body, MANIFEST, tokens))
+        return merged
+
+    def _read_variants(self, merged: Mapping[str, list[_Declaration]]) -> Iterator[_CheckedVariant]:
+        """What was read of each variant that can be used."""
+        directory = str(self._directory())
+        self._plain.list_folders(directory, expected=len(merged))
+        self._siblings = _siblings_of(merged)
+        for name, declarations in merged.items():
+            checked = self._read_plain_variant(name, declarations, directory)
+            if checked is None:
+                checked = self._read_variant(name, declarations)
+            if checked is not None:
+                yield checked
+
+    def _read_plain_variant(
+        self, name: str, declarations: list[_Declaration], directory: str
+    ) -> _CheckedVariant | None:
+        """What :meth:`_read_variant` gives where nothing needs a closer look; None: ask there.
+
+        Nearly all variants are such: declared once, with a known EP and device, an ordinary name
+        for the folder and for the model, which are there.
+        """
+        body = declarations[0].body
+        reference = body.get("model_file")
+        if len(declarations) > 1 or not reference or "model_id" in body or "file" in body:
+            return None
+        if not _IS_PATH.isdisjoint(body.get("session_options") or EMPTY):
+            return None
+        stated = body.get("constraints") or EMPTY
+        ep, device = stated.get("ep"), stated.get("device")
+        if (ep and not is_known_ep(ep)) or (device and device.lower() not in DEVICES):
+            return None
+        folder = self._plain.find(name, directory)
+        model = None if folder is None else self._plain.find(reference, folder.path)
+        if folder is None or folder.kind is not PathKind.DIRECTORY:
+            return None
+        if model is None or model.kind is not PathKind.FILE:
+            return None
+        constraints = self._interned_constraints(stated)
+        return _CheckedVariant(
+            name, self._name, body, folder.path, model.path, constraints, declarations[0]
+        )
+
+    def _read_variant(self, name: str, declarations: list[_Declaration]) -> _CheckedVariant | None:
+        source = declarations[0].source
+        body = _merge_bodies([declaration.body for declaration in declarations])
+        model_id = body.get("model_id")
+        folder = sanitize_model_id(model_id) if model_id else name
+        if folder != OWN_FOLDER and (reason := why_not_a_name(folder)):
+            what = "model_id" if model_id else "variant"
+            message = f"{what} {quoted(model_id or name)} {reason}"
+            otherwise = "" if model_id else ", or name the folder in model_id"
+            remedy = f"use a name that every operating system allows{otherwise}"
+            self._found.add(
+                PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy
+            )
+            return None
+        place = resolve_model(
+            reference=body.get("model_file") or None,
+            component_base=self._base,
+            folder=folder,
+            siblings=self._siblings,
+            source=_where(declarations, "model_file", "file"),
+            resolver=self._resolver,
+            found=self._found,
+        )
+        constraints = self._read_constraints(body["constraints"], declarations)
+        self._check_path_options(declarations)
+        if place is None:
+            return None
+        return _CheckedVariant(
+            name=name,
+            component=self._name,
+            body=body,
+            directory=str(place.directory),
+            model_path=None if place.model_path is None else str(place.model_path),
+            constraints=constraints,
+            declaration=declarations[0],
+        )
+
+    def _check_path_options(self, declarations: list[_Declaration]) -> None:
+        """Session options that are paths can be some at all; whether they may be followed is a
+        matter of trust.
+        """
+        for declaration in declarations:
+            options = declaration.body.get("session_options") or EMPTY
+            for key in (key for key in PATH_SESSION_OPTIONS if key in options):
+                if reason := why_not_a_path(options[key]):
+                    pointer = declaration.source.below("session_options", key).pointer
+                    message = f"path {quoted(options[key])} {reason}"
+                    self._found.add(
+                        PATH_NOT_PORTABLE, declaration.document, message, pointer=pointer
+                    )
+
+    def _read_constraints(
+        self, body: Mapping[str, Any], declarations: list[_Declaration]
+    ) -> Constraints:
+        ep, device = body.get("ep"), body.get("device")
+        if ep is not None and not is_known_ep(ep):
+            warn_of_ep(ep, _where(declarations, "constraints", inner="ep"), self._found)
+        if device is not None and (device := device.lower()) not in DEVICES:
+            warn_of_device(device, _where(declarations, "constraints", inner="device"), self._found)
+        return self._interned_constraints(body)
+
+    def _interned_constraints(self, body: Mapping[str, Any]) -> Constraints:
+        """The constraints, with no empty texts; most variants share theirs with others, and get the
+        same object.
+        """
+        key = (
+            body.get("ep"),
+            body.get("device"),
+            body.get("architecture"),
+            body.get("ep_compatibility_info"),
+        )
+        known = self._constraints.get(key)
+        if known is None:
+            ep, device, architecture, info = (value or None for value in key)
+            device = None if device is None else device.lower()
+            known = Constraints(
+                ep=ep, device=device, architecture=architecture, ep_compatibility_info=info
+            )
+            self._constraints[key] = known
+        return known
+
+
+def _siblings_of(merged: Mapping[str, list[_Declaration]]) -> Siblings:
+    folders = {name: _folder_of(name, declarations) for name, declarations in merged.items()}
+    own = [
+        _merge_bodies([declaration.body for declaration in merged[name]])
+        for name, folder in folders.items()
+        if folder == OWN_FOLDER
+    ]
+    models = frozenset(posixpath.normpath(body.get("model_file") or "") for body in own)
+    return Siblings(folders=frozenset(folders.values()), in_own_folder=models)
+
+
+def _folder_of(name: str, declarations: list[_Declaration]) -> str:
+    """The name of a variant's folder."""
+    stated = (declaration.body.get("model_id") for declaration in declarations)
+    model_id = next((each for each in stated if each), None)
+    return sanitize_model_id(model_id) if model_id else name
+
+
+def _says_something(value: Any) -> bool:
+    return value not in ("", None)
+
+
+def _merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """One body from several, field by field and within ``constraints`` key by key; the first that
+    says something wins.
+
+    The two spellings ``model_file`` and ``file`` are one field. An empty text says nothing.
+    """
+    merged: dict[str, Any] = {}
+    constraints: dict[str, str] = {}
+    for body in bodies:
+        for key, value in (body.get("constraints") or {}).items():
+            if value:
+                constraints.setdefault(key, value)
+        for key, value in body.items():
+            if _says_something(value):
+                merged.setdefault(
+                    "model_file" if key == "file" and not body.get("model_file") else key, value
+                )
+    return merged | {"constraints": constraints}
+
+
+def _where(declarations: list[_Declaration], *keys: str, inner: str | None = None) -> Source:
+    """Where the value of the first of ``keys`` (of ``inner`` in it) that is declared stands, else
+    the variant.
+    """
+    for declaration in declarations:
+        for key in keys:
+            value = declaration.body.get(key)
+            tokens = (key,) if inner is None else (key, inner)
+            if value if inner is None else (value or {}).get(inner):
+                return declaration.source.below(*tokens)
+    return declarations[0].source
+
+
+def _freeze_object(value: Mapping[str, Any] | None) -> FrozenMapping[Any]:
+    frozen: FrozenMapping[Any] = freeze(value) if value else EMPTY
+    return frozen

@@ -1,0 +1,248 @@
+"""samples/samples.json: inputs to try a package with, and the outputs that they should give.
+
+Arrays stay where they are, in npz files; what is here are paths, resolved and inside the package.
+All paths in the document are relative to ``samples/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import Finding, PackageFormatError, PathEscapesPackageError, Severity, quoted
+from ortpkg.package.documents.sidecar import SAMPLES, SAMPLES_DIRECTORY, read_sidecar
+from ortpkg.package.findings import FindingCollector, json_pointer, listed
+from ortpkg.package.frozen import EMPTY, FrozenMapping
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.paths.path_resolver import PathKind, PathResolver, escape_finding
+from ortpkg.package.rules import (
+    DUPLICATE_SAMPLE,
+    FILE_MISSING,
+    SAMPLE_COMPONENT,
+    SAMPLE_DISPLAY,
+    SAMPLE_VARIANT,
+    Rule,
+)
+
+
+class DisplayKind(StrEnum):
+    """How to show an output: the most likely class, words of a vocabulary, or numbers."""
+
+    CLASS = "class"
+    TEXT = "text"
+    TENSOR = "tensor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far an output may be from the expected one: ``|actual - expected| <= absolute + relative
+    * |expected|``.
+    """
+
+    absolute: float = 0.0
+    relative: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """The right answers: the array ``name`` of an npz file, one per sample."""
+
+    file: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Display:
+    """How to show ``output``: ``classes`` name the classes, ``vocabulary`` (JSON) the words, where
+    they are given.
+    """
+
+    output: str
+    kind: DisplayKind
+    classes: tuple[str, ...] | None = None
+    vocabulary: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSet:
+    """Samples for one component model, or for the pipeline.
+
+    Attributes:
+        name: unique in the package.
+        inputs: npz file, one array per input.
+        component: the component model; None for the pipeline.
+        expected_outputs: npz file, one array per output.
+        batch_axis: 0 where the leading axis of each array enumerates samples, so that they may be
+            fed as many at a time as the model takes; None where each array is one feed.
+        tolerances: output → tolerance.
+        variant_tolerances: variant → output → tolerance, where a variant differs.
+        labels, display: the right answers, and how to show what comes out.
+    """
+
+    name: str
+    inputs: Path
+    description: str | None = None
+    component: str | None = None
+    expected_outputs: Path | None = None
+    batch_axis: int | None = None
+    tolerances: Mapping[str, Tolerance] = EMPTY
+    variant_tolerances: Mapping[str, Mapping[str, Tolerance]] = EMPTY
+    labels: Labels | None = None
+    display: Display | None = None
+
+    def tolerance(self, output: str, *, variant: str | None = None) -> Tolerance | None:
+        """The tolerance for an output of a variant; None where the samples do not say."""
+        own = self.variant_tolerances.get(variant, EMPTY) if variant is not None else EMPTY
+        return own.get(output) or self.tolerances.get(output)
+
+
+def read_samples(package: PackageInfo) -> tuple[SampleSet, ...]:
+    """The sample sets of a package, in document order; none where it has no samples/samples.json.
+
+    Raises:
+        PackageFormatError: the document, or a file that it names, is wrong; ``findings`` has
+            everything.
+    """
+    samples, findings = _read(package)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise PackageFormatError.from_findings(findings, path=package.root / SAMPLES)
+    return samples
+
+
+def check_samples(package: PackageInfo) -> tuple[Finding, ...]:
+    """Everything that is wrong or doubtful in the package's samples."""
+    return _read(package)[1]
+
+
+def _read(package: PackageInfo) -> tuple[tuple[SampleSet, ...], tuple[Finding, ...]]:
+    found = FindingCollector()
+    resolver = PathResolver(package.root)
+    value = read_sidecar(SAMPLES, schema="samples", resolver=resolver, found=found)
+    samples: list[SampleSet] = []
+    for index, body in enumerate(value["samples"] if value is not None else ()):
+        sample = _SampleReader(package, index, resolver, found).read(body)
+        if any(sample.name == other.name for other in samples):
+            message = f"sample set {quoted(sample.name)} is there twice"
+            found.add(
+                DUPLICATE_SAMPLE, SAMPLES, message, pointer=json_pointer("samples", index, "name")
+            )
+        samples.append(sample)
+    return tuple(samples), found.findings
+
+
+class _SampleReader:
+    """Reads one sample set whose JSON has passed the schema."""
+
+    def __init__(
+        self, package: PackageInfo, index: int, resolver: PathResolver, found: FindingCollector
+    ) -> None:
+        self._package = package
+        self._index = index
+        self._resolver = resolver
+        self._found = found
+
+    def read(self, body: Mapping[str, Any]) -> SampleSet:
+        variants = body.get("variants", {})
+        component = self._read_component(body.get("component"))
+        self._check_variants(variants, component)
+        labels = body.get("labels")
+        batch_axis = body.get("batch_axis")
+        return SampleSet(
+            name=body["name"],
+            description=body.get("description"),
+            component=component,
+            inputs=self._file(body["inputs"], "inputs"),
+            expected_outputs=self._optional_file(body, "expected_outputs"),
+            batch_axis=None if batch_axis is None else int(batch_axis),
+            tolerances=_read_tolerances(body.get("tolerances", {})),
+            variant_tolerances=FrozenMapping(
+                {
+                    name: _read_tolerances(own.get("tolerances", {}))
+                    for name, own in variants.items()
+                }
+            ),
+            labels=None
+            if labels is None
+            else Labels(file=self._file(labels["file"], "labels", "file"), name=labels["name"]),
+            display=self._read_display(body.get("display")),
+        )
+
+    def _read_component(self, declared: str | None) -> str | None:
+        components = self._package.components
+        known = listed([component.name for component in components]) or "no component models"
+        if declared is not None:
+            if self._package.component(declared) is None:
+                message = f"component model {quoted(declared)} does not exist"
+                self._add(SAMPLE_COMPONENT, message, "component", remedy=f"the package has {known}")
+            return declared
+        if self._package.has_pipeline:
+            return None
+        if len(components) == 1:
+            return components[0].name
+        message = "names no component model, though the package has several and no pipeline"
+        if not components:
+            message = "has no component model to run on"
+        self._add(SAMPLE_COMPONENT, message, remedy=f"the package has {known}")
+        return None
+
+    def _check_variants(self, variants: Mapping[str, Any], component_name: str | None) -> None:
+        components = self._package.components
+        if component_name is not None:
+            components = tuple(
+                component for component in components if component.name == component_name
+            )
+        known = {variant.name for component in components for variant in component.variants}
+        for name in (name for name in variants if name not in known):
+            self._add(SAMPLE_VARIANT, f"variant {quoted(name)} does not exist", "variants", name)
+
+    def _read_display(self, declared: Mapping[str, Any] | None) -> Display | None:
+        if declared is None:
+            return None
+        kind = DisplayKind(declared["as"])
+        classes = declared.get("classes")
+        if kind is DisplayKind.TEXT and "vocabulary" not in declared:
+            self._add(SAMPLE_DISPLAY, "shows text without a vocabulary", "display")
+        return Display(
+            output=declared["output"],
+            kind=kind,
+            classes=None if classes is None else tuple(classes),
+            vocabulary=self._optional_file(declared, "vocabulary", within="display"),
+        )
+
+    def _optional_file(
+        self, body: Mapping[str, Any], key: str, *, within: str | None = None
+    ) -> Path | None:
+        tokens = (key,) if within is None else (within, key)
+        return self._file(body[key], *tokens) if key in body else None
+
+    def _file(self, reference: str, *tokens: str) -> Path:
+        try:
+            place = self._resolver.resolve(reference, base=SAMPLES_DIRECTORY)
+        except PathEscapesPackageError as error:
+            pointer = json_pointer("samples", self._index, *tokens)
+            self._found.extend([escape_finding(error, SAMPLES, pointer=pointer)])
+            return self._resolver.root
+        if place.kind is not PathKind.FILE:
+            what = "does not exist" if place.kind is PathKind.MISSING else "is not a file"
+            self._add(
+                FILE_MISSING, f"file {quoted(reference)} {what} in {SAMPLES_DIRECTORY}/", *tokens
+            )
+        return place.path
+
+    def _add(self, rule: Rule, message: str, *tokens: str, remedy: str = "") -> None:
+        pointer = json_pointer("samples", self._index, *tokens)
+        self._found.add(rule, SAMPLES, message, pointer=pointer, remedy=remedy)
+
+
+def _read_tolerances(declared: Mapping[str, Mapping[str, float]]) -> FrozenMapping[Tolerance]:
+    return FrozenMapping(
+        {
+            output: Tolerance(
+                absolute=float(body.get("absolute", 0)), relative=float(body.get("relative", 0))
+            )
+            for output, body in declared.items()
+        }
+    )

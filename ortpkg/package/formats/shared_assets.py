@@ -1,0 +1,107 @@
+"""The shared assets of a package: folders that several variants may use, named by the digest of
+their content.
+
+onnxruntime 1.28 to 1.31 builds the same table when it opens a package, first mention first: what
+the manifest states under ``shared_assets``, then the folders ``shared_assets/sha256-<hex>/``,
+sorted. Nobody checks the digests then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ortpkg.errors import quoted
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.formats.reference_reader import ReferenceReader
+from ortpkg.package.package_info import SharedAsset, Source
+from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
+from ortpkg.package.paths.path_resolver import PathKind
+from ortpkg.package.paths.reference_resolver import kind_at
+from ortpkg.package.rules import ASSET_REFERENCE, DOCUMENT_UNREADABLE, FILE_MISSING
+
+
+def read_shared_assets(
+    declared: Mapping[str, str], references: ReferenceReader
+) -> tuple[SharedAsset, ...]:
+    """Every shared asset of the package, which ``references`` know from then on.
+
+    ``declared`` is the manifest's ``shared_assets``, which keeps its schema.
+    """
+    manifest = Source(document=MANIFEST)
+    paths: dict[str, str] = {}
+    for uri, path in declared.items():
+        tokens = ("shared_assets", uri)
+        if not is_asset_uri(uri):
+            references.report(
+                ASSET_REFERENCE, f"key {quoted(uri)} is not a shared asset", manifest, *tokens
+            )
+            continue
+        must_exist = references.rules.complete
+        place = references.resolve_path(
+            path, references.root, manifest, *tokens, must_exist=must_exist
+        )
+        if place is not None and must_exist and place.kind is not PathKind.DIRECTORY:
+            references.report(
+                FILE_MISSING, f"path {quoted(path)} is not a folder", manifest, *tokens
+            )
+        # One that was refused stays known: that it is missing too would be news to nobody.
+        paths[uri] = references.root if place is None else place.path
+        if (
+            place is not None
+            and not must_exist
+            and place.kind is not PathKind.DIRECTORY
+            and _ends_with_slash(path)
+        ):
+            paths[uri] += os.sep  # the release keeps it, and finds nothing inside of such a folder
+    count = len(paths)
+    for uri, path in _discover(references):
+        paths.setdefault(uri, path)
+    references.assets = paths
+    return tuple(
+        SharedAsset(uri=uri, path=Path(path), is_declared=index < count)
+        for index, (uri, path) in enumerate(paths.items())
+    )
+
+
+def _ends_with_slash(path: str) -> bool:
+    """Whether a path ends with a separator once ``.`` at its end is dropped, as far as a C text
+    reaches.
+    """
+    text = path.partition("\0")[0].replace("\\", "/" if os.name == "nt" else "\\")
+    return text.endswith(("/", "/."))
+
+
+def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:
+    """(uri, folder) of the folders in shared_assets/ whose name is that of an asset, sorted."""
+    source = Source(document=ASSETS_DIRECTORY)
+    folder = os.path.join(references.root, ASSETS_DIRECTORY)  # noqa: PTH118  # strings, as everywhere on this way
+    if references.rules.confined_assets:
+        place = references.resolve_path(ASSETS_DIRECTORY, references.root, source)
+        if place is None or place.kind is PathKind.MISSING:
+            return
+        folder = place.path
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(
+                (uri, entry.name)
+                for entry in entries
+                if (uri := asset_uri_of_folder(entry.name)) is not None
+                and kind_at(entry.path) is PathKind.DIRECTORY
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        if references.rules.complete:
+            references.found.add(
+                DOCUMENT_UNREADABLE, ASSETS_DIRECTORY, f"cannot be read: {error.strerror}"
+            )
+        return
+    for uri, name in found:
+        confined = (
+            references.resolve_path(name, folder, source)
+            if references.rules.confined_assets
+            else None
+        )
+        yield uri, os.path.join(folder, name) if confined is None else confined.path  # noqa: PTH118

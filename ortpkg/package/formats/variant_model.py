@@ -1,0 +1,234 @@
+"""Finds the model of a variant: the file that a document names, or the only ONNX file of the
+variant's folder.
+
+Rule of onnxruntime 1.26 and 1.27: the name is relative to ``models/<component>/<folder>/``; a
+directory, or no name at all, stands for the exactly one ``*.onnx`` directly in it. The pull
+request's drafts give ``file`` relative to the component's folder, which is tried second, but never
+gives what is another variant's. A folder with
+``genai_config.json`` is a GenAI variant: a set of files.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ortpkg.errors import PackageError, PathEscapesPackageError, quoted
+from ortpkg.package.findings import FindingCollector, listed
+from ortpkg.package.package_info import Source, VariantInfo
+from ortpkg.package.paths.path_resolver import (
+    PathKind,
+    PathResolver,
+    ResolvedPath,
+    escape_finding,
+    list_names,
+)
+from ortpkg.package.rules import (
+    AMBIGUOUS_MODEL_FILE,
+    DOCUMENT_UNREADABLE,
+    FILE_MISSING,
+    NO_MODEL_FILE,
+    Rule,
+)
+
+GENAI_CONFIG = "genai_config.json"
+_MODEL_SUFFIX = ".onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Siblings:
+    """What the variants of one component say where their models lie.
+
+    Attributes:
+        folders: of all of them.
+        in_own_folder: the models, relative to the component's folder, of those whose folder that
+            is; "." for the only one there.
+    """
+
+    folders: Collection[str] = frozenset()
+    in_own_folder: Collection[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlace:
+    """Where a variant's files lie.
+
+    Attributes:
+        directory: of all its files.
+        model_path: the ONNX file; None for a GenAI variant.
+    """
+
+    directory: Path
+    model_path: Path | None
+
+
+def resolve_model(
+    *,
+    reference: str | None,
+    component_base: str,
+    folder: str,
+    siblings: Siblings,
+    source: Source,
+    resolver: PathResolver,
+    found: FindingCollector,
+) -> ModelPlace | None:
+    """The model of one variant, or None with findings in ``found``.
+
+    Args:
+        reference: ``model_file`` or ``file`` as declared; None where there is none.
+        component_base: the component's folder relative to the package root.
+        folder: the variant's folder, a name below ``component_base``.
+        siblings: what the component's variants have; that of another one is not this variant's.
+        source: where ``reference`` (or else the variant) is declared.
+        resolver: of the package.
+        found: takes the findings.
+    """
+    search = _ModelSearch(component_base, folder, siblings, source, resolver, found)
+    try:
+        return search.named(reference) if reference else search.only_one(search.base)
+    except PathEscapesPackageError as error:
+        found.extend([escape_finding(error, source.document, pointer=source.pointer)])
+    except PackageError as error:
+        found.add(DOCUMENT_UNREADABLE, source.document, str(error), pointer=source.pointer)
+    return None
+
+
+def why_no_model(variant: VariantInfo) -> str:
+    """Why a variant without a model has none, as the end of a sentence about it: a set of files, or
+    none is named.
+    """
+    folder = quoted(variant.directory)
+    if (variant.directory / GENAI_CONFIG).is_file():
+        return (
+            f"is a GenAI variant: a set of files in {folder} for onnxruntime-genai, not a model"
+            " that a session runs"
+        )
+    place = ResolvedPath(
+        variant.directory, PathKind.DIRECTORY if variant.directory.is_dir() else PathKind.MISSING
+    )
+    names = _onnx_names(place)
+    if len(names) == 1:
+        return (
+            f"names no model in executor_info: {quoted(names[0])} in {folder} would be one for its"
+            " ort.model_file"
+        )
+    there = f"holds {listed(names)}" if names else "holds no ONNX file"
+    return f"names no model in executor_info.ort.model_file, and {folder} {there}"
+
+
+class _ModelSearch:
+    def __init__(
+        self,
+        component_base: str,
+        folder: str,
+        siblings: Siblings,
+        source: Source,
+        resolver: PathResolver,
+        found: FindingCollector,
+    ) -> None:
+        self._component_base = component_base
+        self._folder = folder
+        self._siblings = siblings
+        self.base = f"{component_base}/{folder}" if component_base else folder
+        self._source = source
+        self._resolver = resolver
+        self._found = found
+
+    def named(self, reference: str) -> ModelPlace | None:
+        variant_directory = self._resolver.resolve(self.base)
+        remedy = ""
+        for base in (self.base, self._component_base):
+            place = self._resolver.resolve(reference, base=base)
+            if base == self._component_base and (remedy := self._why_not_its_own(reference, place)):
+                break
+            if place.kind is PathKind.FILE:
+                is_own = variant_directory.kind is PathKind.DIRECTORY
+                return ModelPlace(
+                    directory=variant_directory.path if is_own else place.path.parent,
+                    model_path=place.path,
+                )
+            if place.kind is PathKind.DIRECTORY:
+                return self.only_one(f"{base}/{reference}" if base else reference)
+        message = f"model file {quoted(reference)} does not exist in {quoted(self.base)}"
+        present = _onnx_names(variant_directory)
+        self._add(
+            FILE_MISSING, message, remedy or (f"there is {listed(present)}" if present else "")
+        )
+        return None
+
+    def _why_not_its_own(self, reference: str, place: ResolvedPath) -> str:
+        """Whose ``place`` is if not this variant's, where ``reference``, relative to the
+        component's folder, leads.
+        """
+        if place.kind is PathKind.MISSING:
+            return ""
+        names = [next((name for name in reference.split("/") if name not in ("", ".")), "")]
+        component = (
+            self._resolver.resolve(self._component_base).path
+            if self._component_base
+            else self._resolver.root
+        )
+        paths = [PurePosixPath(posixpath.normpath(reference))]
+        if place.path.is_relative_to(component):
+            paths.append(PurePosixPath(place.path.relative_to(component).as_posix()))
+            names += paths[-1].parts[:1]
+        other = next(
+            (name for name in names if name in self._siblings.folders and name != self._folder),
+            None,
+        )
+        if other is not None:
+            return f"what is meant lies in {quoted(other)}, the folder of another variant"
+        if place.kind is PathKind.DIRECTORY:  # it stands for the only model in it
+            paths += [path / name for path in paths for name in _onnx_names(place)[:1]]
+        if any(map(self._is_in_own_folder, paths)):
+            where = quoted(self._component_base or ".")
+            return f"what is meant is the model of another variant, whose folder is {where}"
+        return ""
+
+    def _is_in_own_folder(self, path: PurePosixPath) -> bool:
+        """Whether ``path`` is the model of a variant whose folder is the component's own."""
+        models = self._siblings.in_own_folder
+        # Such a variant may name a folder, or none at all: each model directly in that is no other
+        # variant's.
+        return str(path) in models or (
+            path.name.lower().endswith(_MODEL_SUFFIX) and str(path.parent) in models
+        )
+
+    def only_one(self, directory: str) -> ModelPlace | None:
+        place = self._resolver.resolve(directory)
+        if place.kind is not PathKind.DIRECTORY:
+            what = "does not exist" if place.kind is PathKind.MISSING else "is not a folder"
+            self._add(FILE_MISSING, f"the variant's folder {quoted(directory)} {what}")
+            return None
+        names = _onnx_names(place)
+        models = [self._resolver.resolve(name, base=directory) for name in names[:2]]
+        if len(names) == 1 and models[0].kind is PathKind.FILE:
+            return ModelPlace(directory=place.path, model_path=models[0].path)
+        if self._resolver.resolve(GENAI_CONFIG, base=directory).kind is PathKind.FILE:
+            return ModelPlace(directory=place.path, model_path=None)
+        if names:
+            message = (
+                f"the folder {quoted(directory)} holds {len(names)} ONNX files: {listed(names)}"
+            )
+            self._add(AMBIGUOUS_MODEL_FILE, message)
+        else:
+            self._add(NO_MODEL_FILE, f"the folder {quoted(directory)} holds no ONNX file")
+        return None
+
+    def _add(self, rule: Rule, message: str, remedy: str = "") -> None:
+        self._found.add(
+            rule, self._source.document, message, pointer=self._source.pointer, remedy=remedy
+        )
+
+
+def _onnx_names(place: ResolvedPath) -> list[str]:
+    """Names of the ONNX files directly in a folder, sorted; none if it is not a folder."""
+    if place.kind is not PathKind.DIRECTORY:
+        return []
+    return [
+        name
+        for name in list_names(place.path, PathKind.FILE)
+        if name.lower().endswith(_MODEL_SUFFIX)
+    ]

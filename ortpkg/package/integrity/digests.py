@@ -1,0 +1,404 @@
+"""``digests.json``: SHA-256 and size of each file of a package; detects damage, not tampering.
+
+A sidecar beside manifest.json, so that no other reader of the package rejects it::
+
+    {"schema_version": "1.0", "algorithm": "sha256",
+     "files": {"models/m/metadata.json": {"digests": ["<hex>"], "nbytes": 123}, ...},
+     "package": "<hex>"}
+
+``package`` is the SHA-256 over one line ``<hex>  <path>\\n`` per file, sorted by the path's bytes:
+the directory hash of onnxruntime's shared assets. digests.json itself is not part of it.
+
+While a change is being committed (``transaction.py``, docs/adr/0002-commit-protocol.md) a document
+has two accepted digests, the old and the new one, and ``pending`` says what the change adds and
+removes. At other times it is absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.package.documents.document_schemas import check_schema
+from ortpkg.package.documents.json_documents import (
+    DocumentLimits,
+    dump_document,
+    parse_document,
+    read_document,
+)
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
+from ortpkg.package.findings import finding
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.rules import DOCUMENT_SHAPE
+from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
+
+STAGING_PREFIX = ".ortpkg-"
+"""Names in the root that start so hold what a change in progress (or an interrupted one) has not
+published.
+"""
+
+_MOST_FILES = 100_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
+LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * _MOST_FILES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedFile:
+    """What digests.json says of a file: several digests only while a change is being committed."""
+
+    digests: tuple[str, ...]
+    nbytes: int
+
+    @classmethod
+    def of(cls, digest: FileDigest) -> RecordedFile:
+        """A file that has this digest and no other."""
+        return cls(digests=(digest.sha256,), nbytes=digest.nbytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingChange:
+    """A change that was begun: whether it happened shows in the digest of one document.
+
+    Attributes:
+        commit_document: the document whose replacement is the commit point.
+        committed_digest: its SHA-256 afterwards; the change has happened if and only if the file
+            has it.
+        adds: files and directories that are garbage if the change did not happen.
+        removes: files and directories that are garbage if it did.
+        documents: what else is replaced once it has happened: document → its SHA-256 afterwards.
+    """
+
+    commit_document: str
+    committed_digest: str
+    adds: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+    documents: Mapping[str, str] = EMPTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageDigests:
+    """The content of digests.json; paths are relative to the root, with ``/``."""
+
+    files: Mapping[str, RecordedFile] = field(default_factory=dict)
+    pending: PendingChange | None = None
+
+    @property
+    def package_digest(self) -> str:
+        """SHA-256 of the whole package, as it is once a pending change is done."""
+        sha256 = hashlib.sha256()
+        for path in sorted(self.files, key=os.fsencode):
+            sha256.update(f"{self.files[path].digests[-1]}  {path}\n".encode())
+        return sha256.hexdigest()
+
+
+class DifferenceKind(StrEnum):
+    """How a file differs from what digests.json says."""
+
+    CHANGED = "changed"
+    MISSING = "missing"
+    EXTRA = "extra"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestDifference:
+    """One file that is not as recorded; ``message`` says it in a sentence, digests are "" where
+    there is none.
+    """
+
+    kind: DifferenceKind
+    file: str
+    message: str
+    expected: str = ""
+    actual: str = ""
+
+
+def list_files(root: Path) -> tuple[str, ...]:
+    """Every file (and symbolic link) of a package, relative to ``root`` with ``/``, sorted by
+    bytes.
+
+    Left out: digests.json itself and the staging folders of changes. PackageFormatError for more
+        than 100,000.
+    """
+    files: list[str] = []
+    for parent, directories, names in os.walk(root, onerror=_raise):
+        if Path(parent) == root:
+            directories[:] = [name for name in directories if not name.startswith(STAGING_PREFIX)]
+            names = [
+                name
+                for name in names
+                if name != DIGESTS_FILE and not name.startswith(STAGING_PREFIX)
+            ]
+        links = [name for name in directories if Path(parent, name).is_symlink()]
+        files += [Path(parent, name).relative_to(root).as_posix() for name in (*names, *links)]
+        if len(files) > _MOST_FILES:
+            raise PackageFormatError(
+                f"{quoted(root)} holds more than {_MOST_FILES} files", path=root
+            )
+    return tuple(sorted(files, key=os.fsencode))
+
+
+def compute_digests(root: Path, *, progress: Progress | None = None) -> PackageDigests:
+    """Hashes every file of the package as it is now.
+
+    OSError where one cannot be read or is not a regular file, PackageFormatError where a name
+    cannot be recorded.
+    """
+    names = list_files(root)
+    return digests_of(root, hash_files({name: root / name for name in names}, progress=progress))
+
+
+def digests_of(root: Path, hashed: Mapping[str, HashedFile | OSError]) -> PackageDigests:
+    """What is to be recorded of the files ``hashed``, all that the package has.
+
+    Errors as :func:`compute_digests`.
+    """
+    check_recordable(root, hashed)
+    files = {}
+    for name, found in hashed.items():
+        if isinstance(found, OSError):
+            raise OSError(found.errno, found.strerror or str(found), str(root / name)) from found
+        files[name] = RecordedFile.of(found.digest)
+    return PackageDigests(files=files)
+
+
+def read_digests(root: Path) -> PackageDigests | None:
+    """What ``root/digests.json`` says; None where there is none ("unverified").
+
+    PackageFormatError where it breaks its schema, or names a path that is not a plain relative one.
+    """
+    if not os.path.lexists(root / DIGESTS_FILE):
+        return None
+    return _digests_in(read_digests_document(root), root)
+
+
+def read_digests_document(root: Path) -> dict[str, Any]:
+    """digests.json as JSON, unchecked.
+
+    PackageFormatError where it cannot be read or breaks a limit.
+    """
+    path = root / DIGESTS_FILE
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+        raise _malformed(root, "", "is a link that leads out of the package")
+    try:
+        nbytes = min(path.stat().st_size, LIMITS.nbytes)
+    except OSError:
+        nbytes = 0  # the reader says what is wrong
+    # As much memory is set aside as may be read, so no more than the file needs.
+    return read_document(path, document=DIGESTS_FILE, limits=replace(LIMITS, nbytes=nbytes))
+
+
+def parse_digests(content: bytes, root: Path) -> PackageDigests:
+    """As :func:`read_digests`, for a document that the caller has; ``root`` is for messages."""
+    return _digests_in(parse_document(content, document=DIGESTS_FILE, limits=LIMITS), root)
+
+
+def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
+    if findings := check_schema(document, "digests", document=DIGESTS_FILE):
+        raise PackageFormatError.from_findings(findings, path=root)
+    files = {
+        path: RecordedFile(digests=tuple(entry["digests"]), nbytes=entry["nbytes"])
+        for path, entry in document["files"].items()
+    }
+    pending = _pending_of(document.get("pending"), root)
+    named = (
+        (*pending.adds, *pending.removes, *pending.documents, pending.commit_document)
+        if pending
+        else ()
+    )
+    check_recordable(root, (*files, *named))
+    return PackageDigests(files=files, pending=pending)
+
+
+def dump_digests(digests: PackageDigests) -> bytes:
+    """The bytes of digests.json: sorted by path, two spaces, a final line feed."""
+    document: dict[str, Any] = {
+        "schema_version": "1.0",
+        "algorithm": "sha256",
+        "files": {
+            path: {
+                "digests": list(digests.files[path].digests),
+                "nbytes": digests.files[path].nbytes,
+            }
+            for path in sorted(digests.files, key=os.fsencode)
+        },
+        "package": digests.package_digest,
+    }
+    if digests.pending is not None:
+        document["pending"] = {
+            "commit_document": digests.pending.commit_document,
+            "committed_digest": digests.pending.committed_digest,
+            "adds": list(digests.pending.adds),
+            "removes": list(digests.pending.removes),
+        }
+        if digests.pending.documents:
+            document["pending"]["documents"] = dict(digests.pending.documents)
+    return dump_document(document)
+
+
+def check_digests(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
+    """Re-hashes the whole package: every file that differs, sorted by path.
+
+    Nothing recorded: everything is extra.
+
+    What an interrupted change added or was about to remove may be there or not. PackageFormatError
+    as :func:`read_digests`.
+    """
+    recorded = read_digests(root) or PackageDigests()
+    present = list_files(root)
+    return differences(recorded, present, hash_recorded(root, recorded, present, progress=progress))
+
+
+def hash_recorded(
+    root: Path,
+    recorded: PackageDigests,
+    present: Collection[str],
+    *,
+    progress: Progress | None = None,
+) -> dict[str, HashedFile | OSError]:
+    """Hashes those of the files ``present`` that are recorded; a folder in a file's place cannot be
+    read.
+    """
+    listed = set(present)
+    files = [file for file in recorded.files if file in listed or (root / file).is_dir()]
+    return hash_files({file: root / file for file in files}, progress=progress)
+
+
+def differences(
+    recorded: PackageDigests, present: Collection[str], hashed: Mapping[str, HashedFile | OSError]
+) -> tuple[DigestDifference, ...]:
+    """How the files ``present``, those recorded among them ``hashed``, differ from ``recorded``;
+    sorted by path.
+    """
+    pending = recorded.pending
+    transient = frozenset((*pending.adds, *pending.removes) if pending else ())
+    found = []
+    for file in sorted({*present, *recorded.files}, key=os.fsencode):
+        if file in hashed:
+            difference = _changed(file, recorded.files[file], hashed[file])
+            found += [difference] if difference else []
+        elif is_within(file, transient):
+            continue
+        elif file in recorded.files:
+            message = "recorded, but not there"
+            expected = recorded.files[file].digests[-1]
+            found.append(
+                DigestDifference(
+                    kind=DifferenceKind.MISSING, file=file, message=message, expected=expected
+                )
+            )
+        else:
+            found.append(
+                DigestDifference(
+                    kind=DifferenceKind.EXTRA, file=file, message="there, but not recorded"
+                )
+            )
+    return tuple(found)
+
+
+def is_within(path: str, places: Collection[str]) -> bool:
+    """Whether ``path`` is one of ``places`` or lies in one. Pass a set where there may be many."""
+    if path in places:
+        return True
+    end = path.find("/")
+    while end >= 0:
+        if path[:end] in places:
+            return True
+        end = path.find("/", end + 1)
+    return False
+
+
+def _changed(
+    file: str, recorded: RecordedFile, found: HashedFile | OSError
+) -> DigestDifference | None:
+    expected = recorded.digests[-1]
+    if isinstance(found, OSError):
+        message = quoted(found.strerror or found)
+        return DigestDifference(
+            kind=DifferenceKind.UNREADABLE, file=file, message=message, expected=expected
+        )
+    actual = found.digest
+    if actual.sha256 in recorded.digests:
+        return None
+    sizes = (
+        ""
+        if actual.nbytes == recorded.nbytes
+        else f" ({actual.nbytes} bytes instead of {recorded.nbytes})"
+    )
+    return DigestDifference(
+        kind=DifferenceKind.CHANGED,
+        file=file,
+        message=f"its bytes are not those recorded{sizes}",
+        expected=expected,
+        actual=actual.sha256,
+    )
+
+
+def _pending_of(value: Any, root: Path) -> PendingChange | None:
+    if value is None:
+        return None
+    try:
+        texts = [value["commit_document"], value["committed_digest"]]
+        adds, removes = _list_of(value["adds"]), _list_of(value["removes"])
+        documents = dict(value.get("documents", {}))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _malformed(
+            root, "/pending", "pending is not an object with commit_document, adds and removes"
+        ) from error
+    if not all(
+        isinstance(text, str) for text in (*texts, *adds, *removes, *documents, *documents.values())
+    ):
+        raise _malformed(root, "/pending", "pending holds something else than texts")
+    if len(adds) + len(removes) + len(documents) > _MOST_FILES:
+        raise _malformed(root, "/pending", f"pending names more than {_MOST_FILES} files")
+    if not all(path.endswith(".json") for path in (texts[0], *documents)):
+        raise _malformed(
+            root, "/pending", "pending calls a file a document whose name does not end in .json"
+        )
+    return PendingChange(
+        commit_document=texts[0],
+        committed_digest=texts[1],
+        adds=adds,
+        removes=removes,
+        documents=documents,
+    )
+
+
+def _list_of(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    return tuple(value)
+
+
+def check_recordable(root: Path, paths: Iterable[str]) -> None:
+    """PackageFormatError for a path that digests.json may not hold.
+
+    It is untrusted: its paths are hashed, and pending ones deleted, so they must stay in the
+        package.
+    """
+    for path in paths:
+        segments = path.split("/")
+        is_plain = (
+            not any(segment in ("", ".", "..") for segment in segments) and ":" not in segments[0]
+        )
+        if _SURROGATE.search(path):
+            raise _malformed(root, "", f"{quoted(path)} is not well-formed Unicode")
+        if not is_plain or "\\" in path or "\0" in path:
+            raise _malformed(root, "", f"{quoted(path)} is not a plain relative path with '/'")
+
+
+def _malformed(root: Path, pointer: str, message: str) -> PackageFormatError:
+    remedy = "rename the file, or delete digests.json: the next authoring command writes it anew"
+    found = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer=pointer, remedy=remedy)
+    return PackageFormatError.from_findings([found], path=root)
+
+
+def _raise(error: OSError) -> None:
+    raise error

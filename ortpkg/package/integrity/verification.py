@@ -1,0 +1,317 @@
+"""Compares every byte of a package with what digests.json records, and says what differs.
+
+Nothing is opened as a package, and no cache is asked: a package whose documents are damaged can be
+    verified too. What
+is found is damage, not tampering: whoever changes a file can change its digest as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
+from ortpkg.package.documents.json_documents import dump_document
+from ortpkg.package.documents.sidecar import DIGESTS_FILE
+from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
+from ortpkg.package.integrity.digests import (
+    DifferenceKind,
+    DigestDifference,
+    PackageDigests,
+    differences,
+    dump_digests,
+    hash_recorded,
+    list_files,
+    read_digests,
+    read_digests_document,
+)
+from ortpkg.storage.hashing import FileStamp, HashedFile, Progress, total_nbytes
+
+_KNOWN_VERSION = "1.0"
+_MOST_ATTEMPTS = 3
+_MANIFEST = "manifest.json"
+_BITS = {
+    DifferenceKind.CHANGED: VerifyExitCode.CHANGED,
+    DifferenceKind.MISSING: VerifyExitCode.MISSING_OR_EXTRA,
+    DifferenceKind.EXTRA: VerifyExitCode.MISSING_OR_EXTRA,
+    DifferenceKind.UNREADABLE: VerifyExitCode.UNREADABLE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationReport:
+    """What a verification found.
+
+    Attributes:
+        root: the package.
+        is_complete: everything was compared. False ("unverified") where there is no digests.json,
+            where it cannot be read, or where it is of a newer version, which may record more than
+            this ortpkg compares.
+        differences: files that are not as recorded, sorted by path; after a repair, those that
+            remain.
+        file_count, nbytes: what was read.
+        package_digest: SHA-256 over all recorded files; "" where nothing is recorded.
+        notes: what else a person should know.
+        repaired: files that a repair put right.
+        not_repaired: file → why a repair could not put it right.
+        is_compared: there was a record to compare with; False only where digests were recorded for
+            the first time, or those before could not be read.
+    """
+
+    root: Path
+    is_complete: bool
+    differences: tuple[DigestDifference, ...]
+    file_count: int
+    nbytes: int
+    package_digest: str = ""
+    notes: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
+    not_repaired: tuple[tuple[str, str], ...] = ()
+    is_compared: bool = True
+
+    @property
+    def is_intact(self) -> bool:
+        """Every file is there, as recorded, and nothing else is."""
+        return self.is_complete and not self.differences
+
+    @property
+    def exit_code(self) -> VerifyExitCode:
+        """The sum of what was found; 0 if the package is intact."""
+        code = VerifyExitCode(0) if self.is_complete else VerifyExitCode.UNVERIFIED
+        for difference in self.differences:
+            code |= _BITS[difference.kind]
+        return code
+
+
+def verify_package(root: Path, *, progress: Progress | None = None) -> VerificationReport:
+    """Re-hashes all files of the package at ``root`` on all cores.
+
+    That something differs is no error.
+
+    Raises:
+        PackageNotFoundError: ``root`` is no directory, or holds neither manifest.json nor
+            digests.json.
+        PackageFormatError: it holds more than 100,000 files.
+    """
+    check_is_package(root)
+    for _ in range(_MOST_ATTEMPTS):
+        before = _stamp(root / DIGESTS_FILE)
+        report = _verify(root, progress)
+        if not report.differences or _stamp(root / DIGESTS_FILE) == before:
+            # otherwise a command changed the package meanwhile, and old records met new files
+            break
+    return report
+
+
+def _verify(root: Path, progress: Progress | None) -> VerificationReport:
+    try:
+        recorded = read_digests(root)
+    except PackageFormatError as error:
+        return _unreadable_record(root, error)
+    if recorded is None:
+        folders = list(asset_folders(root))
+        wrong = asset_differences(root, folders, hashed={}, differing=(), progress=progress)
+        return unrecorded_report(root, tuple(wrong), asset_count=len(folders))
+    report, hashed = _hashed_report(root, recorded, progress)
+    differing = {each.file for each in report.differences}
+    wrong = asset_differences(
+        root, asset_folders(root), hashed=hashed, differing=differing, progress=progress
+    )
+    return replace(report, differences=_sorted([*report.differences, *wrong]))
+
+
+def differences_of(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
+    """How the files of a package, and digests.json itself, differ from what that records; () where
+    there is none.
+
+    PackageFormatError where it cannot be read.
+    """
+    recorded = read_digests(root)
+    return () if recorded is None else _hashed_report(root, recorded, progress)[0].differences
+
+
+def _hashed_report(
+    root: Path, recorded: PackageDigests, progress: Progress | None
+) -> tuple[VerificationReport, Mapping[str, HashedFile | OSError]]:
+    present = list_files(root)
+    hashed = hash_recorded(root, recorded, present, progress=progress)
+    record = Record(
+        digests=recorded,
+        document=read_digests_document(root),
+        content=(root / DIGESTS_FILE).read_bytes(),
+    )
+    return report_of(root, record, present, hashed), hashed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A digests.json: what it records, its JSON, and its bytes."""
+
+    digests: PackageDigests
+    document: dict[str, Any]
+    content: bytes
+
+
+def unrecorded_report(
+    root: Path, wrong: tuple[DigestDifference, ...] = (), *, asset_count: int = 0
+) -> VerificationReport:
+    """What there is to say of a package without digests.json.
+
+    ``wrong``: of its shared assets, which name digests and so are all that is compared; there are
+        ``asset_count``.
+    """
+    what = "nothing can be compared"
+    if asset_count:
+        assets, digests = f"{asset_count} shared assets", "the digests say that name them"
+        if asset_count == 1:
+            assets, digests = "1 shared asset", "the digest says that names it"
+        what = (
+            f"nothing but {assets} can be compared: {f'{len(wrong)} not ' if wrong else ''}as"
+            f" {digests}"
+        )
+    note = f"unverified: there is no {DIGESTS_FILE}, so {what}"
+    return VerificationReport(
+        root=root, is_complete=False, differences=wrong, file_count=0, nbytes=0, notes=(note,)
+    )
+
+
+def _sorted(found: Iterable[DigestDifference]) -> tuple[DigestDifference, ...]:
+    return tuple(sorted(found, key=lambda difference: os.fsencode(difference.file)))
+
+
+def report_of(
+    root: Path, record: Record, present: Collection[str], hashed: Mapping[str, HashedFile | OSError]
+) -> VerificationReport:
+    """How the files ``present``, those recorded among them ``hashed``, differ from the record."""
+    recorded, stated = record.digests, record.document
+    found = [
+        *record_differences(record.content, stated, recorded, hashed),
+        *differences(recorded, present, hashed),
+    ]
+    return VerificationReport(
+        root=root,
+        is_complete=stated["schema_version"] == _KNOWN_VERSION,
+        differences=_sorted(found),
+        file_count=len(hashed),
+        nbytes=total_nbytes(hashed.values()),
+        package_digest=recorded.package_digest,
+        notes=_notes(stated, recorded),
+    )
+
+
+def check_is_package(root: Path) -> None:
+    """PackageNotFoundError where there is nothing at ``root`` that could be verified."""
+    if not root.is_dir():
+        what = "is not a directory" if os.path.lexists(root) else "does not exist"
+        raise PackageNotFoundError(
+            f"{quoted(root)} {what}: a model package is a directory", path=root
+        )
+    if not any(os.path.lexists(root / name) for name in (_MANIFEST, DIGESTS_FILE)):
+        raise PackageNotFoundError(
+            f"{quoted(root)} is not a model package: there is neither {_MANIFEST} nor"
+            f" {DIGESTS_FILE}",
+            path=root,
+        )
+
+
+def _stamp(path: Path) -> FileStamp | None:
+    try:
+        return FileStamp.of(path.lstat())
+    except OSError:
+        return None
+
+
+def _unreadable_record(root: Path, error: PackageFormatError) -> VerificationReport:
+    reasons = "; ".join(finding.message for finding in error.findings) or str(error)
+    difference = DigestDifference(
+        kind=DifferenceKind.UNREADABLE, file=DIGESTS_FILE, message=reasons
+    )
+    note = f"unverified: {DIGESTS_FILE} cannot be read, so nothing can be compared"
+    return VerificationReport(
+        root=root,
+        is_complete=False,
+        differences=(difference,),
+        file_count=0,
+        nbytes=0,
+        notes=(note,),
+    )
+
+
+def record_differences(
+    content: bytes,
+    stated: dict[str, Any],
+    recorded: PackageDigests,
+    hashed: Mapping[str, HashedFile | OSError],
+) -> list[DigestDifference]:
+    """Damage to digests.json itself, whose bytes are ``content``: its sum, sizes and (only)
+    form.
+    """
+    expected = actual = ""
+    message = _wrong_size(recorded, hashed)
+    if stated["package"] != recorded.package_digest:
+        message = "its entries do not add up to the package digest that it states"
+        expected, actual = stated["package"], recorded.package_digest
+    elif message is None and content != _its_form(stated, recorded):
+        message = "it is not in the form that ortpkg writes: damaged, or written by another program"
+    if message is None:
+        return []
+    kind = DifferenceKind.CHANGED
+    return [
+        DigestDifference(
+            kind=kind, file=DIGESTS_FILE, message=message, expected=expected, actual=actual
+        )
+    ]
+
+
+def check_own_record(root: Path) -> DigestDifference | None:
+    """Damage to digests.json itself, as far as it shows without looking at any other file; None
+    where there is none.
+
+    PackageFormatError where it cannot be read.
+    """
+    recorded = read_digests(root)
+    if recorded is None:
+        return None
+    content, stated = (root / DIGESTS_FILE).read_bytes(), read_digests_document(root)
+    return next(iter(record_differences(content, stated, recorded, hashed={})), None)
+
+
+def _its_form(stated: dict[str, Any], recorded: PackageDigests) -> bytes:
+    return (
+        dump_digests(recorded)
+        if stated["schema_version"] == _KNOWN_VERSION
+        else dump_document(stated)
+    )
+
+
+def _wrong_size(recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError]) -> str | None:
+    if recorded.pending is not None:
+        return None  # a document has two digests then, and one size
+    for file, found in hashed.items():
+        entry = recorded.files[file]
+        if not isinstance(found, HashedFile) or found.digest.sha256 not in entry.digests:
+            continue
+        if found.digest.nbytes != entry.nbytes:
+            return (
+                f"it gives {quoted(file)} {entry.nbytes} bytes; a file with that digest has"
+                f" {found.digest.nbytes}"
+            )
+    return None
+
+
+def _notes(stated: dict[str, Any], recorded: PackageDigests) -> tuple[str, ...]:
+    notes = []
+    if stated["schema_version"] != _KNOWN_VERSION:
+        notes.append(
+            f"{DIGESTS_FILE} is of version {quoted(stated['schema_version'])}; this ortpkg verifies"
+            f" all that version {_KNOWN_VERSION} records, and no more"
+        )
+    if recorded.pending is not None:
+        notes.append(
+            "a change was interrupted; the next command that changes the package finishes or"
+            " undoes it"
+        )
+    return tuple(notes)

@@ -1,0 +1,87 @@
+"""Limits that hold for several runs together: the steps of a pipeline, the samples of a package."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.quantities import amount_text, limit_text, time_limit_text
+
+
+class SharedRunOptions:
+    """Run options that are passed to one run after another, whose limits all of them share.
+
+    What a run reads as ``timeout_s`` is the time that is left, and as ``memory_limit_nbytes`` what
+    the values that are kept between runs leave of the limit. Everything else, such as
+    ``terminate``, is that of the caller's options, so that setting it there ends the run that is
+    going on.
+
+    Args:
+        options: the caller's :class:`~ortpkg.RunOptions`; the clock starts now.
+
+    Attributes:
+        held_nbytes: what is kept between runs; set by whoever keeps it.
+    """
+
+    def __init__(self, options: Any) -> None:
+        self._options = options
+        self._timeout_s: float | None = options.timeout_s
+        self._deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        self.held_nbytes = 0
+
+    @classmethod
+    def of(cls, options: Any) -> SharedRunOptions:
+        """``options`` themselves where they are shared already, as by the samples of a pipeline."""
+        return options if isinstance(options, cls) else cls(options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._options, name)
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Seconds that are left. LimitExceededError where none are."""
+        if self._deadline is None:
+            return None
+        left_s: float = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise LimitExceededError(self._late(), limit="time")
+        return left_s
+
+    @property
+    def memory_limit_nbytes(self) -> int | None:
+        """Bytes that are left. LimitExceededError where none are."""
+        limit: int | None = self._options.memory_limit_nbytes
+        if limit is None:
+            return None
+        if self.held_nbytes >= limit:
+            raise LimitExceededError(
+                f"the values kept between runs take {amount_text(self.held_nbytes)}, "
+                f"which passes the memory limit of {limit_text(limit)}",
+                limit="memory",
+            )
+        return limit - self.held_nbytes
+
+    def check(self) -> None:
+        """Raises CancelledError or LimitExceededError where the next run is not to start."""
+        if self._options.terminate:
+            raise CancelledError("the run was ended by its caller (RunOptions.terminate)")
+        _ = (self.timeout_s, self.memory_limit_nbytes)
+
+    @contextmanager
+    def whole_time(self) -> Iterator[None]:
+        """Says the limit of all runs together where one of them passed what was left for it."""
+        try:
+            yield
+        except LimitExceededError as error:
+            if error.limit != "time" or self._timeout_s is None:
+                raise
+            raise LimitExceededError(
+                self._late(), limit="time", node_name=error.node_name
+            ) from error
+
+    def _late(self) -> str:
+        assert self._timeout_s is not None, "a deadline comes of it"
+        return f"the runs passed their time limit of {time_limit_text(self._timeout_s)} together"

@@ -1,0 +1,280 @@
+"""What a machine offers for selection: its hardware, and the EP devices that the factories report
+on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.machine import Machine
+from ortpkg.devices.machine_probe import probe
+from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.errors import ExecutionProviderError, UsageError, quoted
+from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE, emulated_names
+from ortpkg.providers.ep_registry import all_known_names, available_factories, installed_factory
+from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
+from ortpkg.providers.operator_support import OperatorSupport, support_of_absent
+from ortpkg.variables import unusable_folder
+
+if TYPE_CHECKING:
+    from ortpkg.devices.profiles import MachineProfile
+
+#: Name folders in which something is kept from one command to the next.
+_FOLDER_VARIABLES = ("ORTPKG_CACHE_DIR", "ORTPKG_STATE_DIR")
+_told: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOffer:
+    """A machine with what execution providers offer on it.
+
+    Attributes:
+        machine: as it was probed or constructed.
+        ep_devices: what the factories report, in default priority order.
+        notes: backends and plug-ins that were left out, each with the reason.
+        asked_memory: devices whose free memory was asked only because a variant needs much of one.
+    """
+
+    machine: Machine
+    ep_devices: tuple[EpDevice, ...]
+    factories: tuple[EpFactory, ...] = ()
+    notes: tuple[str, ...] = ()
+    asked_memory: tuple[HardwareDevice, ...] = ()
+
+    @property
+    def hardware(self) -> tuple[HardwareDevice, ...]:
+        """What the machine has, whether or not an execution provider offers it."""
+        return self.machine.hardware
+
+    def compatibility(self, ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
+        """The EP factory's rating of a compatibility string on one EP device; UNKNOWN without its
+        factory.
+
+        One device at a time: what a rating of several together means is not specified upstream.
+        """
+        return self.joint_compatibility((ep_device,), info)
+
+    def joint_compatibility(
+        self, ep_devices: Sequence[EpDevice], info: str
+    ) -> CompiledModelCompatibility:
+        """The rating on EP devices (at least one) of one EP and backend together, as onnxruntime
+        asks for it.
+        """
+        first = ep_devices[0]
+        for factory in self.factories:
+            if (factory.ep_name, factory.backend) == (first.ep_name, first.backend):
+                devices = [each.device for each in ep_devices if each.device is not None]
+                rating: object = factory.validate_compiled_model_compatibility_info(devices, info)
+                if not isinstance(rating, CompiledModelCompatibility):
+                    raise ExecutionProviderError(
+                        f"{factory.ep_name} ({factory.backend}) rated a compatibility string"
+                        f" {quoted(rating)}, which is no CompiledModelCompatibility",
+                        ep_name=factory.ep_name,
+                    )
+                return rating
+        return CompiledModelCompatibility.UNKNOWN
+
+    def rating_of_release(
+        self, ep_devices: Sequence[EpDevice], info: str
+    ) -> CompiledModelCompatibility:
+        """The rating by onnxruntime's execution provider, where it is known to differ from that of
+        the backend here.
+        """
+        known = rating_of_onnxruntime(ep_devices[0].ep_name, info)
+        if known is CompiledModelCompatibility.UNKNOWN:
+            return self.joint_compatibility(ep_devices, info)
+        return known
+
+    def operator_support(self, ep_device: EpDevice, needed: ModelOperators) -> OperatorSupport:
+        """What of a model's needs an EP device does not meet; without its factory hardly anything
+        can be told.
+        """
+        for factory in self.factories:
+            if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
+                return factory.operator_support(needed)
+        return support_of_absent(needed, backend=ep_device.backend)
+
+
+_kept_offers: ContextVar[dict[frozenset[str], MachineOffer] | None] = ContextVar(
+    "_kept_offers", default=None
+)
+
+
+@contextlib.contextmanager
+def asked_once() -> Iterator[None]:
+    """Meanwhile this machine is asked once for the same execution providers: selecting of many
+    components.
+    """
+    token = _kept_offers.set({})
+    try:
+        yield
+    finally:
+        _kept_offers.reset(token)
+
+
+def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:
+    """Probes this machine and asks the factories; see :func:`discover_ep_devices`.
+
+    Raises UsageError where ``ORTPKG_EMULATED_DEVICES`` names what is no execution provider.
+    """
+    verify_emulated_names()
+    _tell_of_folders()
+    kept = _kept_offers.get()
+    wanted = frozenset({*named, *([ep] if ep else [])})
+    if kept is None or wanted not in kept:
+        offer = discover_ep_devices(probe(), named=wanted)
+        if kept is None:
+            return offer
+        kept[wanted] = offer
+    return kept[wanted]
+
+
+def verify_emulated_names() -> None:
+    """UsageError where ``ORTPKG_EMULATED_DEVICES`` names what is no execution provider."""
+    for text in emulated_names():
+        name, known = resolve_ep_name(text), tuple(sorted(all_known_names()))
+        if not is_known_ep(name) and name not in known:
+            suggestion = suggest_ep_name(text, known)
+            hint = (
+                f"; did you mean {suggestion!r}?"
+                if suggestion
+                else f"; known are: {', '.join(known)}"
+            )
+            raise UsageError(
+                f"{EMULATED_DEVICES_VARIABLE}: there is no execution provider {quoted(text)}{hint}"
+            )
+
+
+def _tell_of_folders() -> None:
+    """Warns, once per process, of folders of the environment that cannot be used: everything works
+    without them.
+    """
+    for name in _FOLDER_VARIABLES:
+        reason = unusable_folder(name)
+        if reason and reason not in _told:
+            import logging  # only on the way to a warning
+
+            _told.add(reason)
+            logging.getLogger(__name__).warning("%s: nothing is kept there", reason)
+
+
+def discover_ep_devices(
+    machine: Machine, *, ep: str | None = None, named: Collection[str] = ()
+) -> MachineOffer:
+    """Asks every available EP factory what it offers on ``machine``.
+
+    Args:
+        machine: whose hardware the factories are asked about.
+        ep: an EP that the caller names. All others are asked too, so that every verdict tells the
+            truth about them.
+        named: EPs that variants name. A plug-in is imported only where ``ep`` or ``named`` has it.
+
+    A factory that fails is left out and noted; nothing is raised.
+    """
+    wanted = {resolve_ep_name(name) for name in (*named, *([ep] if ep else []))}
+    found = available_factories(machine.hardware, named=wanted)
+    ep_devices: list[EpDevice] = []
+    notes = list(found.notes)
+    for factory in found.factories:
+        try:
+            offered: object = factory.get_supported_devices(machine.hardware)
+            checked = _checked(factory, offered)
+            ep_devices += checked
+            if (
+                not checked
+                and factory.nothing_offered_note
+                and (factory.ep_name in wanted or not wanted)
+            ):
+                notes.append(factory.nothing_offered_note)
+        except ExecutionProviderError as error:
+            notes.append(str(error))
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
+            what = f"{type(error).__name__}: {quoted(error)}"
+            notes.append(
+                f"{factory.ep_name} ({factory.backend}) failed to report its devices: {what}"
+            )
+    return MachineOffer(
+        machine=machine,
+        ep_devices=tuple(ep_devices),
+        factories=found.factories,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _checked(factory: EpFactory, offered: object) -> list[EpDevice]:
+    """What a factory offers; ExecutionProviderError where it, as a plug-in may, returns something
+    else.
+    """
+    if not isinstance(offered, list | tuple):
+        offered = [offered]
+    for each in offered:
+        if not _is_own_offer(factory, each):
+            raise ExecutionProviderError(
+                f"{factory.ep_name} ({factory.backend}) reported {quoted(each)} where an EpDevice"
+                " of its own name and backend belongs",
+                ep_name=factory.ep_name,
+            )
+    return list(offered)
+
+
+def _is_own_offer(factory: EpFactory, offer: object) -> bool:
+    return (
+        isinstance(offer, EpDevice)
+        and (offer.ep_name, offer.backend) == (factory.ep_name, factory.backend)
+        and (offer.device is None or isinstance(offer.device, HardwareDevice))
+    )
+
+
+def _rates_known_devices(factory: EpFactory, profile: MachineProfile) -> bool:
+    return (
+        factory.backend == "onnxruntime"
+        and factory.ep_name != CPU_EP
+        and any(
+            each.ep_name == factory.ep_name and each.device is not None
+            for each in profile.ep_devices
+        )
+    )
+
+
+def offer_of_profile(profile: MachineProfile) -> MachineOffer:
+    """What the machine of a profile offers: its EP devices, exactly as the profile has them.
+
+    A compatibility string is rated by a factory that is installed here only where that is the same
+    EP, on the same backend in the same version; otherwise its rating is COMPATIBILITY_UNKNOWN. No
+    plug-in is imported.
+    """
+    wanted = dict.fromkeys(
+        (each.ep_name, each.backend, each.ep_version) for each in profile.ep_devices
+    )
+    found = [
+        installed_factory(ep_name, backend=backend, version=version)
+        for ep_name, backend, version in wanted
+    ]
+    for factory in found:
+        if factory is not None and _rates_known_devices(factory, profile):
+            # onnxruntime rates only for devices that it has here; this tells which of the profile's
+            # are such.
+            with contextlib.suppress(ExecutionProviderError):
+                factory.get_supported_devices(profile.machine.hardware)
+    return MachineOffer(
+        machine=profile.machine,
+        ep_devices=profile.ep_devices,
+        factories=tuple(factory for factory in found if factory is not None),
+        notes=(
+            (
+                (
+                    f"the machine profile {quoted(profile.name)} is constructed: nobody probed such"
+                    " a machine"
+                ),
+            )
+            if profile.constructed
+            else ()
+        ),
+    )

@@ -1,0 +1,103 @@
+"""How onnxruntime 1.28 to 1.31 select from the component generation: the policy "onnxruntime-1.31".
+
+Source: the behaviour of the releases 1.28.0 to 1.31.1, which tests/interop/ holds this against. The
+numbers are those of the table in docs/selection.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ortpkg.ep_names import CPU_EP, resolve_ep_name
+from ortpkg.errors import quoted
+from ortpkg.package.package_info import Constraints, until_nul
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.releases.common_rules import (
+    SCORES,
+    UNKNOWN_RATING_SCORE,
+    JointCompatibilityOf,
+    ReleaseJudgement,
+    ReleaseRules,
+    SelectingEp,
+    device_rejection,
+    exposed_of_type,
+    rating_notes,
+    unsupported,
+)
+from ortpkg.selection.verdict import ReasonCode
+
+
+def _selecting_ep(eps: Sequence[str]) -> str | None:
+    """C0 and C6: the first that the application asks for, or the CPU's where it asks for none; no
+    other is tried.
+    """
+    return eps[0] if eps else CPU_EP
+
+
+def _judge(stated: Constraints, ep: SelectingEp, rate: JointCompatibilityOf) -> ReleaseJudgement:
+    """C1 to C4 for one variant."""
+    rejection = _ep_rejection(_text(stated.ep), ep)
+    if rejection is not None:
+        return rejection
+    device = _text(stated.device).lower()
+    asked = exposed_of_type(ep, device)[:1] if device else ep.exposed
+    if device and not asked:  # C2: also where the EP exposes none
+        return device_rejection(ep, device)
+    info = _text(stated.ep_compatibility_info)
+    rating = CompiledModelCompatibility.NOT_APPLICABLE
+    if info and asked:  # C3; an EP without devices has no factory that could be asked
+        try:
+            rating = rate(asked, info)
+        except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the release drops the variant
+            return ReleaseJudgement(
+                code=ReasonCode.COMPATIBILITY_CHECK_FAILED,
+                reason=(
+                    f"{ep.name} failed to judge its compatibility string, and so it is dropped:"
+                    f" {quoted(error)}"
+                ),
+            )
+    if rating is CompiledModelCompatibility.UNSUPPORTED:
+        return unsupported(ep, info)
+    score = SCORES.get(rating, UNKNOWN_RATING_SCORE)  # C4
+    return ReleaseJudgement(
+        score=score, device=device, compatibility=rating, notes=rating_notes(rating)
+    )
+
+
+def _ep_rejection(named: str, ep: SelectingEp) -> ReleaseJudgement | None:
+    """C1: the variant must name the EP; names are compared in full, with case."""
+    if named == ep.name:
+        return None
+    if not named:
+        return ReleaseJudgement(
+            code=ReasonCode.EP_UNSET,
+            reason="it names no EP, and only variants that do are selected",
+        )
+    reason = f"it is for {quoted(named)}; only {ep.name} is tried"
+    if resolve_ep_name(named) == ep.name:
+        reason += ", and names are compared letter by letter"
+    return ReleaseJudgement(code=ReasonCode.EP_MISMATCH, reason=reason)
+
+
+def _text(text: str | None) -> str:
+    """As it arrives behind the C functions: up to a NUL; nothing stated is the empty text."""
+    return until_nul(text or "")
+
+
+def _written_order(stated: Mapping[str, Constraints]) -> list[str]:
+    """C5: only a strictly greater score replaces an earlier variant."""
+    return list(stated)
+
+
+COMPONENT_RULES = ReleaseRules(
+    release="onnxruntime 1.31",
+    criteria=("score", "declaration order", "EP device order"),
+    constraints_of=lambda variant: variant.component_constraints,
+    selecting_ep=_selecting_ep,
+    without_ep="",
+    names_end_at_nul=True,
+    exposes_cpu=False,
+    judge=_judge,
+    order=_written_order,
+    seen_of_tie=None,
+)

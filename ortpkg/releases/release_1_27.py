@@ -1,0 +1,308 @@
+"""Reads a package as onnxruntime 1.26 and 1.27 do: the one place that knows what they open, refuse
+and make of it.
+
+They read the metadata generation only, ignore what they do not know, confine nothing to the
+package, have no limits, and resolve the model of every variant, also of those that they would not
+select. ``tests/interop/`` holds all of this against the releases. Only documents are read here; of
+other files names and kinds are looked at, as the system sees them: a path ends at a NUL.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.package.documents.json_documents import DocumentLimits, read_json
+from ortpkg.package.findings import json_pointer
+from ortpkg.package.formats.metadata_format import MANIFEST, METADATA, MODELS, sanitize_model_id
+from ortpkg.package.package_info import (
+    ComponentInfo,
+    Constraints,
+    PackageFormat,
+    PackageInfo,
+    Source,
+    VariantInfo,
+    until_nul,
+)
+from ortpkg.package.paths.path_resolver import PathKind, kind_of
+from ortpkg.package.rules import DOCUMENT_TOO_LARGE
+
+ONNXRUNTIME_1_27 = "onnxruntime-1.27"
+"""What :attr:`PackageInfo.compat` is of a package that was read here."""
+
+# The releases have no limits. What exceeds these is not foretold.
+_MOST_NBYTES = 64 * 1024 * 1024
+_LIMITS = DocumentLimits(
+    nbytes=_MOST_NBYTES,
+    depth=100,
+    values=4_000_000,
+    string_length=_MOST_NBYTES,
+    number_length=_MOST_NBYTES,
+    repeated_keys=True,
+    text_after_nul=True,
+    drops_what_is_deeper=True,
+)
+_MODEL_SUFFIX = ".onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a release does not open the package, and where: a document and a pointer into it."""
+
+    document: str
+    message: str
+    pointer: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.document}{'#' if self.pointer else ''}{self.pointer}: {self.message}"
+
+
+class _RefusedError(Exception):
+    """Ends the reading with one refusal."""
+
+    def __init__(self, document: str, message: str, pointer: str = "") -> None:
+        super().__init__(message)
+        self.refusal = Refusal(document=document, message=message, pointer=pointer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The component that a release reads: its name and folder, its metadata.json, and what is in
+    it.
+    """
+
+    name: str
+    folder: str
+    document: str
+    metadata: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+
+
+def read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[Refusal, ...]]:
+    """The package in ``root`` as onnxruntime 1.26 and 1.27 find it, or every reason for which they
+    do not open it.
+
+    ``model_path`` of a variant is what they would load, which need not be a file. Options, which
+    they ignore, are left out. The model of a variant lies where they look for it, in the package or
+    not.
+    """
+    try:
+        found = _find_component(os.path.realpath(root))
+    except _RefusedError as error:
+        return None, (error.refusal,)
+    variants: list[VariantInfo] = []
+    refusals: list[Refusal] = []
+    for name, body in found.metadata["model_variants"].items():
+        try:
+            variants.append(_read_variant(name, body if isinstance(body, Mapping) else {}, found))
+        except _RefusedError as error:
+            refusals.append(error.refusal)
+    if refusals:
+        return None, tuple(refusals)
+    component = ComponentInfo(
+        name=found.name,
+        directory=Path(until_nul(found.folder)),
+        variants=tuple(variants),
+        source=Source(document=found.document),
+    )
+    version = found.manifest.get("model_version")
+    package = PackageInfo(
+        root=Path(os.path.realpath(root)),
+        name=found.manifest.get("model_name", found.name),
+        version=version if isinstance(version, str) else None,
+        format=PackageFormat.METADATA,
+        components=(component,),
+        compat=ONNXRUNTIME_1_27,
+    )
+    return package, ()
+
+
+def why_1_27_refuses(root: Path) -> Iterator[Refusal]:
+    """Every reason for which onnxruntime 1.26 and 1.27 do not open the package in ``root``; none if
+    they do.
+    """
+    yield from read_as_1_27(root)[1]
+
+
+def _find_component(root: str) -> _Found:
+    if (
+        _kind_at(_joined(root, METADATA), METADATA) is PathKind.FILE
+    ):  # a component's own folder, whatever else is there
+        metadata = _read_metadata(root, METADATA)
+        return _Found(
+            name=os.path.basename(root),
+            folder=root,
+            document=METADATA,
+            metadata=metadata,
+            manifest={},
+        )  # noqa: PTH119
+    manifest = _read(_joined(root, MANIFEST), MANIFEST)
+    if not isinstance(manifest, Mapping):
+        raise _RefusedError(MANIFEST, "is no JSON object")
+    name = manifest.get("model_name")
+    if not isinstance(name, str) or not name:
+        raise _RefusedError(MANIFEST, "has no model_name, which must be a text that is not empty")
+    is_listed = "component_models" in manifest
+    pointer = "/component_models" if is_listed else ""
+    components = manifest["component_models"] if is_listed else list(_discover(root))
+    if not isinstance(components, list) or not all(isinstance(each, str) for each in components):
+        raise _RefusedError(MANIFEST, "component_models is not a list of names", pointer)
+    if len(components) != 1:
+        raise _RefusedError(
+            MANIFEST, f"has {len(components)} component models; exactly one is read", pointer
+        )
+    (component,) = components
+    folder, document = _joined(root, MODELS, component), f"{MODELS}/{component}/{METADATA}"
+    if _kind_at(folder, document) is not PathKind.DIRECTORY:
+        raise _RefusedError(document, "is not there")
+    metadata = _read_metadata(folder, document)
+    if not metadata["model_variants"]:
+        raise _RefusedError(document, "has no variants in model_variants")
+    return _Found(
+        name=component, folder=folder, document=document, metadata=metadata, manifest=manifest
+    )
+
+
+def _discover(root: str) -> Iterator[str]:
+    """The folders in models/ that have a metadata.json.
+
+    One that cannot be read is an error here.
+    """
+    folder = _joined(root, MODELS)
+    for entry in sorted(_entries(folder, MODELS), key=lambda each: each.name):
+        document = f"{MODELS}/{entry.name}/{METADATA}"
+        if _kind_of_entry(entry, MODELS) is not PathKind.DIRECTORY:
+            continue
+        if _kind_at(_joined(entry.path, METADATA), document) is not PathKind.MISSING:
+            _read_metadata(entry.path, document)
+            yield entry.name
+
+
+def _read_metadata(folder: str, document: str) -> Mapping[str, Any]:
+    """metadata.json with its ``model_variants``, an object."""
+    metadata = _read(_joined(folder, METADATA), document)
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("model_variants"), Mapping):
+        raise _RefusedError(document, "is no JSON object with the object model_variants")
+    return metadata
+
+
+def _read_variant(name: str, body: Mapping[str, Any], found: _Found) -> VariantInfo:
+    pointer = json_pointer("model_variants", name)
+    folder = _joined(found.folder, sanitize_model_id(_text(body, "model_id")) or name)
+    try:
+        model = _find_model(folder, body.get("model_file"), found.document)
+    except _RefusedError as error:
+        message = (
+            f"variant {quoted(name)} {error}: the whole package is refused, whichever variant would"
+            " suit"
+        )
+        raise _RefusedError(found.document, message, pointer) from None
+    stated = body.get("constraints")
+    constraints = stated if isinstance(stated, Mapping) else {}
+    return VariantInfo(
+        name=name,
+        component_name=found.name,
+        directory=Path(until_nul(folder)),
+        model_path=Path(until_nul(model)),
+        constraints=Constraints(
+            ep=_text(constraints, "ep") or None,
+            device=_text(constraints, "device") or None,
+            architecture=_text(constraints, "architecture") or None,
+            ep_compatibility_info=_text(constraints, "ep_compatibility_info") or None,
+        ),
+        source=Source(document=found.document, pointer=pointer),
+    )
+
+
+def _find_model(folder: str, model_file: Any, document: str) -> str:
+    """What a variant's ``model_file`` stands for: a file, or the only ONNX file of a folder."""
+    place = folder
+    if isinstance(model_file, str):
+        place = _joined(folder, model_file)
+        kind = _kind_at(place, document)
+        if kind is PathKind.MISSING:
+            raise _RefusedError(document, f"has no model file {quoted(model_file)}")
+        if kind is not PathKind.DIRECTORY:
+            return place
+    names = [
+        entry.name
+        for entry in _entries(place, document)
+        if _kind_of_entry(entry, document) is PathKind.FILE and _is_model(entry.name)
+    ]
+    if len(names) != 1:
+        shown = quoted(os.path.basename(os.path.normpath(place)))  # noqa: PTH119
+        raise _RefusedError(
+            document, f"has {len(names)} ONNX files in {shown}, and names none of them"
+        )
+    return _joined(place, *names)
+
+
+def _is_model(name: str) -> bool:
+    """Whether the extension of a file's name is .onnx; a name that is nothing but an extension has
+    none.
+    """
+    return name.rfind(".") > 0 and name[name.rfind(".") :].lower() == _MODEL_SUFFIX
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _joined(*parts: str) -> str:
+    return os.path.join(*parts)  # noqa: PTH118  # as C++ joins paths: a slash or a dot at the end stays
+
+
+def _kind_at(path: str, document: str) -> PathKind:
+    """What is at ``path``, links followed.
+
+    Where the system cannot tell, the release stops with its error.
+    """
+    try:
+        return kind_of(os.stat(until_nul(path)))  # noqa: PTH116
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return PathKind.MISSING
+        raise _RefusedError(
+            document, f"leads to {quoted(path)}, which cannot be read: {error.strerror}"
+        ) from None
+
+
+def _entries(folder: str, document: str) -> Iterable[os.DirEntry[str]]:
+    try:
+        with os.scandir(until_nul(folder)) as entries:
+            return list(entries)
+    except OSError as error:
+        shown = quoted(os.path.basename(folder))  # noqa: PTH119
+        raise _RefusedError(
+            document, f"has no folder {shown} that can be read: {error.strerror}"
+        ) from None
+
+
+def _kind_of_entry(entry: os.DirEntry[str], document: str) -> PathKind:
+    """The kind that the folder tells; only links are followed, and one that leads in a circle stops
+    the release.
+    """
+    if entry.is_symlink():
+        return _kind_at(entry.path, document)
+    if entry.is_dir():
+        return PathKind.DIRECTORY
+    return PathKind.FILE if entry.is_file() else PathKind.OTHER
+
+
+def _read(path: str, document: str) -> Any:
+    try:
+        return read_json(until_nul(path), document=document, limits=_LIMITS)
+    except PackageFormatError as error:
+        first = error.findings[0]
+        what = (
+            "is more than ortpkg reads, so that it is not foretold"
+            if first.rule == DOCUMENT_TOO_LARGE.id
+            else ""
+        )
+        raise _RefusedError(document, what or first.message) from None

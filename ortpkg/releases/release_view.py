@@ -1,0 +1,98 @@
+"""A package as a release of onnxruntime finds it: whether it opens it, and what it reads of each
+variant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ortpkg.errors import PackageError, PackageFormatError, Severity, quoted
+from ortpkg.package.package_info import ComponentInfo, Constraints, PackageInfo, VariantInfo
+from ortpkg.package.paths.path_resolver import is_inside
+from ortpkg.package.reader import open_package
+from ortpkg.package.reading_rules import ONNXRUNTIME_1_31 as COMPAT_1_31
+from ortpkg.releases.release_1_27 import read_as_1_27
+from ortpkg.selection.policies import ONNXRUNTIME_1_31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseView:
+    """How a release finds one component.
+
+    Attributes:
+        refusal: why it does not open the package; "" where it does.
+        constraints: variant → what it reads; None where that is what the variants of the package
+            carry.
+        more: variants that it reads besides those of the package.
+    """
+
+    refusal: str = ""
+    constraints: Mapping[str, Constraints] | None = None
+    more: tuple[VariantInfo, ...] = ()
+
+
+def release_view(package: PackageInfo, component: ComponentInfo, policy: str) -> ReleaseView:
+    """The view of the release of ``policy`` (one of ``policies.RELEASE_POLICIES``) of a component
+    of ``package``.
+
+    It is found out by reading the package again as that release does.
+    """
+    return (
+        _component_view(package)
+        if policy == ONNXRUNTIME_1_31
+        else _metadata_view(package, component)
+    )
+
+
+def _component_view(package: PackageInfo) -> ReleaseView:
+    if package.compat == COMPAT_1_31:
+        return ReleaseView()
+    try:
+        open_package(package.root, compat=COMPAT_1_31)
+    except PackageError as error:
+        return ReleaseView(
+            refusal=f"onnxruntime 1.31 does not open the package: {_first_problem(error)}"
+        )
+    return ReleaseView()
+
+
+def _metadata_view(package: PackageInfo, component: ComponentInfo) -> ReleaseView:
+    read, refusals = read_as_1_27(package.root)
+    if read is None:
+        return ReleaseView(refusal=f"onnxruntime 1.27 does not open the package: {refusals[0]}")
+    (theirs,) = read.components
+    # It goes by folders: a component may have one name for it and another one for us.
+    if (
+        os.path.realpath(theirs.directory) != os.path.realpath(component.directory)
+        and theirs.name != component.name
+    ):
+        return ReleaseView(
+            refusal=f"onnxruntime 1.27 reads another component model, {quoted(theirs.name)}"
+        )
+    whole = package.component(component.name) or component
+    known = {variant.name for variant in whole.variants}
+    return ReleaseView(
+        constraints={variant.name: variant.constraints for variant in theirs.variants},
+        more=tuple(
+            _confined(variant, package) for variant in theirs.variants if variant.name not in known
+        ),
+    )
+
+
+def _confined(variant: VariantInfo, package: PackageInfo) -> VariantInfo:
+    """The release follows a model out of the package; a session here does not, so that there is
+    none for it.
+    """
+    path = variant.model_path
+    is_outside = path is None or not is_inside(os.path.realpath(path), str(package.root))
+    return replace(variant, model_path=None) if is_outside else variant
+
+
+def _first_problem(error: PackageError) -> str:
+    if isinstance(error, PackageFormatError):
+        for finding in error.findings:
+            if finding.severity is Severity.ERROR:
+                return str(finding)
+    return str(error)

@@ -1,0 +1,218 @@
+"""Samples for a package: arrays that are given, or what its best variant makes of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.arrays.array_files import npz_bytes, write_npz
+from ortpkg.authoring.component_choice import component_of
+from ortpkg.authoring.sample_edits import NewSamples, put_samples
+from ortpkg.benchmarking.accuracy import DEFAULT_TOLERANCE
+from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.graph.model_signature import read_model_signature
+from ortpkg.names import did_you_mean
+from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.samples.sample_runner import run_samples
+from ortpkg.storage.file_operations import FileOperations
+
+if TYPE_CHECKING:
+    from ortpkg.api.wishes import SelectionWishes
+
+Array = npt.NDArray[Any]
+
+
+class Declared(Protocol):
+    """An input or an output, as a model or a pipeline declares it."""
+
+    @property
+    def name(self) -> str:
+        """Unique among its kind."""
+
+    @property
+    def type(self) -> str:
+        """In ONNX Runtime's words, e.g. "tensor(float)"."""
+
+    @property
+    def shape(self) -> Any:
+        """A number, a symbolic name or None per dimension; None where not even the rank is
+        known.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleArrays:
+    """A sample set as arrays.
+
+    Attributes:
+        name: unique in the package.
+        inputs: input → array.
+        expected: output → array; empty where nothing in particular is expected.
+        component: None: the pipeline, or the only component.
+        is_batched: leading axes enumerate samples.
+        tolerances: output → tolerance.
+        description: for people.
+    """
+
+    name: str
+    inputs: Mapping[str, Array]
+    expected: Mapping[str, Array] = field(default_factory=dict)
+    component: str | None = None
+    is_batched: bool = False
+    tolerances: Mapping[str, Tolerance] = EMPTY
+    description: str | None = None
+
+
+def add_samples(
+    root: str | PathLike[str],
+    samples: SampleArrays,
+    *,
+    overwrite: bool = False,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Adds a sample set to the package at ``root``. Nothing is run.
+
+    Raises:
+        UsageError: an input is missing, or a name is none of the model's.
+        AuthoringError: there is a set of that name (unless ``overwrite``), or what every change
+            raises.
+    """
+    package = ModelPackage(root).info
+    inputs, outputs = declared_values(package, samples.component)
+    _check_names("input", samples.inputs, inputs, needs_all=True)
+    _check_names("output", samples.expected, outputs)
+    _check_names("output", samples.tolerances, outputs)
+    return put_samples(root, _new(samples), overwrite=overwrite, operations=operations)
+
+
+def record_samples(
+    root: str | PathLike[str],
+    samples: SampleArrays,
+    *,
+    overwrite: bool = False,
+    trust: bool = False,
+    operations: FileOperations | None = None,
+    wishes: SelectionWishes | None = None,
+) -> PackageInfo:
+    """Runs the best variant on the inputs and keeps what it gives as the expected outputs.
+
+    Args:
+        root: the package.
+        samples: without inputs, the set of that name gets new expected outputs. Outputs without a
+            tolerance of their own get the one that ``bench`` applies where samples say nothing.
+        overwrite: a set of that name is replaced.
+        trust: accept options of the package that can reach beyond it.
+        operations: how the disk is changed.
+        wishes: which variant is the best, as for :meth:`~ortpkg.ModelPackage.select`.
+
+    Raises:
+        NoSuitableVariantError, SessionError, ...: as choosing and running raise. The others are
+        those of :func:`add_samples`.
+    """
+    package = ModelPackage(root, trust=trust)
+    inputs, outputs = declared_values(package.info, samples.component)
+    _check_names("output", samples.tolerances, outputs)
+    _check_name_is_free(package.info, samples, overwrite=overwrite)
+    session = package.create_session(samples.component, **(wishes or {}))
+    with tempfile.TemporaryDirectory(prefix="ortpkg-samples-") as folder:
+        if samples.inputs:
+            _check_names("input", samples.inputs, inputs, needs_all=True)
+            sample_set = SampleSet(
+                name=samples.name,
+                inputs=Path(folder, "inputs.npz"),
+                batch_axis=0 if samples.is_batched else None,
+            )
+            write_npz(sample_set.inputs, samples.inputs)
+        else:
+            sample_set = _known_set(package.info, samples.name)
+        report = run_samples(session, sample_set, keep_outputs=True)
+    tolerances = {name: samples.tolerances.get(name, DEFAULT_TOLERANCE) for name in report.outputs}
+    expected = {name: np.asarray(value) for name, value in report.outputs.items()}
+    recorded = replace(samples, expected=expected, tolerances=tolerances)
+    return put_samples(root, _new(recorded), overwrite=overwrite, operations=operations)
+
+
+def declared_values(
+    package: PackageInfo, component: str | None
+) -> tuple[Sequence[Declared], Sequence[Declared]]:
+    """Inputs and outputs of what samples are for: a component model, by its first variant, or the
+    pipeline.
+
+    AuthoringError where no variant is one model.
+    """
+    if component is None and package.has_pipeline:
+        return package.inputs, package.outputs
+    found = component_of(package, component)
+    model = next((each.model_path for each in found.variants if each.model_path is not None), None)
+    if model is None:
+        raise AuthoringError(
+            f"component model {quoted(found.name)} has no variant that is one model: no samples"
+            " fit it"
+        )
+    signature = read_model_signature(model)
+    return signature.inputs, signature.outputs
+
+
+def _check_names(
+    what: str, given: Mapping[str, Any], declared: Sequence[Declared], *, needs_all: bool = False
+) -> None:
+    names = [each.name for each in declared]
+    listed = ", ".join(map(quoted, names))
+    for name in given:
+        if name not in names:
+            raise UsageError(
+                f"the model has no {what} {quoted(name)}{did_you_mean(name, names)}; it has"
+                f" {listed}"
+            )
+    missing = [name for name in names if name not in given]
+    if needs_all and missing:
+        raise UsageError(
+            f"the samples lack the {what} {quoted(missing[0])}; the model has {listed}"
+        )
+
+
+def _check_name_is_free(package: PackageInfo, samples: SampleArrays, *, overwrite: bool) -> None:
+    """Before minutes of running; the change itself asks again."""
+    if (
+        samples.inputs
+        and not overwrite
+        and any(each.name == samples.name for each in read_samples(package))
+    ):
+        raise AuthoringError(
+            f"there is a sample set {quoted(samples.name)} already: choose another name, or replace"
+            " it with --overwrite"
+        )
+
+
+def _known_set(package: PackageInfo, name: str) -> SampleSet:
+    """The package's sample set of that name, expecting nothing."""
+    known = {each.name: each for each in read_samples(package)}
+    if name not in known:
+        listed = ", ".join(map(quoted, known)) or "none"
+        raise UsageError(
+            f"there is no sample set {quoted(name)} whose inputs could be"
+            f" run{did_you_mean(name, known)}; there is {listed}; give --input for a new one"
+        )
+    return replace(known[name], expected_outputs=None, labels=None, display=None)
+
+
+def _new(samples: SampleArrays) -> NewSamples:
+    return NewSamples(
+        name=samples.name,
+        inputs=npz_bytes(samples.inputs) if samples.inputs else None,
+        expected_outputs=npz_bytes(samples.expected) if samples.expected else None,
+        component=samples.component,
+        batch_axis=0 if samples.is_batched else None,
+        tolerances=samples.tolerances,
+        description=samples.description,
+    )

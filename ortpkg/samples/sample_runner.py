@@ -1,0 +1,390 @@
+"""Runs a package's own samples: are the outputs what the package expects, how right are they, how
+long do they take?
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.arrays.array_files import read_npz
+from ortpkg.benchmarking.accuracy import DEFAULT_TOLERANCE, is_within, largest_difference
+from ortpkg.errors import PackageError, PackageFormatError, UsageError, quoted
+from ortpkg.package.documents.json_documents import read_document
+from ortpkg.package.formats.samples import Display, DisplayKind, SampleSet, Tolerance
+from ortpkg.pipelines.run_limits import SharedRunOptions
+from ortpkg.session.options import RunOptions
+
+Array = npt.NDArray[Any]
+
+_MOST_SHOWN_VALUES = 6
+_MOST_SHOWN_WORDS = 10_000
+_MOST_SHOWN_CHARACTERS = 200
+
+
+class RunnableSession(Protocol):
+    """What the runner needs of a session or pipeline."""
+
+    def run(
+        self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
+        """As :meth:`InferenceSession.run`."""
+
+    def get_inputs(self) -> Any:
+        """What it takes, in order; each has ``name`` and ``shape``."""
+
+    def get_outputs(self) -> Any:
+        """What it gives, in order; each has ``name``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleResult:
+    """What came out of one sample.
+
+    Attributes:
+        index: which sample of the set.
+        shown: the displayed output, as text.
+        label: the right answer as text, or None where there is none.
+        latency_s: of its run; runs that carry several samples are divided by their number.
+        is_expected: whether all outputs are within tolerance; None where the package expects
+            nothing in particular.
+    """
+
+    index: int
+    shown: str
+    label: str | None
+    latency_s: float
+    is_expected: bool | None
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether what is displayed is the right answer; None where no answer is known."""
+        return None if self.label is None else self.shown == self.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleReport:
+    """What came out of a sample set.
+
+    Attributes:
+        sample_set: what was run.
+        results: one per sample, in order.
+        errors: output → the largest absolute difference from what the package expects.
+        tolerances: output → the tolerance that was applied.
+        outputs: output → what came out, samples along the leading axis (a list where their shapes
+            differ); nothing unless it was asked for.
+    """
+
+    sample_set: SampleSet
+    results: tuple[SampleResult, ...]
+    errors: Mapping[str, float] = field(default_factory=dict)
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def matches(self) -> bool | None:
+        """Whether every output is what the package expects; None where it expects nothing in
+        particular.
+        """
+        judged = [result.is_expected for result in self.results if result.is_expected is not None]
+        return all(judged) if judged else None
+
+    @property
+    def labelled(self) -> int:
+        """How many samples have a right answer."""
+        return sum(result.label is not None for result in self.results)
+
+    @property
+    def right(self) -> int:
+        """How many of those were answered rightly."""
+        return sum(result.is_right is True for result in self.results)
+
+    @property
+    def median_latency_s(self) -> float:
+        """Of one sample, in seconds; 0 where there were none."""
+        return (
+            float(np.median([result.latency_s for result in self.results])) if self.results else 0.0
+        )
+
+
+def run_samples(
+    session: RunnableSession,
+    sample_set: SampleSet,
+    *,
+    variant: str | None = None,
+    run_options: Any = None,
+    keep_outputs: bool = False,
+) -> SampleReport:
+    """Runs every sample of ``sample_set``, one at a time where the model allows, else as many as
+    its batch is fixed to.
+
+    Args:
+        session: what is run.
+        sample_set: on what.
+        variant: whose tolerances apply.
+        run_options: their ``timeout_s`` holds for all samples together, and a first run that is not
+            counted. Pass :class:`SharedRunOptions` where several sets share it.
+        keep_outputs: return the outputs too.
+
+    Raises:
+        PackageError: a file of the samples cannot be read.
+        PackageFormatError: the samples do not fit together, or not the model.
+        LimitExceededError: the samples take longer than they may.
+        SessionError: a run failed.
+    """
+    limits = SharedRunOptions.of(RunOptions() if run_options is None else run_options)
+    inputs = _read(sample_set.inputs)
+    names = [argument.name for argument in session.get_outputs()]
+    expected = _expected(sample_set, names)
+    count = _sample_count(sample_set, inputs, expected)
+    judge = _Judge(sample_set, names, expected, count, variant)
+
+    results: list[SampleResult] = []
+    kept: dict[str, list[Any]] = {name: [] for name in names}
+    with limits.whole_time():
+        first = next((dict(feed) for _, feed in _feeds(session, sample_set, inputs, count)), None)
+        if first is not None:
+            session.run(
+                None, first, limits
+            )  # a first run lays out memory; it is not what later runs take
+        for indices, feed in _feeds(session, sample_set, inputs, count):
+            limits.check()
+            start = time.perf_counter()
+            outputs = dict(zip(names, session.run(None, feed, limits), strict=True))
+            latency_s = (time.perf_counter() - start) / len(indices)
+            for place, index in enumerate(indices):
+                own = {
+                    name: _one(name, value, place, sample_set) for name, value in outputs.items()
+                }
+                for name in names if keep_outputs else ():
+                    kept[name].append(own[name])
+                results.append(judge.result(index, own, latency_s))
+    return SampleReport(
+        sample_set=sample_set,
+        results=tuple(results),
+        errors=judge.errors,
+        tolerances=judge.tolerances,
+        outputs=(
+            {name: _joined(values, sample_set) for name, values in kept.items()}
+            if keep_outputs
+            else {}
+        ),
+    )
+
+
+def present(sample_set: SampleSet, outputs: Mapping[str, Any]) -> list[str]:
+    """Outputs of the caller's own run as ``sample_set`` displays its samples: a text per sample."""
+    presenter = _Presenter(sample_set, list(outputs))
+    if sample_set.batch_axis is None:
+        return [presenter.text(outputs)]
+    count = min(len(np.atleast_1d(value)) for value in outputs.values())
+    return [
+        presenter.text(
+            {name: _one(name, value, place, sample_set) for name, value in outputs.items()}
+        )
+        for place in range(count)
+    ]
+
+
+def _read(path: Path) -> dict[str, Array]:
+    try:
+        return read_npz(path)
+    except UsageError as error:  # it is the package's file, not the caller's
+        raise PackageError(f"samples: {error}", path=path) from error
+
+
+def _misfit(sample_set: SampleSet, message: str, path: Path | None = None) -> PackageFormatError:
+    return PackageFormatError(
+        f"samples {quoted(sample_set.name)}: {message}", path=path or sample_set.inputs
+    )
+
+
+def _expected(sample_set: SampleSet, names: list[str]) -> dict[str, Array]:
+    """The outputs that the package expects; nothing where it expects nothing in particular."""
+    expected = _read(sample_set.expected_outputs) if sample_set.expected_outputs else {}
+    for name in expected:
+        if name not in names:
+            raise _misfit(
+                sample_set, f"they expect the output {quoted(name)}, which the model does not have"
+            )
+    return expected
+
+
+def _sample_count(
+    sample_set: SampleSet, inputs: Mapping[str, Array], expected: Mapping[str, Array]
+) -> int:
+    if sample_set.batch_axis is None:
+        return 1
+    lengths = {
+        array.shape[0] if array.ndim else None for array in (*inputs.values(), *expected.values())
+    }
+    if len(lengths) != 1 or None in lengths:
+        raise _misfit(
+            sample_set,
+            "with batch_axis 0, inputs and outputs must have one leading axis of the same length; "
+            f"lengths here: {', '.join(sorted(str(each) for each in lengths)) or 'none'}",
+        )
+    return int(next(iter(lengths)) or 0)
+
+
+def _labels(sample_set: SampleSet, count: int) -> Array | None:
+    if sample_set.labels is None:
+        return None
+    labels = _read(sample_set.labels.file).get(sample_set.labels.name)
+    if labels is None or labels.ndim != 1 or len(labels) != count:
+        have = "none of that name" if labels is None else f"an array of shape {list(labels.shape)}"
+        raise _misfit(
+            sample_set,
+            f"{quoted(sample_set.labels.file.name)} needs an array {quoted(sample_set.labels.name)}"
+            f" of {count} labels, one per sample; it has {have}",
+            sample_set.labels.file,
+        )
+    return labels
+
+
+def _feeds(
+    session: RunnableSession, sample_set: SampleSet, inputs: Mapping[str, Array], count: int
+) -> Iterator[tuple[list[int], dict[str, Array]]]:
+    """Sample indices with the feed that carries them; a last, incomplete batch repeats its last
+    sample.
+    """
+    if sample_set.batch_axis is None:
+        yield [0], dict(inputs)
+        return
+    fixed = [argument.shape[0] for argument in session.get_inputs() if argument.shape]
+    size = max((each for each in fixed if isinstance(each, int) and each > 0), default=1)
+    for start in range(0, count, size):
+        indices = list(range(start, min(start + size, count)))
+        padded = indices + [indices[-1]] * (size - len(indices))
+        yield indices, {name: array[padded] for name, array in inputs.items()}
+
+
+def _one(name: str, value: Any, place: int, sample_set: SampleSet) -> Any:
+    """Sample ``place`` of an output that carries several."""
+    if sample_set.batch_axis is None:
+        return value
+    if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) <= place:
+        what = (
+            f"has the shape {list(np.shape(value))}"
+            if isinstance(value, np.ndarray)
+            else "is no tensor"
+        )
+        raise _misfit(
+            sample_set,
+            f"with batch_axis 0, outputs have samples in their leading axis; {quoted(name)} {what}",
+        )
+    return value[place]
+
+
+def _joined(values: list[Any], sample_set: SampleSet) -> Any:
+    if sample_set.batch_axis is None:
+        return values[0]
+    is_one = len({(np.shape(value), np.asarray(value).dtype) for value in values}) == 1
+    return np.stack(values) if is_one else values
+
+
+class _Judge:
+    """Compares what comes out of each sample with what the package expects of it."""
+
+    def __init__(
+        self,
+        sample_set: SampleSet,
+        names: list[str],
+        expected: Mapping[str, Array],
+        count: int,
+        variant: str | None,
+    ) -> None:
+        self.tolerances = {
+            name: sample_set.tolerance(name, variant=variant) or DEFAULT_TOLERANCE
+            for name in expected
+        }
+        self.errors = dict.fromkeys(expected, 0.0)  # output -> the largest difference until now
+        self._sample_set = sample_set
+        self._expected = expected
+        self._labels = _labels(sample_set, count)
+        self._presenter = _Presenter(sample_set, names)
+
+    def result(self, index: int, outputs: Mapping[str, Any], latency_s: float) -> SampleResult:
+        """What came out of sample ``index``, whose own outputs these are."""
+        wanted = {
+            name: _one(name, value, index, self._sample_set)
+            for name, value in self._expected.items()
+        }
+        for name, array in wanted.items():
+            self.errors[name] = max(self.errors[name], largest_difference(outputs[name], array))
+        fits = [
+            is_within(outputs[name], array, self.tolerances[name]) for name, array in wanted.items()
+        ]
+        return SampleResult(
+            index=index,
+            shown=self._presenter.text(outputs),
+            label=None if self._labels is None else self._presenter.label(self._labels[index]),
+            latency_s=latency_s,
+            is_expected=all(fits) if fits else None,
+        )
+
+
+class _Presenter:
+    """Turns outputs and labels into text, as the samples' ``display`` says."""
+
+    def __init__(self, sample_set: SampleSet, output_names: list[str]) -> None:
+        self._display = sample_set.display or Display(
+            output=output_names[0], kind=DisplayKind.TENSOR
+        )
+        if self._display.output not in output_names:
+            raise _misfit(
+                sample_set,
+                f"they display the output {quoted(self._display.output)}, which the model does not"
+                " have",
+            )
+        self._vocabulary: Mapping[str, Any] = {}
+        if self._display.vocabulary is not None:
+            self._vocabulary = read_document(self._display.vocabulary)
+
+    def text(self, outputs: Mapping[str, Any]) -> str:
+        value = outputs[self._display.output]
+        if not isinstance(value, np.ndarray | np.generic):
+            return repr(value)[:_MOST_SHOWN_CHARACTERS]
+        value = np.asarray(value)
+        if self._display.kind is DisplayKind.CLASS and value.size:
+            return self._class_text(value)
+        if self._display.kind is DisplayKind.TEXT and value.dtype.kind in "iubOU":
+            words = value.ravel()[:_MOST_SHOWN_WORDS]
+            return "".join(
+                str(word) if value.dtype.kind in "OU" else self._word(int(word)) for word in words
+            )
+        flat = value.ravel()[:_MOST_SHOWN_VALUES]
+        shown = ", ".join(f"{each:.4g}" if value.dtype.kind in "fc" else str(each) for each in flat)
+        return (
+            f"[{shown}{', ...' if value.size > _MOST_SHOWN_VALUES else ''}] {value.dtype}"
+            f" {list(value.shape)}"
+        )
+
+    def _class_text(self, value: Array) -> str:
+        """The most likely class; one whole number or text is the class itself."""
+        if value.size == 1 and value.dtype.kind in "OU":
+            return str(value.item())
+        if value.size == 1 and value.dtype.kind in "iu":
+            return self._class_name(int(value.item()))
+        return self._class_name(int(np.argmax(value)))
+
+    def label(self, label: Any) -> str:
+        if self._display.kind is DisplayKind.CLASS and np.asarray(label).dtype.kind in "iu":
+            return self._class_name(int(label))
+        return str(label)
+
+    def _class_name(self, index: int) -> str:
+        classes = self._display.classes
+        return classes[index] if classes is not None and 0 <= index < len(classes) else str(index)
+
+    def _word(self, token: int) -> str:
+        words = self._vocabulary.get("words")
+        if isinstance(words, list) and 0 <= token < len(words):
+            return str(words[token])
+        return str(self._vocabulary.get(str(token), "\N{REPLACEMENT CHARACTER}"))

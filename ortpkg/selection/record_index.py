@@ -1,0 +1,192 @@
+"""What records say of one variant on one EP device: an index over them, and the rules that follow
+from them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import quoted, unquoted
+from ortpkg.quantities import duration_text, nbytes_text
+from ortpkg.selection.measurements import (
+    CanaryFailure,
+    Measurement,
+    QuarantineCause,
+    QuarantineEntry,
+    SelectionRecords,
+    device_key,
+    driver_version_of,
+)
+from ortpkg.selection.verdict import ReasonCode
+from ortpkg.selection.wished_limits import Limits
+from ortpkg.versions import are_same_versions
+
+_CAUSES: dict[QuarantineCause, str] = {
+    QuarantineCause.CRASH: "crashed",
+    QuarantineCause.HANG: "did not end",
+    QuarantineCause.WRONG_OUTPUT: "gave wrong outputs",
+    QuarantineCause.ERROR: "failed",
+}
+
+Rejection = tuple[ReasonCode, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordIndex:
+    """Records of one component, by variant and position of the EP device.
+
+    Attributes:
+        measurements: fresh ones only.
+        quarantined: those whose EP and driver have the versions of this machine.
+        canary_failures: what failed its first try just now.
+        variants: names of the variants that any record concerns.
+        compared: names of those that were measured on more than one EP device, with accurate
+            outputs.
+    """
+
+    measurements: dict[tuple[str, int], Measurement]
+    quarantined: dict[tuple[str, int], QuarantineEntry]
+    canary_failures: dict[tuple[str, int], CanaryFailure]
+    variants: frozenset[str]
+    compared: frozenset[str] = frozenset()
+
+
+def index_records(
+    records: SelectionRecords, component_name: str, ep_devices: Sequence[EpDevice]
+) -> RecordIndex | None:
+    """The records of a component on these EP devices; None where there are none.
+
+    Stale measurements do not count, nor do times that are none. An entry of the quarantine holds
+    for its versions of EP and driver alone, whatever else changed; later entries replace earlier
+    ones.
+    """
+    places = {
+        (each.ep_name, each.backend, device_key(each, ep_devices)): position
+        for position, each in enumerate(ep_devices)
+    }
+    measured: dict[tuple[str, int], Measurement] = {}
+    for measurement in () if records.stale_reason else records.measurements:
+        place = places.get((measurement.ep_name, measurement.backend, measurement.device))
+        if place is None or measurement.component_name != component_name:
+            continue
+        if isfinite(measurement.p50_s) and isfinite(measurement.p95_s):
+            measured[measurement.variant_name, place] = measurement
+    quarantined: dict[tuple[str, int], QuarantineEntry] = {}
+    for entry in records.quarantined:
+        place = places.get((entry.ep_name, entry.backend, entry.device))
+        if (
+            place is not None
+            and entry.component_name == component_name
+            and _is_of(entry, ep_devices[place])
+        ):
+            quarantined[entry.variant_name, place] = entry
+    failed: dict[tuple[str, int], CanaryFailure] = {}
+    for failure in records.canary_failures:
+        place = places.get((failure.ep_name, failure.backend, failure.device))
+        if place is not None and failure.component_name == component_name:
+            failed[failure.variant_name, place] = failure
+    if not measured and not quarantined and not failed:
+        return None
+    variants = frozenset(name for name, _ in (*measured, *quarantined, *failed))
+    accurate = Counter(
+        name for (name, _), measurement in measured.items() if measurement.is_accurate
+    )
+    return RecordIndex(
+        measurements=measured,
+        quarantined=quarantined,
+        canary_failures=failed,
+        variants=variants,
+        compared=frozenset(name for name, count in accurate.items() if count > 1),
+    )
+
+
+def latency_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
+    """Of a measured time above ``max_latency_s``."""
+    limit = limits.max_latency_s
+    if limit is None or measurement is None or measurement.p95_s <= limit:
+        return None
+    return (
+        ReasonCode.LATENCY_TOO_HIGH,
+        (
+            f"95% of its runs took up to {duration_text(measurement.p95_s)}; at most"
+            f" {duration_text(limit)} was asked for"
+        ),
+    )
+
+
+def error_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
+    """Of a measured distance from the expected outputs above ``max_error``."""
+    limit, error = limits.max_error, None if measurement is None else measurement.max_abs_error
+    # A distance that is no number (NaN) is not within any limit.
+    if limit is None or error is None or error <= limit:
+        return None
+    return (
+        ReasonCode.ERROR_TOO_LARGE,
+        (
+            f"its outputs are up to {error:g} away from the expected ones; at most {limit:g} was"
+            " asked for"
+        ),
+    )
+
+
+def canary_rejection(
+    failure: CanaryFailure | None, measurement: Measurement | None
+) -> Rejection | None:
+    """Of a first try that failed just now, or outputs that were not within the package's own
+    tolerance here.
+    """
+    if failure is not None:
+        return (
+            ReasonCode.CANARY_FAILED,
+            f"its first try in a child process failed: {failure.reason}",
+        )
+    if measurement is None or measurement.is_accurate is not False:
+        return None
+    distance = (
+        "" if measurement.max_abs_error is None else f" (up to {measurement.max_abs_error:g} away)"
+    )
+    return (
+        ReasonCode.CANARY_FAILED,
+        f"its outputs were not the package's expected ones here{distance}",
+    )
+
+
+def quarantine_rejection(entry: QuarantineEntry | None) -> Rejection | None:
+    """Of what failed here with these versions of EP and driver."""
+    if entry is None:
+        return None
+    versions = f"{unquoted(entry.ep_version or 'an unknown version')}"
+    if entry.driver_version:
+        versions += f", driver {unquoted(entry.driver_version)}"
+    detail = f": {quoted(entry.detail)}" if entry.detail else ""
+    return (
+        ReasonCode.QUARANTINED,
+        (
+            f"it {_CAUSES[entry.cause]} with {entry.ep_name} ({versions}) on"
+            f" {unquoted(entry.recorded_at)}{detail}"
+        ),
+    )
+
+
+def measured_note(measurement: Measurement) -> str:
+    """What was measured, in one line."""
+    parts = [
+        f"median {duration_text(measurement.p50_s)}",
+        f"95% within {duration_text(measurement.p95_s)}",
+    ]
+    if measurement.peak_memory_nbytes is not None:
+        parts.append(f"{nbytes_text(measurement.peak_memory_nbytes)} of memory")
+    if measurement.max_abs_error is not None:
+        parts.append(f"outputs within {measurement.max_abs_error:g}")
+    return f"measured here: {', '.join(parts)}"
+
+
+def _is_of(entry: QuarantineEntry, ep_device: EpDevice) -> bool:
+    return are_same_versions(
+        (entry.ep_version, entry.driver_version),
+        (ep_device.ep_version, driver_version_of(ep_device)),
+    )

@@ -1,0 +1,194 @@
+"""Limits that a caller sets on what may be chosen: memory, size, precision, metadata, measured time
+and error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from ortpkg.errors import UsageError, quoted, unquoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.package_info import VERSION_FACT, VariantInfo, has_packages_version, own_version
+from ortpkg.quantities import duration_text, nbytes_text, parse_duration_s, parse_nbytes
+from ortpkg.selection.variant_facts import PRECISIONS, Precision, words_of
+from ortpkg.versions import is_same_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits, checked; None or empty where there is none.
+
+    Attributes:
+        max_memory_nbytes: of the memory that a variant needs (docs/selection.md, "Fit").
+        max_size_nbytes: of a variant's files together.
+        min_precision: the lowest precision that will do.
+        where: (key, value) of a variant's metadata; all must hold.
+        max_latency_s: of the 95th percentile of its measured time.
+        max_error: of its measured distance from the expected outputs (largest absolute difference).
+        strict_facts: whether a variant of which a limit cannot be checked is rejected.
+    """
+
+    max_memory_nbytes: int | None = None
+    max_size_nbytes: int | None = None
+    min_precision: Precision | None = None
+    where: tuple[tuple[str, str], ...] = ()
+    max_latency_s: float | None = None
+    max_error: float | None = None
+    strict_facts: bool = False
+
+    def described(self) -> tuple[str, ...]:
+        """Each limit in a few words."""
+        found = []
+        if self.max_memory_nbytes is not None:
+            found.append(f"memory up to {nbytes_text(self.max_memory_nbytes)}")
+        if self.max_size_nbytes is not None:
+            found.append(f"size up to {nbytes_text(self.max_size_nbytes)}")
+        if self.min_precision is not None:
+            found.append(f"precision {self.min_precision.label} or more")
+        found += [f"{unquoted(key)}={unquoted(value)}" for key, value in self.where]
+        if self.max_latency_s is not None:
+            found.append(f"latency up to {duration_text(self.max_latency_s)}")
+        if self.max_error is not None:
+            found.append(f"error up to {self.max_error:g}")
+        return (*found, *(["strict facts"] if self.strict_facts else []))
+
+
+NO_LIMITS = Limits()
+
+
+class LimitWishes(TypedDict, total=False):
+    """Limits in a caller's words; see :func:`limits_of`."""
+
+    max_memory: str | int | None
+    max_size: str | int | None
+    min_precision: str | None
+    where: Mapping[str, Any] | Sequence[str] | None
+    max_latency: str | float | None
+    max_error: float | None
+    strict_facts: bool
+
+
+def limits_of(
+    *,
+    max_memory: str | int | None = None,
+    max_size: str | int | None = None,
+    min_precision: str | None = None,
+    where: Mapping[str, Any] | Sequence[str] | None = None,
+    max_latency: str | float | None = None,
+    max_error: float | None = None,
+    strict_facts: bool = False,
+) -> Limits:
+    """Limits from a caller's words.
+
+    Args:
+        max_memory, max_size: bytes, or a text such as "500MB" or "1.5GiB".
+        min_precision: "int4", "int8", "fp16", "bf16" (the same as fp16), "fp32" or "fp64".
+        where: metadata that a variant must have, a mapping or texts such as "quantization=int8".
+        max_latency: seconds, or a text such as "5ms".
+        max_error: the largest absolute difference that will do.
+        strict_facts: reject also what cannot be checked.
+
+    Raises UsageError, which names the limit, for what is none.
+    """
+    if max_error is not None and not (math.isfinite(max_error) and max_error >= 0):
+        raise UsageError(f"max-error is no distance: {max_error}; write e.g. 0.001")
+    return Limits(
+        max_memory_nbytes=None if max_memory is None else parse_nbytes(max_memory, "max-memory"),
+        max_size_nbytes=None if max_size is None else parse_nbytes(max_size, "max-size"),
+        min_precision=None if min_precision is None else _precision_named(min_precision),
+        where=tuple(_pairs(where)),
+        max_latency_s=None if max_latency is None else parse_duration_s(max_latency, "max-latency"),
+        max_error=max_error,
+        strict_facts=strict_facts,
+    )
+
+
+def check_where_keys(
+    where: Iterable[tuple[str, str]],
+    variants: Iterable[VariantInfo],
+    *,
+    package_version: str | None = None,
+) -> None:
+    """Raises UsageError for a key that no variant's metadata has, which is a typo.
+
+    A package's version counts.
+    """
+    known = dict.fromkeys(key for variant in variants for key in variant.metadata)
+    if package_version is not None:
+        known[VERSION_FACT] = None
+    for key, _ in where:
+        if key not in known:
+            listed = ", ".join(quoted(each) for each in known) or "nothing"
+            raise UsageError(
+                f"no variant records {quoted(key)} in its metadata{did_you_mean(key, known)};"
+                f" recorded are: {listed}"
+            )
+
+
+def recorded_fact(
+    variant: VariantInfo, key: str, *, package_version: str | None = None
+) -> tuple[bool, object]:
+    """Whether something is recorded of a variant under ``key``, and what; its version may be the
+    package's.
+    """
+    if key == VERSION_FACT:
+        version = package_version if has_packages_version(variant) else own_version(variant)
+        return version is not None, version
+    return key in variant.metadata, variant.metadata.get(key)
+
+
+def meets_condition(key: str, recorded: object, wanted: str) -> bool:
+    """Whether what is recorded under ``key`` is what was asked for; versions are compared as
+    versions.
+    """
+    if key == VERSION_FACT and isinstance(recorded, str):
+        return is_same_version(recorded, wanted.strip())
+    return has_value(recorded, wanted)
+
+
+def has_value(recorded: object, wanted: str) -> bool:
+    """Whether a recorded fact is what was asked for.
+
+    A text is, if it or one of its words equals ``wanted`` ("int8" for "qdq-int8"); a list, if one
+    of its entries is; a number, if it is the same number; null, if "none" was asked for. Case does
+    not matter.
+    """
+    text = wanted.strip().lower()
+    if recorded is None:
+        return text in {"none", "null"}
+    if isinstance(recorded, bool):
+        return text == str(recorded).lower()
+    if isinstance(recorded, int | float):
+        try:
+            return float(text) == recorded
+        except ValueError:
+            return False
+    if isinstance(recorded, str):
+        return text == recorded.lower() or text in words_of(recorded)
+    return isinstance(recorded, list | tuple) and any(has_value(each, wanted) for each in recorded)
+
+
+def _precision_named(text: str) -> Precision:
+    found = PRECISIONS.get(text.lower())
+    if found is None:
+        raise UsageError(
+            f"there is no precision {quoted(text)}{did_you_mean(text, PRECISIONS)}; known are:"
+            f" {', '.join(PRECISIONS)}"
+        )
+    return found
+
+
+def _pairs(where: Mapping[str, Any] | Sequence[str] | None) -> Iterable[tuple[str, str]]:
+    if isinstance(where, Mapping):
+        yield from ((key, "none" if value is None else str(value)) for key, value in where.items())
+        return
+    for each in [where] if isinstance(where, str) else where or ():
+        key, sign, value = each.partition("=")
+        if not (sign and key.strip() and value.strip()):
+            raise UsageError(
+                f"where is no condition: {quoted(each)}; write KEY=VALUE, e.g. quantization=int8"
+            )
+        yield key.strip(), value.strip()

@@ -1,0 +1,80 @@
+"""Shapes of operators of one's own, as their declaration computes them (``output_shapes``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ortpkg.errors import InvalidGraphError, OrtpkgError, printable, quoted
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import Dimension
+from ortpkg.kernels.custom_ops import CustomOp, find_custom_op
+from ortpkg.shapes.expressions import Size, symbol
+from ortpkg.shapes.shape_context import InferenceFunction, ShapeContext
+
+
+def find_custom_inference(node: Node) -> InferenceFunction | None:
+    """The function for a registered operator that says what it makes; None for any other."""
+    operator = find_custom_op(node.domain, node.op_type, node.since_version)
+    if operator is None or operator.output_shapes is None:
+        return None
+    known = operator
+
+    def infer(context: ShapeContext) -> None:
+        _infer(known, context)
+
+    return infer
+
+
+def _infer(operator: CustomOp, context: ShapeContext) -> None:
+    sizes: dict[str, Size] = {}
+    given = [_shown(context.shape(slot), sizes) for slot in range(len(context.node.inputs))]
+    for slot, shape in enumerate(_output_shapes(operator, context.node, given)):
+        if shape is not None and slot < len(context.node.outputs):
+            context.make(slot, [_size(each, context, sizes) for each in shape])
+
+
+def _shown(shape: Sequence[Size] | None, sizes: dict[str, Size]) -> tuple[Dimension, ...] | None:
+    """A shape as operators see it: numbers, and names for all else."""
+    if shape is None:
+        return None
+    for size in shape:
+        sizes.setdefault(str(size), size)
+    return tuple(size if isinstance(size, int) else str(size) for size in shape)
+
+
+def _size(dimension: Any, context: ShapeContext, sizes: dict[str, Size]) -> Size:
+    if dimension is None:
+        return context.new_size()
+    return sizes.get(dimension, symbol(dimension)) if isinstance(dimension, str) else int(dimension)
+
+
+def _output_shapes(
+    operator: CustomOp, node: Node, given: Sequence[tuple[Dimension, ...] | None]
+) -> Sequence[Sequence[Dimension] | None]:
+    """What the operator says. InvalidGraphError where it raises: shapes that it cannot take."""
+    assert operator.output_shapes is not None
+    attributes = {
+        name: _attribute(node, name, default) for name, default in operator.attributes.items()
+    }
+    try:
+        return tuple(operator.output_shapes(*given, **attributes))
+    except OrtpkgError:
+        raise
+    except Exception as error:
+        name = f"{operator.domain}.{operator.op_type}"
+        raise InvalidGraphError(
+            f"operator {quoted(name)} refuses the shapes of its inputs: {printable(error)}",
+            node_name=node.name,
+        ) from error
+
+
+def _attribute(node: Node, name: str, default: Any) -> Any:
+    """The attribute's value as the kernel gets it."""
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return default
+    value = node.attribute(name)
+    if attribute.kind == "TENSOR":
+        return value.numpy()
+    return list(value) if isinstance(value, tuple) else value

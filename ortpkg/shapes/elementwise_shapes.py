@@ -1,0 +1,351 @@
+"""Operators that work element by element, alone or on what inputs broadcast to; arithmetic on sizes
+is followed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+from ortpkg.graph.types import ElementType
+from ortpkg.shapes.expressions import (
+    Size,
+    TooLargeError,
+    broadcast,
+    divide_exactly,
+    floor_divide,
+    is_at_least,
+    larger,
+    remainder,
+    smaller,
+)
+from ortpkg.shapes.knowledge import MOST_ELEMENTS, WHOLE_NUMBERS, Elements, KnownTensor, Sizes
+from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+
+MICROSOFT = "com.microsoft"
+
+
+def broadcast_shapes(context: ShapeContext, shapes: Sequence[Sizes | None]) -> Sizes | None:
+    """What the shapes broadcast to (numpy's rule).
+
+    None where one is not known; ShapeError where they do not.
+    """
+    if not shapes or any(shape is None for shape in shapes):
+        return None
+    known = [shape for shape in shapes if shape is not None]
+    rank = max(map(len, known))
+    padded = [(*(1,) * (rank - len(shape)), *shape) for shape in known]
+    found: list[Size] = []
+    for sizes in zip(*padded, strict=True):
+        size: Size = 1
+        for other in sizes:
+            try:
+                size = context.compute(broadcast, size, other)
+            except ValueError as error:
+                raise ShapeError(f"{context.node}: {error}") from error
+        found.append(size)
+    return tuple(found)
+
+
+def make_broadcast(
+    context: ShapeContext, slots: Sequence[int], element_type: ElementType | None = None
+) -> None:
+    """Output 0 has the shape that these inputs broadcast to."""
+    context.make(
+        0, broadcast_shapes(context, [context.shape(slot) for slot in slots]), element_type
+    )
+
+
+def make_same(
+    context: ShapeContext,
+    *,
+    slot: int = 0,
+    output: int = 0,
+    element_type: ElementType | None = None,
+) -> None:
+    """An output has the shape of an input, and its element type where no other is given."""
+    if element_type is None:
+        found = context.element_type(slot)
+        element_type = found if found is not ElementType.UNDEFINED else None
+    context.make(output, context.shape(slot), element_type)
+
+
+@infers(
+    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Clip", "Cos", "Cosh",
+    "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "LeakyRelu", "Log", "LogSoftmax",
+    "LpNormalization", "LRN", "MeanVarianceNormalization", "Mish", "Not", "Reciprocal", "Relu", "Round", "Selu",
+    "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh",
+    "ThresholdedRelu", "InstanceNormalization", "GroupNormalization", "Trilu", "ReverseSequence", "CumProd",
+    "StringNormalizer", "IsInf", "IsNaN", "RegexFullMatch",
+)  # fmt: skip
+def same_shape(context: ShapeContext) -> None:
+    """Output 0 has the shape of input 0."""
+    if context.node.op_type == "StringNormalizer":
+        shape = context.shape(0)  # stop words may go: the last size is open
+        context.make(0, None if shape is None else (*shape[:-1], context.new_size()))
+        return
+    context.make(0, context.shape(0))
+
+
+@infers("Gelu", "FastGelu", "QuickGelu", "BiasGelu", domain=MICROSOFT)
+def microsoft_activation(context: ShapeContext) -> None:
+    make_same(context)
+
+
+@infers("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
+def quantized_activation(context: ShapeContext) -> None:
+    make_same(context)
+
+
+@infers("QLinearSoftmax", domain=MICROSOFT)
+def quantized_softmax(context: ShapeContext) -> None:
+    make_same(context)
+
+
+@infers("PRelu")
+def prelu(context: ShapeContext) -> None:
+    """The slope is broadcast to the input, never the other way."""
+    context.make(0, context.shape(0))
+
+
+# --- two inputs -----------------------------------------------------------------------------------
+
+
+def _truncated_quotient(left: Size, right: Size) -> Size | None:
+    """Whole numbers are divided towards zero (Div)."""
+    if isinstance(left, int) and isinstance(right, int):
+        return (
+            None
+            if right == 0
+            else int(math.copysign(abs(left) // abs(right), left * right))
+            if left
+            else 0
+        )
+    if not isinstance(right, int) or right <= 0:
+        return None
+    return floor_divide(left, right) if is_at_least(left, 0) else divide_exactly(left, right)
+
+
+def _modulo(left: Size, right: Size) -> Size | None:
+    return None if right == 0 else remainder(left, right)
+
+
+_ARITHMETIC: dict[str, Callable[[Size, Size], Size | None]] = {
+    "Add": lambda left, right: left + right,
+    "Sub": lambda left, right: left - right,
+    "Mul": lambda left, right: left * right,
+    "Div": _truncated_quotient,
+    "Max": larger,
+    "Min": smaller,
+    "Mod": _modulo,
+}
+_COMPARISONS: dict[str, Callable[[int, int], int]] = {
+    "Equal": lambda left, right: int(left == right),
+    "Greater": lambda left, right: int(left > right),
+    "GreaterOrEqual": lambda left, right: int(left >= right),
+    "Less": lambda left, right: int(left < right),
+    "LessOrEqual": lambda left, right: int(left <= right),
+    "And": lambda left, right: int(bool(left and right)),
+    "Or": lambda left, right: int(bool(left or right)),
+    "Xor": lambda left, right: int(bool(left) != bool(right)),
+}
+#: Types in which sizes may be computed without passing their range; of others no elements are
+#: followed.
+_FOLLOWED = frozenset({ElementType.INT64, ElementType.INT32})
+
+
+@infers(
+    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
+    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor",
+)  # fmt: skip
+def binary(context: ShapeContext) -> None:
+    """Inputs are broadcast; before opset 7 the second one only, to the first."""
+    op_type, count = context.node.op_type, len(context.node.inputs)
+    if context.version < 7 and op_type not in {"Max", "Min", "Mean", "Sum"}:
+        context.make(0, context.shape(0))
+        return
+    shape = broadcast_shapes(context, [context.shape(slot) for slot in range(count)])
+    element_type = context.element_type(0) if op_type == "Pow" else None
+    context.make(0, shape, element_type, _combined(context, shape))
+
+
+@infers("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def quantized_binary(context: ShapeContext) -> None:
+    """Inputs (A, its scale and zero point, B, ...)."""
+    make_broadcast(context, (0, 3), context.element_type(0))
+
+
+@infers("StringConcat", "SwiGLU")
+def broadcast_all(context: ShapeContext) -> None:
+    make_broadcast(context, range(len(context.node.inputs)))
+
+
+def _combined(context: ShapeContext, shape: Sizes | None) -> list[Size | None] | None:
+    """The elements of the result, where those of all inputs are followed."""
+    op_type = context.node.op_type
+    is_followed = context.element_type(0) in _FOLLOWED or (op_type in {"And", "Or", "Xor"})
+    given = [context.elements(slot) for slot in range(len(context.node.inputs))]
+    if shape is None or not is_followed or (op_type == "Mod" and context.attribute("fmod", 0)):
+        return None
+    counts = tuple(size for size in shape if isinstance(size, int))
+    if (
+        len(counts) < len(shape)
+        or math.prod(counts) > MOST_ELEMENTS
+        or any(each is None for each in given)
+    ):
+        return None
+    columns = [broadcast_elements(each, counts) for each in given if each is not None]
+    return [_reduced(op_type, values) for values in zip(*columns, strict=True)]
+
+
+def _reduced(op_type: str, values: tuple[Size | None, ...]) -> Size | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    arithmetic, comparison = _ARITHMETIC.get(op_type), _COMPARISONS.get(op_type)
+    found: Size | None = known[0]
+    for value in known[1:]:
+        if found is None:
+            return None
+        if arithmetic is not None:
+            try:
+                found = arithmetic(found, value)
+            except TooLargeError:
+                return None
+        elif comparison is not None:
+            found = _compared(comparison, op_type, found, value)
+        else:
+            return None
+    return found if arithmetic is not None or comparison is not None else None
+
+
+def _compared(
+    comparison: Callable[[int, int], int], op_type: str, left: Size, right: Size
+) -> int | None:
+    if isinstance(left, int) and isinstance(right, int):
+        return comparison(left, right)
+    return 1 if op_type in {"Equal", "GreaterOrEqual", "LessOrEqual"} and left == right else None
+
+
+def broadcast_elements(elements: Elements, shape: tuple[int, ...]) -> list[Size | None]:
+    """The elements as those of a tensor of ``shape``, to which they broadcast."""
+    if 0 in shape:  # the other sizes may be anything
+        return []
+    own = (*(1,) * (len(shape) - len(elements.shape)), *elements.shape)
+    strides = [math.prod(own[axis + 1 :]) if own[axis] != 1 else 0 for axis in range(len(own))]
+    return [
+        elements.values[sum(index * stride for index, stride in zip(indices, strides, strict=True))]
+        for indices in itertools.product(*map(range, shape))
+    ]
+
+
+# --- one input, elements followed -----------------------------------------------------------------
+
+
+def _mapped(
+    context: ShapeContext, function: Callable[[Size], Size | None]
+) -> list[Size | None] | None:
+    given = context.elements(0)
+    return (
+        None if given is None else [None if value is None else function(value) for value in given]
+    )
+
+
+@infers("Neg")
+def negative(context: ShapeContext) -> None:
+    followed = context.element_type(0) in _FOLLOWED
+    context.make(
+        0, context.shape(0), None, _mapped(context, lambda value: value * -1) if followed else None
+    )
+
+
+@infers("Abs")
+def absolute(context: ShapeContext) -> None:
+    followed = context.element_type(0) in _FOLLOWED
+    known = (
+        _mapped(context, lambda value: abs(value) if isinstance(value, int) else None)
+        if followed
+        else None
+    )
+    context.make(0, context.shape(0), None, known)
+
+
+@infers("Identity")
+def identity(context: ShapeContext) -> None:
+    context.make_known(0, context.known(0))
+
+
+@infers("Cast")
+def cast(context: ShapeContext) -> None:
+    """Between whole numbers elements stay what they are; what passes the range of the type is not
+    followed.
+    """
+    target = context.chosen_type("to", ElementType.UNDEFINED)
+    kept = _cast_elements(context.tensor(0), target)
+    context.make(0, context.shape(0), target, None if kept is None else kept.values)
+
+
+def _cast_elements(given: KnownTensor | None, target: ElementType) -> Elements | None:
+    if given is None or given.elements is None or given.element_type not in WHOLE_NUMBERS:
+        return None
+    if target in _FOLLOWED:
+        return given.elements
+    known = (value if isinstance(value, int) else None for value in given.elements)
+    is_bool = target is ElementType.BOOL
+    numbers = tuple(
+        None if value is None else int(value != 0) if is_bool else value for value in known
+    )
+    return Elements(given.elements.shape, numbers) if target in WHOLE_NUMBERS else None
+
+
+@infers("CastLike")
+def cast_like(context: ShapeContext) -> None:
+    target = context.element_type(1)
+    kept = _cast_elements(context.tensor(0), target)
+    context.make(0, context.shape(0), target, None if kept is None else kept.values)
+
+
+@infers("BitCast")
+def bit_cast(context: ShapeContext) -> None:
+    context.make(0, context.shape(0), context.chosen_type("to", ElementType.UNDEFINED))
+
+
+@infers("Where")
+def where(context: ShapeContext) -> None:
+    """Elements of two followed tensors are chosen where the condition is known."""
+    shape = broadcast_shapes(context, [context.shape(slot) for slot in range(3)])
+    given = [context.elements(slot) for slot in range(3)]
+    chosen: list[Size | None] | None = None
+    counts = tuple(size for size in shape or () if isinstance(size, int))
+    if (
+        shape is not None
+        and len(counts) == len(shape)
+        and math.prod(counts) <= MOST_ELEMENTS
+        and None not in given
+    ):
+        columns = [broadcast_elements(each, counts) for each in given if each is not None]
+        chosen = [
+            (yes if condition else no) if isinstance(condition, int) else yes if yes == no else None
+            for condition, yes, no in zip(*columns, strict=True)
+        ]
+    context.make(0, shape, None, chosen)
+
+
+@infers("Dropout")
+def dropout(context: ShapeContext) -> None:
+    """The mask is of booleans from opset 10 on."""
+    context.make(0, context.shape(0))
+    context.make(
+        1, context.shape(0), ElementType.BOOL if context.version >= 10 else context.element_type(0)
+    )
+
+
+@infers("CumSum")
+def cumulative_sum(context: ShapeContext) -> None:
+    context.make(0, context.shape(0))
+
+
+@infers("Affine", "ImageScaler", "ParametricSoftplus", "ScaledTanh")
+def old_activation(context: ShapeContext) -> None:
+    context.make(0, context.shape(0))

@@ -1,0 +1,165 @@
+"""Operators that make tensors from sizes and constants, or make them larger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ortpkg.graph.types import ElementType
+from ortpkg.shapes.expressions import Size, floor_divide, is_at_least, larger, product, total
+from ortpkg.shapes.knowledge import MOST_ELEMENTS
+from ortpkg.shapes.shape_context import ShapeContext, ShapeError, constant_knowledge, infers
+
+_BATCH_AND_CHANNELS = 2
+
+
+@infers("Pad")
+def pad(context: ShapeContext) -> None:
+    """Pads are an attribute, from opset 11 on an input; axes from 18 on."""
+    shape = context.shape(0)
+    if shape is None:
+        return
+    if context.version < 11:
+        pads: Sequence[Size | None] | None = (
+            context.integers("pads") or context.integers("paddings") or None
+        )
+    else:
+        pads = context.values(1)
+    axes = context.numbers(3) if context.has(3) else range(len(shape))
+    if pads is None or axes is None:
+        context.make(0, context.new_sizes(len(shape)))
+        return
+    if len(pads) != 2 * len(axes):
+        raise ShapeError(f"{context.node}: {len(pads)} pads for {len(axes)} axes")
+    made = list(shape)
+    for index, axis in enumerate(axes):
+        before, after = pads[index], pads[len(axes) + index]
+        position = context.axis(axis, len(shape))
+        if before is None or after is None:
+            made[position] = context.new_size()
+        else:
+            made[position] = context.compute(total, shape[position], before, after)
+    context.make(0, made)
+
+
+@infers("Constant")
+def constant(context: ShapeContext) -> None:
+    """A Constant node, of whatever attribute."""
+    for name, attribute in context.node.attributes.items():
+        value = attribute.value
+        match name:
+            case "value_int" | "value_float":
+                is_whole = name == "value_int"
+                context.make(
+                    0,
+                    (),
+                    ElementType.INT64 if is_whole else ElementType.FLOAT,
+                    [value] if is_whole else None,
+                )
+            case "value_ints":
+                context.make(0, (len(value),), ElementType.INT64, list(value))
+            case "value_floats":
+                context.make(0, (len(value),), ElementType.FLOAT)
+            case "value_string":
+                context.make(0, (), ElementType.STRING)
+            case "value_strings":
+                context.make(0, (len(value),), ElementType.STRING)
+            case "value" | "sparse_value":
+                context.make_known(0, constant_knowledge(value))
+            case _:
+                pass
+
+
+@infers("ConstantOfShape")
+def constant_of_shape(context: ShapeContext) -> None:
+    """Zeros, or what its one-element attribute says."""
+    wanted, value = context.elements(0), context.attribute("value")
+    element_type = ElementType.FLOAT if value is None else value.element_type
+    if wanted is None:
+        rank = context.vector_length(0)
+        context.make(0, None if rank is None else context.new_sizes(rank), element_type)
+        return
+    sizes = [
+        context.new_size() if size is None or not is_at_least(size, 0) else size for size in wanted
+    ]
+    if any(isinstance(size, int) and size < 0 for size in wanted):
+        raise ShapeError(f"{context.node}: a size below 0")
+    counts = [size for size in sizes if isinstance(size, int)]
+    elements: list[Size | None] | None = None
+    if element_type in {ElementType.INT64, ElementType.INT32} and len(counts) == len(sizes):
+        count = math.prod(counts)
+        if count <= MOST_ELEMENTS:
+            filling = int(value.numpy().reshape(-1)[0])
+            elements = [filling] * count
+    context.make(0, sizes, element_type, elements)
+
+
+@infers("Range")
+def range_(context: ShapeContext) -> None:
+    """The element type is that of its inputs."""
+    element_type = context.element_type(0)
+    if element_type in {ElementType.INT64, ElementType.INT32, ElementType.INT16}:
+        start, limit, step = (context.size(slot) for slot in range(3))
+        if isinstance(start, int) and isinstance(limit, int) and isinstance(step, int) and step:
+            values = range(start, limit, step)
+            context.make(
+                0,
+                (len(values),),
+                element_type,
+                list(values) if len(values) <= MOST_ELEMENTS else None,
+            )
+        elif start is not None and limit is not None and isinstance(step, int) and step > 0:
+            count = context.compute(
+                lambda: larger(0, floor_divide(limit - start + (step - 1), step))
+            )
+            context.make(0, (count,), element_type)
+        else:
+            context.make(0, (context.new_size(),), element_type)
+        return
+    given = [context.constant(slot) for slot in range(3)]
+    numbers = [float(each.reshape(-1)[0]) for each in given if each is not None and each.size == 1]
+    if len(numbers) == 3 and numbers[2] and all(map(math.isfinite, numbers)):
+        count_ = max(math.ceil((numbers[1] - numbers[0]) / numbers[2]), 0)
+        context.make(0, (count_,), element_type)
+        return
+    context.make(0, (context.new_size(),), element_type)
+
+
+@infers("EyeLike")
+def eye_like(context: ShapeContext) -> None:
+    context.make(0, context.shape(0), context.chosen_type("dtype", context.element_type(0)))
+
+
+@infers("CenterCropPad")
+def center_crop_pad(context: ShapeContext) -> None:
+    shape, wanted = context.shape(0), context.elements(1)
+    if shape is None:
+        return
+    axes = context.integers("axes") or range(len(shape))
+    made = list(shape)
+    for index, axis in enumerate(axes):
+        value = None if wanted is None or index >= len(wanted.values) else wanted.values[index]
+        made[context.axis(axis, len(shape))] = context.new_size() if value is None else value
+    context.make(0, made)
+
+
+@infers("Col2Im")
+def col2im(context: ShapeContext) -> None:
+    """(N, C * elements of a block, L) → (N, C, *image)."""
+    shape, image, block = context.shape(0), context.elements(1), context.numbers(2)
+    rank = context.vector_length(1)
+    if rank is None and image is None:
+        return
+    spatial = (
+        context.new_sizes(rank or 0)
+        if image is None
+        else [context.new_size() if size is None else size for size in image]
+    )
+    if shape is None or len(shape) < _BATCH_AND_CHANNELS:  # a run says what is wrong with these
+        context.make(0, (*context.new_sizes(_BATCH_AND_CHANNELS), *spatial))
+        return
+    channels: Size = context.new_size()
+    if block is not None and 0 not in block:
+        count = context.compute(lambda: product(list(block)))
+        channels = context.compute(floor_divide, shape[1], count)
+    context.make(0, (shape[0], channels, *spatial))

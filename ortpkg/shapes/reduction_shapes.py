@@ -1,0 +1,211 @@
+"""Reductions, arg-reductions, sorting and counting."""
+
+from __future__ import annotations
+
+from ortpkg.graph.types import ElementType
+from ortpkg.shapes.expressions import Size, TooLargeError, larger, product, smaller
+from ortpkg.shapes.knowledge import Sizes
+from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+
+_AXES_INPUT_SINCE = 18
+_SUM_AXES_INPUT_SINCE = 13
+
+
+@infers(
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+    "ReduceSum", "ReduceSumSquare",
+)  # fmt: skip
+def reduce(context: ShapeContext) -> None:
+    """Axes are an attribute, from opset 18 on (ReduceSum: 13) an input; none of them means all, or
+    nothing at all.
+    """
+    shape, keeps = context.shape(0), bool(context.attribute("keepdims", 1))
+    by_input = context.version >= (
+        _SUM_AXES_INPUT_SINCE if context.node.op_type == "ReduceSum" else _AXES_INPUT_SINCE
+    )
+    if shape is None:
+        return
+    axes = _axes(context, shape, by_input=by_input)
+    if axes is None:
+        if keeps:
+            context.make(0, context.new_sizes(len(shape)))
+        else:
+            count = _axis_count(context)
+            context.make(
+                0, None if count is None else context.new_sizes(max(len(shape) - count, 0))
+            )
+        return
+    made: list[Size] = []
+    for axis, size in enumerate(shape):
+        if axis not in axes:
+            made.append(size)
+        elif keeps:
+            made.append(1)
+    context.make(0, made, None, _reduced_elements(context, axes))
+
+
+def _axis_count(context: ShapeContext) -> int | None:
+    shape = context.shape(1)
+    return (
+        shape[0]
+        if shape is not None and len(shape) == 1 and isinstance(shape[0], int) and shape[0]
+        else None
+    )
+
+
+def _axes(context: ShapeContext, shape: Sizes, *, by_input: bool) -> frozenset[int] | None:
+    """The axes that go; None where they are not known."""
+    given: tuple[int, ...] | None = context.integers("axes")
+    if by_input and context.has(1):
+        given = context.numbers(1)
+        if given is None:
+            return None
+    if not given:
+        is_noop = by_input and context.attribute("noop_with_empty_axes", 0)
+        return frozenset() if is_noop else frozenset(range(len(shape)))
+    return frozenset(context.axis(axis, len(shape)) for axis in given)
+
+
+def _reduced_elements(context: ShapeContext, axes: frozenset[int]) -> list[Size | None] | None:
+    """Of a followed vector that is reduced to one number: products of sizes, for one."""
+    given = context.elements(0)
+    if (
+        given is None
+        or len(given.shape) != 1
+        or axes != {0}
+        or given.sizes is None
+        or not given.sizes
+    ):
+        return None
+    if context.element_type(0) not in {ElementType.INT64, ElementType.INT32}:
+        return None
+    values = given.sizes
+    try:
+        match context.node.op_type:
+            case "ReduceProd":
+                return [product(values)]
+            case "ReduceSum":
+                total: Size = 0
+                for value in values:
+                    total = total + value
+                return [total]
+            case "ReduceMax" | "ReduceMin":
+                choose = larger if context.node.op_type == "ReduceMax" else smaller
+                found = values[0]
+                for value in values[1:]:
+                    found = choose(found, value)
+                return [found]
+            case _:
+                return None
+    except TooLargeError:
+        return None
+
+
+@infers("ArgMax", "ArgMin")
+def arg_reduce(context: ShapeContext) -> None:
+    shape = context.shape(0)
+    if shape is None:
+        return
+    axis = context.axis(context.attribute("axis", 0), len(shape))
+    kept = (1,) if context.attribute("keepdims", 1) else ()
+    context.make(0, (*shape[:axis], *kept, *shape[axis + 1 :]), ElementType.INT64)
+
+
+@infers("TopK")
+def top_k(context: ShapeContext) -> None:
+    shape = context.shape(0)
+    if shape is None:
+        context.make(0, None)
+        context.make(1, None, ElementType.INT64)
+        return
+    axis = context.axis(context.attribute("axis", -1), len(shape))
+    count: Size | None = context.attribute("k") if context.version < 10 else context.size(1)
+    size = shape[axis]
+    if isinstance(count, int) and isinstance(size, int) and not 0 <= count <= size:
+        raise ShapeError(f"{context.node}: the first {count} of {size}")
+    made = (*shape[:axis], context.new_size() if count is None else count, *shape[axis + 1 :])
+    context.make(0, made)
+    context.make(1, made, ElementType.INT64)
+
+
+@infers("Unique")
+def unique(context: ShapeContext) -> None:
+    """How many differ is not known before; inverse indices are as many as there were."""
+    shape, axis, count = context.shape(0), context.attribute("axis"), context.new_size()
+    if axis is None:
+        context.make(0, (count,))
+        inverse: Size = (
+            context.compute(lambda: product(shape)) if shape is not None else context.new_size()
+        )
+    elif shape is None:
+        context.make(0, None)
+        inverse = context.new_size()
+    else:
+        position = context.axis(axis, len(shape))
+        context.make(0, (*shape[:position], count, *shape[position + 1 :]))
+        inverse = shape[position]
+    context.make(1, (count,), ElementType.INT64)
+    context.make(2, (inverse,), ElementType.INT64)
+    context.make(3, (count,), ElementType.INT64)
+
+
+@infers("NonZero")
+def non_zero(context: ShapeContext) -> None:
+    """(Number of dimensions, number of elements that are not zero); a scalar counts as a vector of
+    one.
+    """
+    shape = context.shape(0)
+    rank: Size = context.new_size() if shape is None else len(shape)
+    given = context.numbers(0)
+    if given is not None and shape is not None and len(shape) == 1:
+        positions = [index for index, value in enumerate(given) if value]
+        context.make(0, (1, len(positions)), ElementType.INT64, positions)
+        return
+    context.make(0, (rank, context.new_size()), ElementType.INT64)
+
+
+@infers("NonMaxSuppression")
+def non_max_suppression(context: ShapeContext) -> None:
+    context.make(0, (context.new_size(), 3), ElementType.INT64)
+
+
+@infers("Compress")
+def compress(context: ShapeContext) -> None:
+    shape, axis = context.shape(0), context.attribute("axis")
+    if axis is None:
+        context.make(0, (context.new_size(),))
+    elif shape is not None:
+        position = context.axis(axis, len(shape))
+        context.make(0, (*shape[:position], context.new_size(), *shape[position + 1 :]))
+
+
+@infers("Det")
+def determinant(context: ShapeContext) -> None:
+    shape = context.shape(0)
+    if shape is not None:
+        if len(shape) < 2:
+            raise ShapeError(
+                f"{context.node}: a matrix is needed, but the shape has {len(shape)} dimensions"
+            )
+        context.make(0, shape[:-2])
+
+
+@infers("Size")
+def size_of(context: ShapeContext) -> None:
+    shape = context.shape(0)
+    count = None if shape is None else context.compute(lambda: product(shape))
+    context.make(0, (), ElementType.INT64, None if count is None else [count])
+
+
+@infers("Shape")
+def shape_of(context: ShapeContext) -> None:
+    """From ``start`` to ``end``, which from opset 15 on may leave out axes."""
+    shape = context.shape(0)
+    if shape is None:
+        context.make(0, (context.new_size(),), ElementType.INT64)
+        return
+    rank = len(shape)
+    start, end = context.attribute("start", 0), context.attribute("end", rank)
+    first, last = (min(max(edge + rank if edge < 0 else edge, 0), rank) for edge in (start, end))
+    chosen = shape[first : max(first, last)]
+    context.make(0, (len(chosen),), ElementType.INT64, chosen)

@@ -1,0 +1,218 @@
+"""Operators that keep all elements, or repeat them, in another shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ortpkg.shapes.expressions import (
+    Size,
+    broadcast,
+    divide_exactly,
+    floor_divide,
+    is_at_least,
+    product,
+)
+from ortpkg.shapes.knowledge import MOST_ELEMENTS, Sizes
+from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+
+
+@infers("Reshape")
+def reshape(context: ShapeContext) -> None:
+    """0 keeps the size of that place, -1 takes what is left."""
+    given = context.shape(0)
+    if context.version < 5:
+        wanted: Sequence[Size | None] | None = context.integers("shape")
+    else:
+        found = context.elements(1)
+        wanted = None if found is None else found.values
+    if wanted is None:
+        rank = context.vector_length(1)
+        context.make(0, None if rank is None else context.new_sizes(rank))
+        return
+    context.check_rank(len(wanted))
+    sizes = _reshaped(context, given, wanted)
+    own = context.elements(0)
+    context.make(0, sizes, None, None if own is None else own.values)
+
+
+def _reshaped(
+    context: ShapeContext, given: Sizes | None, wanted: Sequence[Size | None]
+) -> list[Size]:
+    keeps_zero = bool(context.attribute("allowzero", 0))
+    made: list[Size | None] = []
+    for axis, size in enumerate(wanted):
+        if size == 0 and not keeps_zero:
+            if given is not None and axis >= len(given):
+                raise ShapeError(f"{context.node}: keeps the size of axis {axis} of {len(given)}")
+            made.append(None if given is None else given[axis])
+        elif isinstance(size, int) and size < -1:
+            raise ShapeError(f"{context.node}: {size} is no size")
+        else:
+            made.append(size if size == -1 or size is None or is_at_least(size, 0) else None)
+    if made.count(-1) > 1:
+        raise ShapeError(f"{context.node}: more than one size is left open")
+    if -1 in made:
+        made[made.index(-1)] = _what_is_left(context, given, made)
+    elif made.count(None) == 1 and given is not None:
+        made[made.index(None)] = _what_is_left(
+            context, given, [-1 if size is None else size for size in made]
+        )
+    return [context.new_size() if size is None else size for size in made]
+
+
+def _what_is_left(
+    context: ShapeContext, given: Sizes | None, made: Sequence[Size | None]
+) -> Size | None:
+    """All elements, divided by the sizes that are known."""
+    if given is None or None in made:
+        return None
+    others = [size for size in made if size is not None and size != -1]
+    left = list(given)
+    for size in list(others):  # equal factors go first: they may be anything
+        if size in left:
+            left.remove(size)
+            others.remove(size)
+    total, divisor = (
+        context.compute(lambda: product(left)),
+        context.compute(lambda: product(others)),
+    )
+    if divisor == 0:
+        return 0 if total == 0 else None
+    if isinstance(total, int) and isinstance(divisor, int):
+        if total % divisor:
+            raise ShapeError(f"{context.node}: {total} elements do not fill rows of {divisor}")
+        return total // divisor
+    exact = divide_exactly(total, divisor)
+    return context.compute(floor_divide, total, divisor) if exact is None else exact
+
+
+@infers("Flatten")
+def flatten(context: ShapeContext) -> None:
+    shape = context.shape(0)
+    if shape is None:
+        context.make(0, context.new_sizes(2))
+        return
+    rank, axis = len(shape), context.attribute("axis", 1)
+    if not -rank <= axis <= rank:
+        raise ShapeError(f"{context.node}: axis {axis} of {rank} dimensions")
+    position = axis + rank if axis < 0 else axis
+    rows = context.compute(lambda: product(shape[:position]))
+    context.make(0, (rows, context.compute(lambda: product(shape[position:]))))
+
+
+@infers("Squeeze")
+def squeeze(context: ShapeContext) -> None:
+    """Axes are an attribute, from opset 13 on an input; without them every axis of size 1 goes."""
+    shape = context.shape(0)
+    given: Sequence[int] | None = context.integers("axes") or None
+    if context.version >= 13 and context.has(1):
+        given = context.numbers(1)
+        if given is None:
+            count = context.vector_length(1)
+            if shape is not None and count is not None and count <= len(shape):
+                context.make(0, context.new_sizes(len(shape) - count))
+            return
+    if shape is None:
+        return
+    if given is None:
+        if all(isinstance(size, int) for size in shape):
+            kept: list[Size] = [size for size in shape if size != 1]
+            context.make(0, kept, None, context.values(0))
+        return
+    axes = {context.axis(axis, len(shape)) for axis in given}
+    wrong = [axis for axis in axes if isinstance(shape[axis], int) and shape[axis] != 1]
+    if wrong:
+        raise ShapeError(f"{context.node}: axis {wrong[0]} has {shape[wrong[0]]} elements")
+    made = [size for axis, size in enumerate(shape) if axis not in axes]
+    context.make(0, made, None, context.values(0))
+
+
+@infers("Unsqueeze")
+def unsqueeze(context: ShapeContext) -> None:
+    shape = context.shape(0)
+    axes = context.integers("axes") if context.version < 13 else context.numbers(1)
+    if shape is None or axes is None:
+        count = context.vector_length(1)
+        if shape is not None and count is not None:
+            context.make(0, context.new_sizes(len(shape) + count))
+        return
+    rank = len(shape) + len(axes)
+    context.check_rank(rank)
+    new = {context.axis(axis, rank) for axis in axes}
+    if len(new) < len(axes):
+        raise ShapeError(f"{context.node}: an axis stands twice in {tuple(axes)}")
+    old = iter(shape)
+    context.make(
+        0, [1 if axis in new else next(old) for axis in range(rank)], None, context.values(0)
+    )
+
+
+@infers("Transpose")
+def transpose(context: ShapeContext) -> None:
+    shape = context.shape(0)
+    if shape is None:
+        return
+    order = context.integers("perm") or tuple(reversed(range(len(shape))))
+    if sorted(order) != list(range(len(shape))):
+        raise ShapeError(f"{context.node}: {tuple(order)} is no order of {len(shape)} axes")
+    given = context.elements(0)
+    kept = given.values if given is not None and len(given.shape) < 2 else None
+    context.make(0, [shape[axis] for axis in order], None, kept)
+
+
+@infers("Expand")
+def expand(context: ShapeContext) -> None:
+    shape, count = context.shape(0), context.vector_length(1)
+    if shape is None or count is None:
+        return
+    context.check_rank(count)
+    wanted = context.vector_elements(1)
+    sizes = [
+        context.new_size() if value is None or not is_at_least(value, 0) else value
+        for value in wanted
+    ]
+    rank = max(len(shape), len(sizes))
+    context.check_rank(rank)
+    left = (*(1,) * (rank - len(shape)), *shape)
+    right = (*(1,) * (rank - len(sizes)), *sizes)
+    try:
+        made = [context.compute(broadcast, *pair) for pair in zip(left, right, strict=True)]
+    except ValueError as error:
+        raise ShapeError(f"{context.node}: {error}") from error
+    own = context.elements(0)
+    filled = None
+    counts = [size for size in made if isinstance(size, int)]
+    if (
+        own is not None
+        and len(own.values) == 1
+        and len(counts) == len(made)
+        and math.prod(counts) <= MOST_ELEMENTS
+    ):
+        filled = list(own.values) * math.prod(counts)
+    context.make(0, made, None, filled)
+
+
+@infers("Tile")
+def tile(context: ShapeContext) -> None:
+    """Version 1 repeats along one axis."""
+    shape, counts = context.shape(0), context.elements(1)
+    if shape is None:
+        return
+    if context.version == 1:
+        context.make(0, context.new_sizes(len(shape)))
+        return
+    if counts is None:
+        context.make(0, context.new_sizes(len(shape)))
+        return
+    if len(counts.values) != len(shape):
+        raise ShapeError(f"{context.node}: {len(counts.values)} repeats for {len(shape)} axes")
+    context.make(
+        0,
+        [
+            context.new_size()
+            if count is None
+            else context.compute(lambda a, b: a * b, size, count)
+            for size, count in zip(shape, counts, strict=True)
+        ],
+    )

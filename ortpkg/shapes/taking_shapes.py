@@ -1,0 +1,217 @@
+"""Operators that take elements of tensors, or put them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortpkg.graph.types import ElementType
+from ortpkg.shapes.expressions import Size, floor_divide, is_at_least, is_positive, larger, smaller
+from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+
+_FAR = 1 << 31
+
+
+@infers("Slice")
+def slice_(context: ShapeContext) -> None:
+    """Starts, ends, axes and steps are attributes, from opset 10 on inputs."""
+    shape = context.shape(0)
+    if shape is None:
+        return
+    if context.version < 10:
+        starts: Sequence[Size | None] | None = context.integers("starts")
+        ends: Sequence[Size | None] | None = context.integers("ends")
+        axes: Sequence[int] | None = context.integers("axes") or None
+        steps: Sequence[Size | None] | None = None
+        has_axes = axes is not None
+        has_steps = False
+    else:
+        starts, ends = (context.values(slot) for slot in (1, 2))
+        axes, steps = context.numbers(3), context.values(4)
+        has_axes, has_steps = context.has(3), context.has(4)
+    if has_axes and axes is None:
+        context.make(0, context.new_sizes(len(shape)))
+        return
+    count = next((len(each) for each in (starts, ends, axes) if each is not None), None)
+    count = context.vector_length(1) if count is None and context.version >= 10 else count
+    if count is None:
+        context.make(0, context.new_sizes(len(shape)))
+        return
+    positions = [
+        context.axis(axis, len(shape)) for axis in (axes if axes is not None else range(count))
+    ]
+    if any(each is not None and len(each) != len(positions) for each in (starts, ends, steps)):
+        raise ShapeError(f"{context.node}: as many starts, ends, axes and steps are needed")
+    made = list(shape)
+    for index, axis in enumerate(positions):
+        start, end = (None if each is None else each[index] for each in (starts, ends))
+        step = (None if steps is None else steps[index]) if has_steps else 1
+        made[axis] = sliced_size(context, shape[axis], start, end, step)
+    context.make(
+        0,
+        made,
+        None,
+        _sliced_elements(context, starts, ends, steps if has_steps else None, positions),
+    )
+
+
+def sliced_size(
+    context: ShapeContext, size: Size, start: Size | None, end: Size | None, step: Size | None
+) -> Size:
+    """How many elements of an axis a slice takes; numpy's rule."""
+    if step == 0:
+        raise ShapeError(f"{context.node}: a step of 0")
+    if not isinstance(step, int) or start is None or end is None:
+        return context.new_size()
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        return len(sliced_range(size, start, end, step))
+    if step < 0:
+        is_whole = start == -1 or (isinstance(start, int) and start >= _FAR) or start == size - 1
+        to_front = isinstance(end, int) and end <= -_FAR
+        return (
+            context.compute(lambda: floor_divide(size - 1, -step) + 1)
+            if is_whole and to_front and is_positive(size)
+            else context.new_size()
+        )
+    first, last = _bounded(context, start, size), _bounded(context, end, size)
+    if first is None or last is None:
+        return context.new_size()
+    return context.compute(lambda: larger(0, floor_divide(last - first + (step - 1), step)))
+
+
+def sliced_range(size: int, start: int, end: int, step: int) -> range:
+    """The positions that Slice takes of an axis: as numpy's, but that a start before the axis means
+    its first element where it goes backwards.
+    """
+    first, last, _ = slice(max(start, -size), end, step).indices(size)
+    return range(first, last, step)
+
+
+def _bounded(context: ShapeContext, position: Size, size: Size) -> Size | None:
+    """A position of a slice as a number from 0 to ``size``; None where its sign is not known."""
+    if isinstance(position, int) and position >= _FAR:
+        return size
+    if is_at_least(position, 0):
+        return context.compute(smaller, position, size)
+    if is_at_least(0, position) and not is_at_least(position, 0):
+        return context.compute(lambda: larger(0, size + position))
+    return None
+
+
+def _sliced_elements(
+    context: ShapeContext,
+    starts: Sequence[Size | None] | None,
+    ends: Sequence[Size | None] | None,
+    steps: Sequence[Size | None] | None,
+    positions: Sequence[int],
+) -> list[Size | None] | None:
+    given = context.elements(0)
+    if (
+        given is None
+        or len(given.shape) != 1
+        or list(positions) != [0]
+        or starts is None
+        or ends is None
+    ):
+        return None
+    start, end, step = starts[0], ends[0], 1 if steps is None else steps[0]
+    if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)):
+        return None
+    return [given.values[index] for index in sliced_range(given.shape[0], start, end, step)]
+
+
+@infers("Gather")
+def gather(context: ShapeContext) -> None:
+    shape, indices = context.shape(0), context.shape(1)
+    if shape is None or indices is None:
+        return
+    axis = context.axis(context.attribute("axis", 0), len(shape))
+    given, chosen = context.elements(0), context.numbers(1)
+    elements: list[Size | None] | None = None
+    if given is not None and len(given.shape) == 1 and chosen is not None:
+        size = given.shape[0]
+        if any(not -size <= index < size for index in chosen):
+            raise ShapeError(f"{context.node}: takes elements {chosen} of {size}")
+        elements = [given.values[index] for index in chosen]
+    context.make(0, (*shape[:axis], *indices, *shape[axis + 1 :]), None, elements)
+
+
+@infers("GatherBlockQuantized", domain="com.microsoft")
+def gather_block_quantized(context: ShapeContext) -> None:
+    """Like Gather; bytes may hold two numbers, and the result has the type of the scales."""
+    shape, indices = context.shape(0), context.shape(1)
+    element_type = context.element_type(2)
+    if shape is None or indices is None:
+        context.make(0, None, element_type)
+        return
+    axis = context.axis(context.attribute("gather_axis", 0), len(shape))
+    bits = context.attribute("bits", 4)
+    packed = 8 // bits if context.element_type(0) is ElementType.UINT8 and bits in {2, 4, 8} else 1
+    sizes = [
+        context.compute(lambda size: size * packed, size) if at == len(shape) - 1 else size
+        for at, size in enumerate(shape)
+    ]
+    context.make(0, (*sizes[:axis], *indices, *sizes[axis + 1 :]), element_type)
+
+
+@infers("GatherElements")
+def gather_elements(context: ShapeContext) -> None:
+    context.make(0, context.shape(1))
+
+
+@infers("GatherND")
+def gather_nd(context: ShapeContext) -> None:
+    shape, indices = context.shape(0), context.shape(1)
+    if shape is None or indices is None or not indices or not isinstance(indices[-1], int):
+        return
+    batch, depth = context.attribute("batch_dims", 0), indices[-1]
+    if batch + depth > len(shape):
+        raise ShapeError(
+            f"{context.node}: indices of {depth} behind {batch} of {len(shape)} dimensions"
+        )
+    context.make(0, (*indices[:-1], *shape[batch + depth :]))
+
+
+@infers("Scatter", "ScatterElements", "ScatterND", "TensorScatter")
+def scatter(context: ShapeContext) -> None:
+    context.make(0, context.shape(0))
+
+
+@infers("OneHot")
+def one_hot(context: ShapeContext) -> None:
+    shape, depth = context.shape(0), context.size(1)
+    element_type = context.element_type(2)
+    if shape is None:
+        context.make(0, None, element_type)
+        return
+    rank = len(shape) + 1
+    axis = context.axis(context.attribute("axis", -1), rank)
+    if depth is not None and not is_at_least(depth, 0):
+        depth = None
+    size = context.new_size() if depth is None else depth
+    context.make(0, (*shape[:axis], size, *shape[axis:]), element_type)
+
+
+@infers("DepthToSpace", "SpaceToDepth")
+def blocks(context: ShapeContext) -> None:
+    shape, block = context.shape(0), context.attribute("blocksize", 0)
+    if shape is None:
+        return
+    if len(shape) != 4 or block < 1:
+        raise ShapeError(f"{context.node}: 4 dimensions and blocks of 1 or more are needed")
+    batch, channels, height, width = shape
+    if context.node.op_type == "DepthToSpace":
+        made = (batch, _quotient(context, channels, block * block), height * block, width * block)
+    else:
+        made = (
+            batch,
+            channels * (block * block),
+            _quotient(context, height, block),
+            _quotient(context, width, block),
+        )
+    context.make(0, made)
+
+
+def _quotient(context: ShapeContext, size: Size, by: int) -> Size:
+    if isinstance(size, int) and size % by:
+        raise ShapeError(f"{context.node}: {size} elements in blocks of {by}")
+    return context.compute(floor_divide, size, by)

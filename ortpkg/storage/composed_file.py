@@ -1,0 +1,104 @@
+"""A file that is to be made of given bytes and of ranges of other files; it is never whole in
+memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from ortpkg.errors import AuthoringError, quoted
+from ortpkg.storage.file_operations import Readable, open_regular
+
+_MOST_ZEROS = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """``nbytes`` bytes of a regular file, from ``offset`` on."""
+
+    path: Path
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """So many zero bytes."""
+
+    nbytes: int
+
+
+Segment = bytes | FileRange | Zeros
+
+
+@dataclass(frozen=True)
+class ComposedFile:
+    """The content of a file, as segments one after another."""
+
+    segments: tuple[Segment, ...]
+
+    @classmethod
+    def copy_of(cls, path: Path) -> ComposedFile:
+        """The content that the file at ``path`` has now."""
+        return cls((FileRange(path, 0, path.stat().st_size),))
+
+    @cached_property
+    def nbytes(self) -> int:
+        """How long the file will be."""
+        return sum(len(each) if isinstance(each, bytes) else each.nbytes for each in self.segments)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Readable]:
+        """The content as a stream. While it is read:
+
+        AuthoringError where a file is no regular one, or too short.
+        """
+        with contextlib.ExitStack() as opened:
+            yield _SegmentReader(self.segments, opened)
+
+
+class _SegmentReader:
+    """Reads segments in turn; each file is opened once."""
+
+    def __init__(self, segments: tuple[Segment, ...], opened: contextlib.ExitStack) -> None:
+        self._segments = segments
+        self._opened = opened
+        self._files: dict[Path, BinaryIO] = {}
+        self._index = 0
+        self._done = 0  # bytes of the current segment
+
+    def read(self, nbytes: int, /) -> bytes:
+        """Up to ``nbytes`` bytes; none at the end."""
+        while self._index < len(self._segments):
+            chunk = self._read_segment(self._segments[self._index], nbytes)
+            if chunk:
+                self._done += len(chunk)
+                return chunk
+            self._index, self._done = self._index + 1, 0
+        return b""
+
+    def _read_segment(self, segment: Segment, nbytes: int) -> bytes:
+        if isinstance(segment, bytes):
+            return segment[self._done : self._done + nbytes]
+        wanted = min(nbytes, segment.nbytes - self._done)
+        if isinstance(segment, Zeros) or wanted == 0:
+            return bytes(min(wanted, _MOST_ZEROS))
+        file = self._file(segment.path)
+        file.seek(segment.offset + self._done)
+        chunk = file.read(wanted)
+        if not chunk:
+            raise AuthoringError(
+                f"{quoted(segment.path)} became shorter while it was being read; try again"
+            )
+        return chunk
+
+    def _file(self, path: Path) -> BinaryIO:
+        if path not in self._files:
+            stream, _ = self._opened.enter_context(open_regular(path))
+            self._files[path] = stream
+        return self._files[path]

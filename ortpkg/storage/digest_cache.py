@@ -1,0 +1,102 @@
+"""Digests of files that were hashed before, so that the second session on a package reads nothing
+twice.
+
+Per user and package, keyed by what the file system says of a file (device, inode, size, times of
+change). Whoever can write the cache can write the package's digests too, so it is trusted as far as
+they are; ``ortpkg verify`` never asks it. A damaged or missing cache is as good as an empty one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.storage.hashing import FileDigest, FileStamp, HashedFile
+
+_KIND = "digests"
+_MOST_FILES = 1000
+_MOST_MODELS = 200
+_MOST_NAMES = 100
+_MOST_PACKAGES = 200
+#: A file this young may change again without a new time of change: clocks of file systems tick as
+#: slowly as 2 s (FAT).
+_LEAST_AGE_NS = 2_000_000_000
+
+
+class DigestCache:
+    """The digests of one package's files; :meth:`write` keeps what was added."""
+
+    def __init__(self, root: Path) -> None:
+        self._key = {"root": str(root)}
+        stored = read_fact(_KIND, self._key)
+        stored = stored if isinstance(stored, dict) else {}
+        self._files = _entries(stored.get("files"))
+        self._needs = _entries(stored.get("needs"))
+        self._is_changed = False
+
+    def digest(self, file: str, stamp: FileStamp) -> FileDigest | None:
+        """The digest of ``file`` while it has ``stamp``; None where that is not known."""
+        match self._files.get(file):
+            case [*identity, str(sha256)] if identity == _identity(stamp):
+                return FileDigest(sha256=sha256, nbytes=stamp.nbytes)
+        return None
+
+    def add(self, file: str, hashed: HashedFile, started_ns: int) -> None:
+        """Remembers a digest, unless the file was too young when hashing started (``time.time_ns``)
+        or changed since.
+
+        A file from the future counts as young.
+        """
+        stamp = hashed.stamp
+        if stamp is None or started_ns - max(stamp.mtime_ns, stamp.ctime_ns) < _LEAST_AGE_NS:
+            return
+        self._files.pop(file, None)  # the newest stand last, and are kept the longest
+        self._files[file] = [*_identity(stamp), hashed.digest.sha256]
+        self._is_changed = True
+
+    def needs(self, sha256: str) -> tuple[str, ...] | None:
+        """The files that the model with this digest names, relative to its folder; None where that
+        is not known.
+        """
+        found = self._needs.get(sha256)
+        if isinstance(found, list) and all(isinstance(name, str) for name in found):
+            return tuple(found)
+        return None
+
+    def add_needs(self, sha256: str, names: Sequence[str]) -> None:
+        """Remembers which files a model names."""
+        if len(names) <= _MOST_NAMES:
+            self._needs[sha256] = list(names)
+            self._is_changed = True
+
+    def write(self) -> None:
+        """Keeps what was added; where the cache cannot be written, nothing happens."""
+        if not self._is_changed:
+            return
+        # Pairs rather than objects, whose order a fact does not keep.
+        files = list(self._files.items())[-_MOST_FILES:]
+        needs = list(self._needs.items())[-_MOST_MODELS:]
+        write_fact(_KIND, self._key, {"files": files, "needs": needs})
+        prune_facts(_KIND, keep=_MOST_PACKAGES)
+        self._is_changed = False
+
+
+def now_ns() -> int:
+    """The time to compare a file's time of change with."""
+    return time.time_ns()
+
+
+def _identity(stamp: FileStamp) -> list[int]:
+    return [stamp.device, stamp.inode, stamp.nbytes, stamp.mtime_ns, stamp.ctime_ns]
+
+
+def _entries(stored: Any) -> dict[str, Any]:
+    pairs = stored if isinstance(stored, list) else []
+    return {
+        pair[0]: pair[1]
+        for pair in pairs
+        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
+    }

@@ -1,0 +1,116 @@
+"""Facts about this machine that are dear to find out, kept between processes.
+
+One small JSON file per fact under the cache directory. A fact is stored with the whole key that it
+depends on, and is read back only where that key is equal, so that a new driver or library version
+is a miss and never a stale answer. The cache may vanish or be damaged at any time: then it is as if
+it had never been there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_SCHEMA_VERSION = 1
+_MOST_BYTES = 1 << 20
+#: A temporary file of this age was left by a process that was killed: a fact is written in an
+#: instant.
+_OLD_S = 600.0
+
+Key = Mapping[str, object]
+
+
+def cache_directory() -> Path:
+    """Where caches lie: ``ORTPKG_CACHE_DIR``, else the platform's directory for caches of a user.
+    May not exist yet.
+    """
+    chosen = os.environ.get("ORTPKG_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
+        # What platformdirs says on Linux, where it is one variable, and not worth its import.
+        stated = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return Path(stated or os.path.expanduser("~/.cache")) / "ortpkg"  # noqa: PTH111 - Path.home raises without one
+    import platformdirs  # see above
+
+    return Path(platformdirs.user_cache_dir("ortpkg", appauthor=False))
+
+
+def read_fact(kind: str, key: Key) -> Any:
+    """The stored value (JSON, never null) for exactly ``key``; None where there is none that can be
+    trusted.
+    """
+    try:
+        with _fact_path(kind, key).open("rb") as file:
+            stored = json.loads(file.read(_MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if (
+        not isinstance(stored, dict)
+        or stored.get("schema_version") != _SCHEMA_VERSION
+        or stored.get("key") != key
+    ):
+        return None
+    return stored.get("value")
+
+
+def write_fact(kind: str, key: Key, value: Any) -> None:
+    """Stores a JSON value for ``key`` in one step.
+
+    Where the directory cannot be written, nothing is stored.
+
+    Clears what processes that were killed meanwhile have left.
+    """
+    import tempfile  # takes longer to load than a fact to read
+
+    path = _fact_path(kind, key)
+    text = json.dumps(
+        {"schema_version": _SCHEMA_VERSION, "key": key, "value": value}, sort_keys=True, indent=1
+    )
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)  # noqa: PTH105 - the mkstemp name is a string already
+    except OSError:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+    _clear_left(path.parent)
+
+
+def _clear_left(directory: Path) -> None:
+    try:
+        for left in directory.glob(".*.json.*"):
+            if time.time() - left.stat().st_mtime > _OLD_S:
+                left.unlink(missing_ok=True)
+    except OSError:  # another process clears it, or the directory is gone
+        return
+
+
+def prune_facts(kind: str, *, keep: int) -> None:
+    """Deletes all but the ``keep`` facts of ``kind`` that were written last."""
+    try:
+        facts = [
+            (path.stat().st_mtime_ns, path)
+            for path in (cache_directory() / "facts").glob(f"{kind}-*.json")
+        ]
+        for _, path in sorted(facts)[: max(0, len(facts) - keep)]:
+            path.unlink(missing_ok=True)
+    except OSError:  # another process prunes, or the directory is gone
+        return
+
+
+def _fact_path(kind: str, key: Key) -> Path:
+    # The file holds its whole key, so that two keys of one name cost no more than to ask again.
+    text = json.dumps(key, sort_keys=True).encode()
+    return (
+        cache_directory() / "facts" / f"{kind}-{zlib.crc32(text):08x}{zlib.adler32(text):08x}.json"
+    )

@@ -1,0 +1,251 @@
+"""Every change that authoring makes to a disk, one method per kind, so that a test can fail or kill
+at any of them.
+
+Linux, macOS and Windows. Where they differ, the method says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from ortpkg.errors import AuthoringError, quoted
+from ortpkg.storage.exchange import exchange_names
+from ortpkg.storage.hashing import FileDigest, Progress, Sha256Stream
+from ortpkg.storage.planned_files import PlannedFiles
+
+CHUNK_NBYTES = 4 * 1024 * 1024
+_WINDOWS_REPLACE_ATTEMPTS = 20
+_WINDOWS_REPLACE_PAUSE_S = 0.05
+
+
+class Readable(Protocol):
+    """What is copied from."""
+
+    def read(self, nbytes: int, /) -> bytes:
+        """The next bytes, at most ``nbytes``; none at the end."""
+
+
+class FileOperations:
+    """Changes to a disk.
+
+    Each announces itself through :meth:`before`, which tests override to fail there.
+
+    Attributes:
+        are_real: whether what is announced happens; False for a rehearsal.
+    """
+
+    are_real = True
+
+    def before(self, operation: str, path: Path) -> None:
+        """Called before each operation on ``path``; whatever it raises prevents the operation."""
+
+    def announce(self, files: PlannedFiles) -> None:
+        """Called before the first operation of a change that is planned and checked; a rehearsal
+        ends there.
+        """
+
+    def free_nbytes(self, directory: Path) -> int:
+        """Free space on the disk that holds ``directory``."""
+        return shutil.disk_usage(directory).free
+
+    def make_directory(self, path: Path) -> None:
+        """Makes a directory whose parent exists; one that is there already is fine."""
+        self.before("make_directory", path)
+        path.mkdir(exist_ok=True)
+
+    def write_file(self, path: Path, content: bytes) -> None:
+        """Writes a new file and makes it durable.
+
+        FileExistsError where there is one: no live file is overwritten.
+        """
+        self.before("create", path)
+        with self.new_file(path) as target:
+            target.write(content)
+
+    def copy_file(
+        self, source: Path, target: Path, *, name: str, progress: Progress | None = None
+    ) -> FileDigest:
+        """Copies a regular file to a new, durable one in chunks, hashing what is written.
+
+        AuthoringError where ``source`` is a symbolic link or no regular file, or becomes one
+        meanwhile.
+        """
+        with open_regular(source) as (stream, nbytes):
+            return self.copy_stream(stream, target, nbytes=nbytes, name=name, progress=progress)
+
+    def copy_stream(
+        self,
+        stream: Readable,
+        target: Path,
+        *,
+        nbytes: int,
+        name: str,
+        progress: Progress | None = None,
+    ) -> FileDigest:
+        """As :meth:`copy_file`, from an open stream of about ``nbytes``."""
+        hashing = Sha256Stream()
+        with self.new_file(target) as copy:
+            while chunk := stream.read(CHUNK_NBYTES):
+                copy.write(chunk)
+                hashing.update(chunk)
+                if progress is not None:
+                    progress(name, hashing.nbytes, max(hashing.nbytes, nbytes))
+        return hashing.digest()
+
+    @contextlib.contextmanager
+    def new_file(self, path: Path) -> Iterator[NewFile]:
+        """A new file to write piece by piece; durable when the context is left without an error."""
+        self.before("create", path)
+        with path.open("x+b") as target:
+            yield NewFile(self, target, path)
+            self._fsync(target, path)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Renames ``source`` to ``target`` atomically; an existing file is replaced, its readers
+        keep theirs.
+
+        Windows refuses while another process (a virus scanner, a reader) holds the target open:
+        tried again for a second.
+        """
+        self.before("replace", target)
+        for _ in range(_WINDOWS_REPLACE_ATTEMPTS if sys.platform == "win32" else 0):
+            with contextlib.suppress(PermissionError):
+                source.replace(target)
+                return
+            time.sleep(_WINDOWS_REPLACE_PAUSE_S)
+        source.replace(target)
+
+    def exchange(self, first: Path, second: Path) -> None:
+        """Gives each of two files or folders on one disk the other's name, in one step.
+
+        Linux and macOS. AuthoringError where the system, or its file system, cannot.
+        """
+        self.before("exchange", second)
+        if not exchange_names(first, second):
+            raise AuthoringError(
+                f"{quoted(second)} cannot be exchanged in one step on this system: remove it first"
+            )
+
+    def unlink(self, path: Path) -> None:
+        """Deletes a file or a symbolic link (never what it points to); none there is fine."""
+        self.before("unlink", path)
+        if sys.platform == "win32" and path.exists():
+            path.chmod(stat.S_IWRITE)  # Windows does not delete read-only files
+        path.unlink(missing_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        """Deletes an empty directory."""
+        self.before("remove_directory", path)
+        path.rmdir()
+
+    def remove_tree(self, path: Path) -> None:
+        """Deletes a file, a symbolic link, or a directory with all that it holds; none there is
+        fine.
+        """
+        if path.is_symlink() or not path.is_dir():
+            self.unlink(path)
+            return
+        for parent, directories, files in os.walk(path, topdown=False):
+            for name in sorted(files):
+                self.unlink(Path(parent, name))
+            for name in sorted(directories):
+                child = Path(parent, name)
+                if child.is_symlink():
+                    self.unlink(child)
+                else:
+                    self.remove_directory(child)
+        self.remove_directory(path)
+
+    def fsync_directory(self, path: Path) -> None:
+        """Makes what was created, renamed or deleted in a directory durable.
+
+        Windows has no such call (NTFS keeps its own journal of names), so nothing is done there.
+        """
+        self.before("fsync_directory", path)
+        if sys.platform != "win32":
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _fsync(self, stream: BinaryIO, path: Path) -> None:
+        self.before("fsync", path)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+class PassingOperations(FileOperations):
+    """For files that live no longer than this process: nothing has to survive a power cut."""
+
+    def fsync_directory(self, path: Path) -> None:
+        """Nothing."""
+
+    def _fsync(self, stream: BinaryIO, path: Path) -> None:
+        """Nothing."""
+
+
+def make_parents(base: Path, path: str, operations: FileOperations) -> None:
+    """Makes the folders below ``base`` that ``path`` (relative, with ``/``) lies in, durably."""
+    folder = base
+    for name in path.split("/")[:-1]:
+        folder /= name
+        if not folder.is_dir():
+            operations.make_directory(folder)
+            operations.fsync_directory(folder.parent)
+
+
+class NewFile:
+    """A file that is being written; each write is an operation of its own."""
+
+    def __init__(self, operations: FileOperations, stream: BinaryIO, path: Path) -> None:
+        self._operations = operations
+        self._stream = stream
+        self._path = path
+
+    def write(self, content: bytes) -> None:
+        """Writes at the current position."""
+        self._operations.before("write", self._path)
+        self._stream.write(content)
+
+    def write_at(self, offset: int, content: bytes) -> None:
+        """Writes at ``offset``, and goes back to where it was."""
+        position = self._stream.tell()
+        self._stream.seek(offset)
+        self.write(content)
+        self._stream.seek(position)
+
+    def tell(self) -> int:
+        """The current position."""
+        return self._stream.tell()
+
+
+@contextlib.contextmanager
+def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """Opens a regular file for reading: the stream and its size in bytes.
+
+    AuthoringError for a symbolic link, a folder or a device, and where the file is swapped for one
+    while it is opened.
+    """
+    before = path.lstat()
+    if stat.S_ISLNK(before.st_mode):
+        raise AuthoringError(
+            f"{quoted(path)} is a symbolic link; pass a folder with plain files (cp -L makes one)"
+        )
+    if not stat.S_ISREG(before.st_mode):
+        raise AuthoringError(f"{quoted(path)} is not a regular file")
+    with path.open("rb") as stream:
+        opened = os.fstat(stream.fileno())
+        if not os.path.samestat(before, opened):
+            raise AuthoringError(
+                f"{quoted(path)} was exchanged while it was being opened; try again"
+            )
+        yield stream, opened.st_size

@@ -1,0 +1,234 @@
+"""SHA-256 of files: streamed, several at a time, in memory that does not depend on their size or
+number.
+
+hashlib lets other threads run while it hashes, so one thread per core hashes as fast as the machine
+can. A single file is one chain of blocks and stays on one core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+_BUFFER_NBYTES = 1024 * 1024  # stays in a core's cache between the read and the hash
+_LEAST_THREADED_NBYTES = 4 * 1024 * 1024  # less is hashed before threads have started
+_MOST_THREADS = 64
+_NO_FOLLOW = (
+    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+
+Progress = Callable[[str, int, int], None]
+"""Called with (file, bytes done, bytes in total); from several threads where several files are
+read, one at a time.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDigest:
+    """What one file's bytes are."""
+
+    sha256: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStamp:
+    """What the file system says of a file; while it stays the same, so do (very probably) the
+    bytes.
+
+    Windows keeps the time of creation in ``ctime_ns``, which no change of content changes; there
+    the rest must do.
+    """
+
+    device: int
+    inode: int
+    nbytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileStamp:
+        """The stamp in what ``os.stat`` says of the file."""
+        return cls(
+            device=status.st_dev,
+            inode=status.st_ino,
+            nbytes=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            ctime_ns=status.st_ctime_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashedFile:
+    """A digest and the stamp of the very file that was read; no stamp where it was changed
+    meanwhile.
+    """
+
+    digest: FileDigest
+    stamp: FileStamp | None
+
+
+class Sha256Stream:
+    """The digest of what passes by.
+
+    Attributes:
+        nbytes: how much has passed.
+    """
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self.nbytes = 0
+
+    def update(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
+        self._sha256.update(chunk)
+        self.nbytes += len(chunk)
+
+    def digest(self) -> FileDigest:
+        """Digest and length of what was taken until now."""
+        return FileDigest(sha256=self._sha256.hexdigest(), nbytes=self.nbytes)
+
+
+def hash_bytes(content: bytes) -> FileDigest:
+    """The digest that a file with ``content`` has."""
+    return FileDigest(sha256=hashlib.sha256(content).hexdigest(), nbytes=len(content))
+
+
+def hash_file(path: Path, *, name: str = "", progress: Progress | None = None) -> FileDigest:
+    """SHA-256 and size of a regular file.
+
+    OSError where it cannot be read, is a link or is no regular file.
+    """
+    return hash_file_with_stamp(path, name=name, progress=progress).digest
+
+
+def hash_file_with_stamp(
+    path: Path,
+    *,
+    name: str = "",
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> HashedFile:
+    """As :func:`hash_file`, with the file's stamp. ``stop`` ends it early with InterruptedError."""
+    sha256, done = hashlib.sha256(), 0
+    with _open_regular(path) as stream:
+        before = FileStamp.of(os.fstat(stream.fileno()))
+        buffer = memoryview(bytearray(max(1, min(before.nbytes, _BUFFER_NBYTES))))
+        while count := stream.readinto(buffer):
+            sha256.update(buffer[:count])
+            done += count
+            if progress is not None:
+                progress(name or path.name, done, max(done, before.nbytes))
+            if stop is not None and stop.is_set():
+                raise InterruptedError
+        after = FileStamp.of(os.fstat(stream.fileno()))
+    stamp = before if before == after and done == before.nbytes else None
+    return HashedFile(digest=FileDigest(sha256=sha256.hexdigest(), nbytes=done), stamp=stamp)
+
+
+def hash_files(
+    paths: Mapping[str, Path], *, progress: Progress | None = None, threads: int | None = None
+) -> dict[str, HashedFile | OSError]:
+    """Hashes every file, on all cores; a file that cannot be read gives its error.
+
+    In the order of ``paths``.
+
+    Args:
+        paths: name (for results and progress) → file.
+        progress: called from the hashing threads, never by two at once; what it raises ends
+            everything.
+        threads: how many; default: the cores that this process may use.
+    """
+    sizes = {name: _size_of(path) for name, path in paths.items()}
+    # The largest first: none is left to one core at the end while the others idle.
+    queue = deque(sorted(paths, key=lambda name: -sizes[name]))
+    results: dict[str, HashedFile | OSError] = {}
+    stop = threading.Event()
+    report = _one_at_a_time(progress)
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                name = queue.popleft()
+            except IndexError:
+                return
+            try:
+                results[name] = hash_file_with_stamp(
+                    paths[name], name=name, progress=report, stop=stop
+                )
+            except OSError as error:
+                results[name] = error
+
+    count = min(threads or usable_cores(), len(paths), _MOST_THREADS)
+    if count <= 1 or sum(sizes.values()) < _LEAST_THREADED_NBYTES:
+        work()
+    else:
+        _run_threads(work, count, stop)
+    return {name: results[name] for name in paths}
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux only
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def total_nbytes(hashed: Iterable[HashedFile | OSError]) -> int:
+    """How many bytes were read."""
+    return sum(each.digest.nbytes for each in hashed if isinstance(each, HashedFile))
+
+
+def _run_threads(work: Callable[[], None], count: int, stop: threading.Event) -> None:
+    with ThreadPoolExecutor(count, thread_name_prefix="ortpkg-hash") as pool:
+        futures = [pool.submit(work) for _ in range(count)]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            stop.set()  # after an error or Ctrl-C the others end at their next chunk
+
+
+def _one_at_a_time(progress: Progress | None) -> Progress | None:
+    if progress is None:
+        return None
+    lock = threading.Lock()
+
+    def report(name: str, done: int, total: int) -> None:
+        with lock:
+            progress(name, done, total)
+
+    return report
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+@contextlib.contextmanager
+def _open_regular(path: Path) -> Iterator[io.FileIO]:
+    """Opens without following a link and without waiting for the other end of a pipe; judges what
+    was opened.
+    """
+    if (
+        path.is_symlink()
+    ):  # where there is no O_NOFOLLOW (Windows), a link could only be swapped in after this
+        raise OSError("a symbolic link, not a regular file")
+    descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError("not a regular file")
+    with io.FileIO(descriptor, "rb") as stream:
+        yield stream

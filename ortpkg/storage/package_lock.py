@@ -1,0 +1,208 @@
+"""One authoring command at a time per package.
+
+Readers never need it: each commit is one atomic rename.
+
+The lock lies in a directory of the user, named after a hash of the package's real path: a package
+may be read-only, on a network share, or signed, so nothing of it is touched. Two users do not
+exclude each other; for them the commit compares the documents that it replaces with those that it
+read (``transaction.py``). Where the user has no directory that can be written (a container, a
+service), it lies in the one for temporary files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import logging
+import os
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+from ortpkg.errors import AuthoringError, PackageBusyError, quoted
+
+LOCK_TIMEOUT_S = 600.0
+_POLL_INTERVAL_S = 0.05
+_UNUSED_AFTER_S = 3600.0
+_MOST_REMOVED = 200  # at a time: no command is to wait for this
+_MOST_HOLDER_NBYTES = 4096
+
+logger = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def lock_package(
+    root: Path, *, timeout_s: float = LOCK_TIMEOUT_S, on_wait: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Holds the package at ``root`` (which need not exist yet) against other authoring commands of
+    this user.
+
+    Args:
+        root: the package.
+        timeout_s: how long to wait for another command.
+        on_wait: told once, in a sentence, what is being waited for; left out, it is logged as a
+            warning.
+
+    Raises:
+        PackageBusyError: the other command did not finish in time.
+        AuthoringError: the lock cannot be made.
+    """
+    directory = _writable_directory(root)
+    path = directory / _lock_name(root)
+    lock = filelock.FileLock(path)
+    holder_path = path.with_suffix(".json")
+    try:
+        path.touch(mode=0o600)  # so that nobody takes it for an unused one from now on
+        _acquire(lock, root, holder_path, timeout_s, on_wait)
+    except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+        raise AuthoringError(
+            f"cannot lock {quoted(root)} through {quoted(path)}: {error}"
+        ) from error
+    try:
+        _write_holder(holder_path)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            holder_path.unlink(missing_ok=True)
+        lock.release()
+        _remove_unused(directory)
+
+
+def locks_directory() -> Path:
+    """Where the locks of this user lie: ``locks`` in ``ORTPKG_CACHE_DIR``, else in the user's
+    directory for caches.
+    """
+    chosen = os.environ.get("ORTPKG_CACHE_DIR")
+    caches = Path(chosen) if chosen else platformdirs.user_cache_path("ortpkg", appauthor=False)
+    return caches / "locks"
+
+
+def _remove_unused(directory: Path) -> None:
+    """Removes locks that nobody has wanted for an hour: a package that is gone leaves one for ever
+    otherwise.
+
+    One is removed only while it is held here, and only if it is old even then: who wants it has
+    touched it first.
+    """
+    removed = 0
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            path = Path(entry.path)
+            if removed == _MOST_REMOVED:
+                return
+            if path.suffix != ".lock" or not _is_unused(path):
+                continue
+            with (
+                contextlib.suppress(OSError, NotImplementedError),
+                filelock.FileLock(path, timeout=0),
+            ):
+                if _is_unused(path):
+                    path.with_suffix(".json").unlink(missing_ok=True)
+                    path.unlink(missing_ok=True)  # an error on Windows, which keeps what is open
+                    removed += 1
+
+
+def _is_unused(path: Path) -> bool:
+    return time.time() - path.lstat().st_mtime > _UNUSED_AFTER_S
+
+
+def _writable_directory(root: Path) -> Path:
+    """The directory of the user's locks, made if need be.
+
+    AuthoringError where there is none that can be written.
+    """
+    directory = locks_directory()
+    try:
+        _make_writable(directory)
+    except OSError as error:
+        substitute = _temporary_directory()
+        try:
+            _make_writable(substitute)
+            _check_owner(substitute)
+        except OSError as second:
+            raise AuthoringError(
+                f"cannot lock {quoted(root)}: {quoted(directory)} cannot be written"
+                f" ({error.strerror or error}), nor {quoted(substitute)}"
+                f" ({second.strerror or second}); name another one in ORTPKG_CACHE_DIR"
+            ) from error
+        return substitute
+    return directory
+
+
+def _make_writable(directory: Path) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
+
+
+def _temporary_directory() -> Path:
+    """The same for all processes of a user, and for no other user's."""
+    user = str(os.getuid()) if sys.platform != "win32" else os.environ.get("USERNAME", "user")
+    return Path(tempfile.gettempdir(), f"ortpkg-locks-{user}")
+
+
+def _check_owner(directory: Path) -> None:
+    """PermissionError where somebody else made the directory, who could exchange what is in it."""
+    status = directory.lstat()
+    if sys.platform != "win32" and (
+        not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid()
+    ):
+        raise PermissionError(errno.EACCES, "it belongs to somebody else", str(directory))
+
+
+def _lock_name(root: Path) -> str:
+    real_root = os.path.normcase(os.path.realpath(root))
+    return f"{hashlib.sha256(os.fsencode(real_root)).hexdigest()}.lock"
+
+
+def _acquire(
+    lock: filelock.BaseFileLock,
+    root: Path,
+    holder_path: Path,
+    timeout_s: float,
+    on_wait: Callable[[str], None] | None,
+) -> None:
+    # filelock's Timeout is an OSError (TimeoutError), so it must not reach the caller's handler.
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        holder = _read_holder(holder_path)
+        (on_wait or logger.warning)(f"waiting for {holder}, which is changing {quoted(root)}")
+    else:
+        return
+    try:
+        lock.acquire(timeout=timeout_s, poll_interval=_POLL_INTERVAL_S)
+    except filelock.Timeout as error:
+        holder = _read_holder(holder_path)
+        raise PackageBusyError(
+            f"{quoted(root)} is still being changed by {holder} after {timeout_s:g} s; nothing was"
+            " changed: try again when that command is done",
+            holder=holder,
+        ) from error
+
+
+def _write_holder(path: Path) -> None:
+    """Says who holds the lock; only for messages, so that a failure does not matter."""
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]) if sys.argv else "python"
+    with contextlib.suppress(OSError):
+        path.write_text(
+            json.dumps({"pid": os.getpid(), "command": command, "since": time.time()}),
+            encoding="utf-8",
+        )
+
+
+def _read_holder(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            holder = json.loads(stream.read(_MOST_HOLDER_NBYTES))
+        return f"{quoted(holder['command'])} (process {int(holder['pid'])})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another ortpkg command"

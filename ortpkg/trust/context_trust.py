@@ -1,0 +1,151 @@
+"""Native compiled contexts: which a session may load, and which were made on this machine.
+
+A native context is code for an accelerator's driver and library: whoever made it can make these do
+what he likes, and a digest that he brings proves nothing. So contexts of a package are refused
+unless the package is trusted, or they were compiled here: what ``ortpkg compile`` makes is
+remembered by SHA-256 in the state directory. Contexts of PrepackExecutionProvider are no native
+ones: they hold an ONNX graph, which is checked as any is, and numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from ortpkg.ep_context.context_node import (
+    EpContextAttributes,
+    ep_context_attributes,
+    ep_context_nodes,
+)
+from ortpkg.ep_context.mapped_context import MappedContext
+from ortpkg.errors import TrustRequiredError, quoted
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.package.package_info import VariantInfo
+from ortpkg.storage.state_directory import state_directory
+from ortpkg.trust.judged_contexts import JudgedContexts, contexts_to_judge
+
+_CHUNK_NBYTES = 1 << 20
+_TRACE = b"EPContext"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+#: Judges the EPContext nodes of a model before any execution provider sees them, and returns the
+#: files that it looked at, by path: the session loads these, as they were opened, and no others.
+#: None where it had none to judge.
+ContextGate = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
+
+
+def context_gate(variant: VariantInfo, *, trust: bool) -> ContextGate | None:
+    """What judges the contexts of a variant; None where all are welcome.
+
+    The gate raises TrustRequiredError for a native context that was not made on this machine, and
+    EpContextError for one whose path leaves the model's folder.
+    """
+    if trust or variant.model_path is None:
+        return None
+    return partial(_judge, model=variant.model_path, whose=_label(variant))
+
+
+def check_model_file(variant: VariantInfo, *, trust: bool) -> tuple[str, ...] | None:
+    """Judges the contexts in a variant's model without a session.
+
+    Raises what :func:`context_gate` raises.
+
+    Returns the SHA-256 of the contexts that may be loaded, for who loads them in another process
+    (:func:`~ortpkg.trust.judged_contexts.load_only`); None where all are welcome.
+    """
+    if trust or variant.model_path is None:
+        return None
+    if not _has_trace(variant.model_path):
+        return ()
+    judged = _judged(_contexts_of(variant.model_path), variant.model_path, _label(variant))
+    return () if judged is None else judged.digests
+
+
+def check_source_model(model: Path) -> None:
+    """Judges the contexts in a model that is to be compiled, as :func:`context_gate` does."""
+    if _has_trace(model):
+        _judge(_contexts_of(model), model=model, whose=f"model {quoted(model.name)}")
+
+
+def remember_contexts(models: Iterable[Path]) -> None:
+    """Notes that the contexts of these context models were made on this machine.
+
+    OSError where that cannot be written.
+
+    Call it for what was compiled here just now from plain nodes, nothing else.
+    """
+    folder = _remembered()
+    folder.mkdir(parents=True, exist_ok=True)
+    for model in models:
+        judged = JudgedContexts(model)
+        for context in contexts_to_judge(_contexts_of(model)):
+            note = {
+                "schema_version": 1,
+                "source": context.source,
+                "partition_name": context.partition_name,
+            }
+            (folder / judged.digest_of(context)).write_text(json.dumps(note), encoding="utf-8")
+
+
+def _label(variant: VariantInfo) -> str:
+    return f"variant {quoted(variant.name)} of {quoted(variant.component_name)}"
+
+
+def _judge(
+    contexts: Sequence[EpContextAttributes], *, model: Path, whose: str
+) -> Mapping[Path, MappedContext] | None:
+    judged = _judged(contexts, model, whose)
+    return None if judged is None else judged.files
+
+
+def _judged(
+    contexts: Sequence[EpContextAttributes], model: Path, whose: str
+) -> JudgedContexts | None:
+    native = contexts_to_judge(contexts)
+    if not native:
+        return None
+    judged = JudgedContexts(model)
+    for context in native:
+        if not _is_made_here(context, judged):
+            raise _needs_trust(whose, context)
+    return judged
+
+
+def _contexts_of(model: Path) -> list[EpContextAttributes]:
+    return [ep_context_attributes(node) for node in ep_context_nodes(load_model(model).graph)]
+
+
+def _is_made_here(context: EpContextAttributes, judged: JudgedContexts) -> bool:
+    if not _remembered().is_dir():
+        return False
+    digest = judged.digest_of(context)
+    return bool(_DIGEST.fullmatch(digest)) and (_remembered() / digest).is_file()
+
+
+def _remembered() -> Path:
+    return Path(state_directory()) / "contexts"
+
+
+def _has_trace(model: Path) -> bool:
+    tail = b""
+    with model.open("rb") as file:
+        while chunk := file.read(_CHUNK_NBYTES):
+            if _TRACE in tail + chunk:
+                return True
+            tail = chunk[-len(_TRACE) :]
+    return False
+
+
+def _needs_trust(whose: str, context: EpContextAttributes) -> TrustRequiredError:
+    what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
+    source = quoted(context.source or "an EP that it does not name")
+    return TrustRequiredError(
+        f"{whose} has a context compiled for {source}, {what}, which native code of that EP would"
+        " load and which was not compiled on this machine; if you trust its publisher, pass"
+        " --trust (in Python trust=True), or compile a plain variant here with ortpkg compile",
+        what=os.fspath(context.context_path) if not context.embed_mode else "ep_cache_context",
+    )

@@ -1,0 +1,139 @@
+"""The contexts that a model's EPContext nodes lead to, each file opened once, and the SHA-256 of
+what was opened.
+
+Who judges a context by its digest hands on the open file: a path may lead to another file a moment
+    later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from ortpkg.ep_context.context_node import EpContextAttributes
+from ortpkg.ep_context.ep_context_options import EpContextOptions
+from ortpkg.ep_context.ep_context_reader import EpContextReader
+from ortpkg.ep_context.mapped_context import MappedContext, map_context
+from ortpkg.ep_names import PREPACK_EP, ep_of_context_source, is_context_source_of
+from ortpkg.errors import EpContextError, ModelFileError, quoted
+from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
+
+#: Digests of binaries are remembered with what the file system says of them, as those of all that a
+#: session verifies.
+_KIND = "context_digests"
+_MOST_KEPT = 500
+#: A file this young may change again without a new time of change.
+_LEAST_AGE_NS = 2_000_000_000
+
+
+class JudgedContexts:
+    """The contexts of one model, as they are found and hashed one after the other."""
+
+    def __init__(self, model: Path) -> None:
+        self._model = model
+        self._files: dict[Path, MappedContext] = {}
+        self._digests: dict[Path, str] = {}
+        self._found: dict[str, None] = {}
+
+    @property
+    def files(self) -> Mapping[Path, MappedContext]:
+        """What was opened, by the path that the reader of contexts looks for."""
+        return MappingProxyType(self._files)
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Of all that were asked for and found, embedded ones too."""
+        return tuple(self._found)
+
+    def digest_of(self, context: EpContextAttributes) -> str:
+        """SHA-256 of the payload or the file that an EP would load; "" where there is no such file.
+
+        Raises EpContextError where its path leaves the model's folder.
+        """
+        digest = (
+            _sha256(context.ep_cache_context)
+            if context.embed_mode
+            else self._digest_of_file(context)
+        )
+        if digest:
+            self._found[digest] = None
+        return digest
+
+    def _digest_of_file(self, context: EpContextAttributes) -> str:
+        # asked of the reader of contexts itself, so that no other file is judged than the one that
+        # it will load
+        path = EpContextReader(
+            context.source, EpContextOptions(model_path=self._model), ()
+        ).path_of(context)
+        if path not in self._digests:
+            try:
+                self._files[path] = map_context(path)
+            except ModelFileError:
+                return ""
+            self._digests[path] = remembered_digest(self._files[path])
+        return self._digests[path]
+
+
+def is_native(context: EpContextAttributes) -> bool:
+    """Whether foreign native code would read the context."""
+    return not is_context_source_of(PREPACK_EP, context.source)
+
+
+def contexts_to_judge(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
+    """The contexts that foreign code may read: all of a model with a native one, since an EP may
+    take a whole model.
+
+    A node with ``main_context`` 0 and a context is one of them: not every EP looks at the flag.
+    """
+    if not any(map(is_native, contexts)):
+        return []
+    return [context for context in contexts if context.main_context or context.ep_cache_context]
+
+
+def load_only(
+    contexts: Sequence[EpContextAttributes], *, model: Path, digests: Collection[str]
+) -> Mapping[Path, MappedContext] | None:
+    """The files of a model's contexts, where all that foreign code may read have one of these
+    SHA-256.
+
+    For a process that loads what another one judged. None where there are none; EpContextError for
+    another context.
+    """
+    found = contexts_to_judge(contexts)
+    if not found:
+        return None
+    judged = JudgedContexts(model)
+    for context in found:
+        if judged.digest_of(context) not in digests:
+            what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
+            raise EpContextError(
+                f"the context {what} of {quoted(model.name)} is not the one that was looked at: it"
+                " was replaced or changed meanwhile",
+                ep_name=ep_of_context_source(context.source),
+                source=context.source,
+                partition_name=context.partition_name,
+            )
+    return judged.files
+
+
+def remembered_digest(file: MappedContext) -> str:
+    """SHA-256 of a file, which is not read again while the file system says that it is as it
+    was.
+    """
+    key = {"path": str(file.path), "stamp": list(file.stamp)}
+    is_settled = time.time_ns() - max(file.stamp[3], file.stamp[4]) >= _LEAST_AGE_NS
+    remembered = read_fact(_KIND, key) if is_settled else None
+    if isinstance(remembered, str):
+        return remembered
+    digest = _sha256(file.data)
+    if is_settled and file.is_same:
+        write_fact(_KIND, key, digest)
+        prune_facts(_KIND, keep=_MOST_KEPT)
+    return digest
+
+
+def _sha256(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,73 @@
+"""``load_config`` of onnxruntime's OpenVINO execution provider: properties of OpenVINO's devices,
+as a JSON text.
+
+::
+
+    {"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}
+
+It is the only option by which that provider, since it is a library of its own, is told a precision.
+A package may carry it (``provider_options``), so that one text holds in onnxruntime and here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from ortpkg.errors import InvalidSessionOptionError, quoted
+
+LOAD_CONFIG = "load_config"
+#: What ortpkg asks for where nobody says otherwise: OpenVINO's CPU plug-in computes in bfloat16
+#: where the CPU has it.
+FLOAT32_CONFIG = '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'
+_MOST_CHARACTERS = 1 << 16
+_FORM = '{"DEVICE": {"PROPERTY": "value"}}'
+#: Properties that only tune a computation: what a stranger's package may set. Others load or write
+#: files.
+_TUNING = frozenset(
+    {
+        "EXECUTION_MODE_HINT",
+        "INFERENCE_NUM_THREADS",
+        "INFERENCE_PRECISION_HINT",
+        "MODEL_PRIORITY",
+        "NUM_STREAMS",
+        "PERFORMANCE_HINT",
+        "PERFORMANCE_HINT_NUM_REQUESTS",
+    }
+)
+
+
+def read_load_config(text: str) -> Mapping[str, Mapping[str, str]]:
+    """Device → property → value. InvalidSessionOptionError where the text is not of that form."""
+    try:
+        found = json.loads(text) if len(text) <= _MOST_CHARACTERS else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise InvalidSessionOptionError(
+            f"{LOAD_CONFIG} is JSON, {_FORM}, not {quoted(text)}", key=LOAD_CONFIG
+        )
+    for device, properties in found.items():
+        for name, value in properties.items():
+            if not isinstance(value, str | int | float):
+                raise InvalidSessionOptionError(
+                    f"{LOAD_CONFIG}: {quoted(name)} of {quoted(device)} is a text, a number or a"
+                    f" flag in {_FORM}",
+                    key=LOAD_CONFIG,
+                )
+    return {
+        device: {name: _text(value) for name, value in each.items()}
+        for device, each in found.items()
+    }
+
+
+def only_tunes(text: str) -> bool:
+    """Whether all that the text sets only tunes a computation."""
+    try:
+        return all(_TUNING.issuperset(properties) for properties in read_load_config(text).values())
+    except InvalidSessionOptionError:
+        return False
+
+
+def _text(value: str | int | float | bool) -> str:
+    return ("YES" if value else "NO") if isinstance(value, bool) else str(value)

@@ -1,0 +1,175 @@
+"""Which session and provider options of a package take effect: an allow-list, since a package comes
+from a stranger.
+
+An option that only tunes a computation is allowed; one that writes files, loads libraries or reads
+paths outside the package is not, unless the caller trusts the package (docs/trust.md). What is not
+on a list is refused, not ignored: dropping an option silently would run something else than the
+publisher measured.
+
+Two options whose value is a path are allowed where the path stays in the package: from there,
+reading harms nobody.
+
+A package that was read by the rules of onnxruntime 1.31 is taken as that release takes it: what it
+refuses is refused, nothing else is, and what is on no list is left out with a warning in the log,
+unless the package is trusted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError, quoted
+from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.package_info import Layout, PackageInfo, VariantInfo
+from ortpkg.package.paths.path_resolver import is_inside
+from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
+from ortpkg.trust.session_option_values import read_as_onnxruntime, read_leniently
+
+_LONGEST_PATH = 4096  # Linux's PATH_MAX; other systems' is less
+_log = logging.getLogger(__name__)
+
+
+def session_options_of(
+    variant: VariantInfo, package: PackageInfo, *, trust: bool
+) -> dict[str, str]:
+    """The package's session options that take effect, as config entries of our own
+    :class:`SessionOptions`.
+
+    Raises:
+        TrustRequiredError: one is not known to be harmless.
+        InvalidSessionOptionError: one that onnxruntime 1.31 refuses, in a package that is read by
+            its rules.
+    """
+    paths = path_options_of(variant, package, trust=trust)
+    others = {
+        key: value
+        for key, value in variant.session_options.items()
+        if key not in PATH_SESSION_OPTIONS
+    }
+    if package.compat is None:
+        unsafe = [key for key in others if key not in SAFE_SESSION_OPTIONS]
+        return (
+            read_leniently(_checked(variant, others, unsafe, "session option", trust=trust)) | paths
+        )
+    read = read_as_onnxruntime(variant.session_options)
+    taken = {key: value for key, value in read.items() if key not in PATH_SESSION_OPTIONS}
+    unsafe = [key for key in taken if key not in SAFE_SESSION_OPTIONS]
+    return _filtered(variant, taken, unsafe, "session option", trust=trust) | paths
+
+
+def path_options_of(variant: VariantInfo, package: PackageInfo, *, trust: bool) -> dict[str, str]:
+    """The options of the package whose values are paths, absolute and with links followed.
+
+    They hold with the caller's own session options too, as onnxruntime has it: a model's weights
+    lie where they lie. Raises TrustRequiredError for a path out of the package.
+    """
+    found: dict[str, str] = {}
+    for key in PATH_SESSION_OPTIONS:
+        if stated := variant.session_options.get(key):
+            if "\0" in stated:
+                raise InvalidSessionOptionError(
+                    f"variant {quoted(variant.name)} sets the session option {quoted(key)} to a"
+                    " path with a NUL",
+                    key=key,
+                )
+            real = _real_path(os.path.join(variant.directory, stated))  # noqa: PTH118  # an absolute one stays
+            if not (trust or _may_read(real, package)):
+                raise _needs_trust(variant, [key], "session option")
+            found[key] = real
+    return found
+
+
+def provider_options_of(
+    variant: VariantInfo,
+    package: PackageInfo,
+    ep_device: EpDevice,
+    *,
+    trust: bool,
+    has_own_options: bool = False,
+) -> dict[str, str]:
+    """The package's options for the EP of ``ep_device``.
+
+    Args:
+        variant, package: whose they are.
+        ep_device: where the session is made.
+        trust: accept what is not known to be harmless.
+        has_own_options: the caller has session options of his own.
+
+    Raises TrustRequiredError for one that is not known to be harmless. By the rules of onnxruntime
+    1.31 they count for an EP with devices only, and not beside the caller's own session options.
+    """
+    unsafe = unsafe_provider_options(variant.provider_options, ep_device.ep_name)
+    if package.compat is None:
+        return _checked(
+            variant, variant.provider_options, unsafe, f"option of {ep_device.ep_name}", trust=trust
+        )
+    if has_own_options or ep_device.device is None or ep_device.ep_name == CPU_EP:
+        return {}
+    return _filtered(
+        variant, variant.provider_options, unsafe, f"option of {ep_device.ep_name}", trust=trust
+    )
+
+
+def _real_path(path: str) -> str:
+    """``path`` with links followed; one that the system cannot look at by its text, since nothing
+    can be read there.
+
+    Following links takes a look at each beginning of the path, of which a package may name a
+    million.
+    """
+    if len(path) > _LONGEST_PATH:
+        path = os.path.normpath(path)
+    return path if len(path) > _LONGEST_PATH else os.path.realpath(path)
+
+
+def _may_read(real: str, package: PackageInfo) -> bool:
+    """Opening a package of the layout "installed" fails unless its paths stay inside, or the caller
+    lets them leave.
+    """
+    return package.layout is Layout.INSTALLED or is_inside(real, str(package.root))
+
+
+def _checked(
+    variant: VariantInfo,
+    options: Mapping[str, str],
+    unsafe: Sequence[str],
+    kind: str,
+    *,
+    trust: bool,
+) -> dict[str, str]:
+    if unsafe and not trust:
+        raise _needs_trust(variant, unsafe, kind)
+    return dict(options)
+
+
+def _filtered(
+    variant: VariantInfo,
+    options: Mapping[str, str],
+    unsafe: Sequence[str],
+    kind: str,
+    *,
+    trust: bool,
+) -> dict[str, str]:
+    left_out = [] if trust else unsafe
+    if left_out:
+        names = ", ".join(quoted(key) for key in left_out)
+        _log.warning(
+            "variant %s: the %s %s is left out: the package is not trusted",
+            quoted(variant.name),
+            kind,
+            names,
+        )
+    return {key: value for key, value in options.items() if key not in left_out}
+
+
+def _needs_trust(variant: VariantInfo, keys: Sequence[str], kind: str) -> TrustRequiredError:
+    return TrustRequiredError(
+        f"variant {quoted(variant.name)} of {quoted(variant.component_name)} sets the {kind} "
+        f"{', '.join(quoted(key) for key in keys)}, which can reach beyond the package; "
+        "if you trust its publisher, pass --trust (in Python trust=True)",
+        what=keys[0],
+    )
