@@ -25,7 +25,8 @@ from benchmarks.run_latency import DEFAULT_MODELS, random_feeds
 _GOAL_RATIO = 1.05
 _SMALL_S = 0.001
 _GOAL_S = 30e-6
-_ONE_NODE = """<ir_version: 10, opset_import: ["" : 20]> g (float[1, 8] x) => (float[1, 8] y) { y = Relu(x) }"""
+_ONE_NODE = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[1, 8] x) => (float[1, 8] y) { y = Relu(x) }"""
 
 
 def compare_openvino(path: Path, budget_s: float) -> tuple[Timing, float]:

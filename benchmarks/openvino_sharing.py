@@ -71,9 +71,8 @@ def main() -> None:
 
 def _tell(name: str, contexts: list[Path], one: int) -> None:
     files = sum(path.stat().st_size for path in contexts[0].parent.iterdir())
-    _measure(
-        contexts
-    )  # the first load on a machine happens in a child process of its own, and checks digests
+    # the first load on a machine happens in a child process of its own, and checks digests
+    _measure(contexts)
     time.sleep(2.1)  # then that is remembered, of files that have settled
     _measure(contexts)
     several = [_measure(contexts) for _ in range(_MEASUREMENTS)]

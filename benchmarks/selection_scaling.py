@@ -124,8 +124,10 @@ def draw(curves: dict[str, list[float]]) -> str:
     most = max(max(times) for times in curves.values())
     colors = ("#1f77b4", "#17becf", "#d62728", "#ff7f0e")
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 280} {height + 70}"'
-        ' font-family="sans-serif">'
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 280} {height + 70}"'
+            ' font-family="sans-serif">'
+        )
     ]
     lines.append(
         f'<path d="M{left} {top}V{top + height}H{left + width - 60}" fill="none" stroke="#333"/>'
@@ -137,7 +139,8 @@ def draw(curves: dict[str, list[float]]) -> str:
     lines.append(f'<text x="4" y="{top + 8}" font-size="12">{most:.0f} ms</text>')
     for row, (name, times) in enumerate(curves.items()):
         points = " ".join(
-            f"{left + (width - 60) * count / VARIANTS[-1]:.1f},{top + height * (1 - each / most):.1f}"
+            f"{left + (width - 60) * count / VARIANTS[-1]:.1f},"
+            f"{top + height * (1 - each / most):.1f}"
             for count, each in zip(VARIANTS, times, strict=True)
         )
         lines.append(

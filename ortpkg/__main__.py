@@ -39,9 +39,8 @@ def main() -> None:
         sys.exit(code)
     if not is_said:
         _say("cancelled")
-    os._exit(
-        _CANCELLED
-    )  # at once: threads that still compute are not waited for, and no library complains
+    # at once: threads that still compute are not waited for, and no library complains
+    os._exit(_CANCELLED)
 
 
 def _run() -> int:

@@ -134,8 +134,8 @@ def resolve_ep_name(text: str) -> str:
     """The full name for an alias or a full name in any case; a text that is neither is returned
     unchanged.
 
-    >>> resolve_ep_name("openvino"), resolve_ep_name("cpuexecutionprovider"), resolve_ep_name("MyEP")
-    ('OpenVINOExecutionProvider', 'CPUExecutionProvider', 'MyEP')
+    >>> [resolve_ep_name(text) for text in ("openvino", "cpuexecutionprovider", "MyEP")]
+    ['OpenVINOExecutionProvider', 'CPUExecutionProvider', 'MyEP']
     """
     if text in _PRIORITIES:
         return text
@@ -173,8 +173,8 @@ def is_context_source_of(ep_name: str, source: str) -> bool:
     """Whether an EPContext node with that ``source`` is the EP's: QNN's two names in either case,
     others' as they are.
 
-    >>> [is_context_source_of(ep, text) for ep, text in ((QNN_EP, "qnn"), (OPENVINO_EP, "OpenVINO"))]
-    [True, False]
+    >>> is_context_source_of(QNN_EP, "qnn"), is_context_source_of(OPENVINO_EP, "OpenVINO")
+    (True, False)
     """
     own = context_sources_of(ep_name)
     return source in own or (

@@ -70,8 +70,10 @@ def release_of(text: str) -> str:
 def is_within_release(version: str, release: str) -> bool:
     """Whether a version is of that release, of which only the first numbers may be given.
 
-    >>> is_within_release("2026.4.1-22982-e213a147257", "2026.4"), is_within_release("2026.41", "2026.4")
-    (True, False)
+    >>> is_within_release("2026.4.1-22982-e213a147257", "2026.4")
+    True
+    >>> is_within_release("2026.41", "2026.4")
+    False
     """
     found, stated = parse_version(release_of(version)), parse_version(release_of(release))
     if found is None or stated is None:

@@ -183,7 +183,8 @@ def main(words: Sequence[str] | None = None) -> int:
             continue
         spread = f"{found['low']:.2f}-{found['high']:.2f}"
         line = (
-            f"{path.stem:26}{1e3 * found['ours_s']:8.2f}ms{1e3 * found['theirs_s']:8.2f}ms{found['ratio']:7.2f}"
+            f"{path.stem:26}{1e3 * found['ours_s']:8.2f}ms{1e3 * found['theirs_s']:8.2f}ms"
+            f"{found['ratio']:7.2f}"
             f" {spread:>13}{found['error']:10.1e}"
         )
         if arguments.start:

@@ -114,9 +114,8 @@ def _runs_of(sample_set: SampleSet, batch: int) -> tuple[list[Feed], list[Feed],
     feeds: list[Feed] = []
     wanted: list[Feed] = []
     for start in range(0, min(count, _MOST_FEEDS * batch), batch):
-        rows = [
-            min(row, count - 1) for row in range(start, start + batch)
-        ]  # a last, incomplete batch repeats its last
+        # a last, incomplete batch repeats its last
+        rows = [min(row, count - 1) for row in range(start, start + batch)]
         feeds.append({name: array[rows] for name, array in inputs.items()})
         if expected:
             wanted.append({name: array[rows] for name, array in expected.items()})

@@ -23,7 +23,6 @@ from ortpkg.errors import (
     unquoted,
 )
 from ortpkg.names import did_you_mean
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.findings import listed
 from ortpkg.package.package_info import (
     ComponentInfo,
@@ -33,6 +32,7 @@ from ortpkg.package.package_info import (
     VariantInfo,
 )
 from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.decision_log import DecisionLog, log_decision
 from ortpkg.selection.policies import RELEASE_POLICIES, policy_named

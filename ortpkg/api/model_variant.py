@@ -102,9 +102,8 @@ class ModelVariant:
         if self.selection.machine:
             return self._on_this_machine().verdict(backend=backend)
         if backend != "auto":
-            backend_named(
-                backend, self.selection.ep_devices
-            )  # which raises for a name that nobody knows
+            # which raises for a name that nobody knows
+            backend_named(backend, self.selection.ep_devices)
         best = self.selection.best
         if best is not None and best.variant == self.info and _is_on(best, backend):
             return best

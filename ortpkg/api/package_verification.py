@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import DigestMismatchError, quoted
-from ortpkg.package.documents.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.integrity.digests import PackageDigests, read_digests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.storage.digest_cache import DigestCache, now_ns
 from ortpkg.storage.hashing import FileDigest, FileStamp, HashedFile, Progress, hash_files
 

@@ -1,0 +1,1 @@
+"""Arrays that a user gives or gets: .npy, .npz, JSON and text files, feeds, generated inputs."""

@@ -110,9 +110,8 @@ def plan_assets(
     draft = _Draft()
     for group in groups.values():
         free = [each for each in group if not each.obstacle]
-        ordered = sorted(
-            free, key=lambda each: each.asset is None
-        )  # who has an asset already is the host
+        # who has an asset already is the host
+        ordered = sorted(free, key=lambda each: each.asset is None)
         joining = [each for each in ordered[1:] if each.asset is None]
         if joining and (only is None or any(each.key in only for each in group)):
             _share(package, ordered[0], joining, keys, draft)

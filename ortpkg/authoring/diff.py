@@ -20,12 +20,12 @@ from ortpkg.authoring.opening import MODEL_COMPONENT, NamedKind, described_model
 from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.documents.json_documents import read_document
-from ortpkg.package.documents.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
 from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.executor_info import ORT
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import thaw
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo
+from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
 from ortpkg.storage.hashing import Progress, hash_files
 
 _FACT_OF_SIZE = "nbytes"  # of a variant: said as its size, which does not make two variants differ

@@ -46,7 +46,6 @@ from ortpkg.package.changes.transaction import (
     commit_change,
     create_package,
 )
-from ortpkg.package.documents.sidecar import PIPELINE, SAMPLES
 from ortpkg.package.formats.metadata_format import OWN_FOLDER
 from ortpkg.package.frozen import freeze
 from ortpkg.package.integrity.digests import is_within, list_files
@@ -59,6 +58,7 @@ from ortpkg.package.package_info import (
     version_of,
 )
 from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import PIPELINE, SAMPLES
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
 from ortpkg.storage.package_lock import lock_package

@@ -19,7 +19,6 @@ from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, PackageNotFoundError, Severity, quoted
-from ortpkg.package.documents.sidecar import PIPELINE
 from ortpkg.package.findings import listed
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
 from ortpkg.package.formats.metadata_format import MANIFEST, METADATA
@@ -32,6 +31,7 @@ from ortpkg.package.package_info import (
 )
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+from ortpkg.package.sidecar import PIPELINE
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime

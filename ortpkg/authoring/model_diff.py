@@ -38,9 +38,8 @@ from ortpkg.storage.composed_file import ComposedFile, FileRange
 from ortpkg.storage.hashing import usable_cores
 
 _CHUNK_NBYTES = 1024 * 1024
-_MOST_COMPARED_NBYTES = (
-    64 * 1024 * 1024
-)  # of a weight whose numbers are compared, not its bytes alone
+# of a weight whose numbers are compared, not its bytes alone
+_MOST_COMPARED_NBYTES = 64 * 1024 * 1024
 _DEFAULT_LIMITS = ModelLimits()
 
 Array = npt.NDArray[Any]
@@ -347,7 +346,8 @@ def _described(value: ValueSignature) -> tuple[str, str]:
 
 
 def _operator(node: onnx.NodeProto) -> str:
-    return f"{text_of(node.domain, 'operator domain') or 'ai.onnx'}::{text_of(node.op_type, 'operator')}"
+    domain = text_of(node.domain, "operator domain") or "ai.onnx"
+    return f"{domain}::{text_of(node.op_type, 'operator')}"
 
 
 def _digest_of_interface(graph: onnx.GraphProto) -> str:

@@ -104,9 +104,8 @@ def read_model_weights(
     tensor's length is not what its type and shape need.
     """
     bare_model = path if is_bare else None
-    facts = read_model_facts(
-        path
-    )  # refuses what is no model, and every location outside the folder
+    # refuses what is no model, and every location outside the folder
+    facts = read_model_facts(path)
     try:
         message = ModelMessage(MappedFile(path).mapping())
     except WireFormatError as error:

@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.errors import AuthoringError, DigestMismatchError, quoted
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.digests import DifferenceKind, is_within, list_files, read_digests
 from ortpkg.package.integrity.verification import check_own_record, differences_of
 from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.composed_file import ComposedFile
 from ortpkg.storage.hashing import Progress
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import data_files, data_folder_of, option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted
-from ortpkg.package.documents.sidecar import PIPELINE, SAMPLES
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.formats.pipeline import pipeline_components, read_pipeline
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.package.sidecar import PIPELINE, SAMPLES
 
 
 def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, ...]:

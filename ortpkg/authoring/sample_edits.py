@@ -22,11 +22,11 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange, commit_change
 from ortpkg.package.documents.json_documents import parse_document
-from ortpkg.package.documents.sidecar import SAMPLES, SAMPLES_DIRECTORY
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY
 from ortpkg.storage.composed_file import ComposedFile
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress

@@ -8,8 +8,8 @@ from typing import Any
 
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.documents.json_documents import dump_document, parse_document
-from ortpkg.package.documents.sidecar import SAMPLES
 from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.sidecar import SAMPLES
 
 
 def samples_with_copied_tolerances(

@@ -33,11 +33,11 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import DocumentChange, commit_change, create_package
 from ortpkg.package.documents.json_documents import dump_document, parse_document
-from ortpkg.package.documents.sidecar import SAMPLES, samples_document
 from ortpkg.package.findings import listed
 from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import SAMPLES, samples_document
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 from ortpkg.selection.wishes import ep_named
 from ortpkg.storage.file_operations import FileOperations

@@ -124,9 +124,8 @@ def option_places(variant: VariantInfo) -> list[Path]:
     folder is.
     """
     options = (variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
-    return [
-        variant.directory / option for option in options if option
-    ]  # what the reader resolved is absolute
+    # what the reader resolved is absolute
+    return [variant.directory / option for option in options if option]
 
 
 def data_folder_of(variant: VariantInfo) -> Path:

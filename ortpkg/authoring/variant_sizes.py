@@ -34,9 +34,8 @@ def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
     uses; one that cannot be read, or is a set of files, uses all of its folder.
     """
     variants = [variant for component in package.components for variant in component.variants]
-    shared = (
-        None if package.is_bare_model else _shared_folders(variants)
-    )  # a bare model's folder is not its own
+    # a bare model's folder is not its own
+    shared = None if package.is_bare_model else _shared_folders(variants)
     files = {_key(variant): _files_of(variant, shared) for variant in variants}
     users = Counter(file for used in files.values() for file in used)
     return {

@@ -142,9 +142,8 @@ def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    return (
-        dtype.kind in "fciub" or dtype.isbuiltin == 2
-    )  # 2: a type that an extension adds, such as bfloat16
+    # 2: a type that an extension adds, such as bfloat16
+    return dtype.kind in "fciub" or dtype.isbuiltin == 2
 
 
 def _is_same(actual: Any, expected: Array) -> bool:

@@ -35,8 +35,10 @@ _STYLE = """
   .p95 { stroke: #1c2733; stroke-width: 1.5; } .grid { stroke: #dde3e9; }
 """
 
-_HATCH = """<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
-<rect width="6" height="6" fill="#fbe9e7"/><rect width="2" height="6" fill="#b3261e"/></pattern></defs>"""
+_HATCH = """<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"
+ patternTransform="rotate(45)">
+<rect width="6" height="6" fill="#fbe9e7"/><rect width="2" height="6" fill="#b3261e"/>
+</pattern></defs>"""
 
 
 def bench_svg(results: Sequence[CandidateResult], *, title: str, subtitle: str) -> str:

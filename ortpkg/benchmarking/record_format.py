@@ -3,7 +3,8 @@
 ::
 
     {"schema_version": "1.0", "package": {"name": "digits", "digest": "sha256:..."},
-     "machines": [{"fingerprint": {"threads": "8", ...}, "recorded_at": "...", "measurements": [{...}, ...]}],
+     "machines": [{"fingerprint": {"threads": "8", ...}, "recorded_at": "...",
+                   "measurements": [{...}, ...]}],
      "quarantined": [{...}, ...], "canaries": [{...}, ...]}
 
 The keys of measurements and entries are the fields of ``ortpkg.selection.measurements``.

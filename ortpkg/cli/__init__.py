@@ -1,0 +1,1 @@
+"""The command line: one module for each command, which asks the layers below and prints."""

@@ -101,9 +101,9 @@ def command(
     request = CompileRequest(
         jobs=tuple(
             CompileJob(
-                model=os.path.abspath(each),
-                output=os.path.abspath(folder / f"{each.stem}_ctx.onnx"),
-            )  # noqa: PTH100
+                model=os.path.abspath(each),  # noqa: PTH100
+                output=os.path.abspath(folder / f"{each.stem}_ctx.onnx"),  # noqa: PTH100
+            )
             for each in sources
         ),
         ep=ep,

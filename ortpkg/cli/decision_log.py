@@ -37,8 +37,7 @@ def open_decision_log(target: str | None, *, is_json: bool = False) -> Iterator[
 
 def _writer(file: IO[str]) -> DecisionLog:
     def write(record: dict[str, Any]) -> None:
-        file.write(
-            json.dumps(record) + "\n"
-        )  # in ASCII, so that no text of a package can steer a terminal
+        # in ASCII, so that no text of a package can steer a terminal
+        file.write(json.dumps(record) + "\n")
 
     return write

@@ -233,9 +233,8 @@ def _device_memory(function: PciFunction) -> tuple[int | None, int | None]:
             for each in entries(function.directory / "drm")
             if re.fullmatch(r"card\d+", each.name)
         ]
-        total = next(
-            (size for card in cards if (size := integer(card / "lmem_total_bytes"))), None
-        )  # i915
+        # i915
+        total = next((size for card in cards if (size := integer(card / "lmem_total_bytes"))), None)
     return total, None if total is None or used is None else max(0, total - used)
 
 
@@ -290,7 +289,8 @@ def _kfd_architectures(root: Path) -> dict[str, str]:
         if version:
             major, minor, stepping = version // 10000, version // 100 % 100, version % 100
             domain = int(properties.get("domain", 0))
-            address = f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{location & 7:x}"
+            bus, device, function = location >> 8 & 0xFF, location >> 3 & 0x1F, location & 7
+            address = f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
             found[address] = f"gfx{major}{minor:x}{stepping:x}"
     return found
 

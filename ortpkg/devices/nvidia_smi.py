@@ -145,9 +145,8 @@ def _mebibytes(text: str) -> int | None:
 
 def _places() -> tuple[str, ...]:
     if sys.platform == "win32":
-        return (
-            os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "nvidia-smi.exe"),
-        )  # noqa: PTH118
+        windows = os.environ.get("SYSTEMROOT", r"C:\Windows")
+        return (os.path.join(windows, "System32", "nvidia-smi.exe"),)  # noqa: PTH118
     return (
         "/usr/bin/nvidia-smi",
         "/usr/local/bin/nvidia-smi",

@@ -187,9 +187,8 @@ class ExecutionFrame:
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < 0:
             raise ValueError(f"an output cannot have the shape {shape}")
-        is_viewed = (
-            slot.is_alias and slot.kind is AllocKind.REUSE
-        )  # its place is its input's own memory
+        # its place is its input's own memory
+        is_viewed = slot.is_alias and slot.kind is AllocKind.REUSE
         if (
             slot.kind is AllocKind.ALLOCATE_OUTPUT
             or slot.value_index == ABSENT

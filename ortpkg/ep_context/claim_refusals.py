@@ -21,7 +21,6 @@ from typing import Any
 from ortpkg.ep_context.ep_context_cache import context_key
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.errors import ModelFileError
-from ortpkg.providers.library_traits import Operator
 from ortpkg.storage.file_replacement import replace_file
 
 _log = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class ClaimRefusal:
 
     makes: tuple[str, ...]
     reasons: tuple[str, ...]
-    unknown: frozenset[Operator] = frozenset()
+    unknown: frozenset[tuple[str, str]] = frozenset()
     is_lasting: bool = True
 
 

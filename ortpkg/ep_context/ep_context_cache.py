@@ -366,9 +366,8 @@ class EpContextCache:
                 path.unlink(missing_ok=True)
         lock = self.directory / f"{key}.lock"
         with contextlib.suppress(OSError, Timeout, NotImplementedError), FileLock(lock, timeout=0):
-            lock.unlink(
-                missing_ok=True
-            )  # nobody holds it, and who opened it meanwhile sees that it is gone
+            # nobody holds it, and who opened it meanwhile sees that it is gone
+            lock.unlink(missing_ok=True)
 
     def _damage(self, descriptor: ContextDescriptor) -> str:
         """What is wrong with the entry for that descriptor; "" where there is none, or nothing

@@ -7,9 +7,9 @@ One file holds every partition of every model of a group::
      8 bytes   length of the index, little-endian
     32 bytes   SHA-256 of the index
                index: JSON, UTF-8: {"ep", "blobs": [{"offset", "nbytes", "sha256"}],
-                                    "entries": [{"name", "descriptor", "parts": {"graph": 0, "weight:w": 1},
-                                                 "arity": [inputs, outputs]}]}
-               blobs, each at a multiple of 4096 from the start of the file, so that they can be mapped
+                                    "entries": [{"name", "descriptor", "arity": [inputs, outputs],
+                                                 "parts": {"graph": 0, "weight:w": 1}}]}
+               blobs, each at a multiple of 4096 from the start of the file: they can be mapped
 
 Offsets and lengths come from a stranger: all are checked against the file before anything is
 touched, and a blob is compared with its SHA-256 before an execution provider sees it.

@@ -1,0 +1,3 @@
+"""The in-memory graph of a model, and ONNX files to it and from it; signatures without loading
+weights.
+"""

@@ -11,13 +11,13 @@ import onnx
 from ortpkg.graph.types import ElementType
 
 _DYNAMIC_OPERATORS = frozenset({
-    "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM",
-    "MatMulIntegerToFloat",
+    "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeMatMul",
+    "DynamicQuantizeLSTM", "MatMulIntegerToFloat",
 })  # fmt: skip
 _QUANTIZED_OPERATORS = frozenset({
-    "QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax",
-    "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearConcat", "QGemm", "QAttention",
-    "QEmbedLayerNormalization",
+    "QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearSigmoid",
+    "QLinearLeakyRelu", "QLinearSoftmax", "QLinearAveragePool", "QLinearGlobalAveragePool",
+    "QLinearConcat", "QGemm", "QAttention", "QEmbedLayerNormalization",
 })  # fmt: skip
 _BLOCKWISE_BITS = {
     "MatMulNBits": ("bits", 4),

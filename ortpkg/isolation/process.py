@@ -80,9 +80,8 @@ def end_process(child: subprocess.Popen[bytes]) -> None:
 def exit_reason(status: int) -> str:
     """How a child with that return code ended, e.g. "it was ended by SIGSEGV"."""
     if status >= 0:
-        shown = (
-            hex(status) if status > 255 else str(status)
-        )  # Windows' exception codes are read in hexadecimal
+        # Windows' exception codes are read in hexadecimal
+        shown = hex(status) if status > 255 else str(status)
         return f"it ended with status {shown}"
     try:
         return f"it was ended by {signal.Signals(-status).name}"

@@ -52,9 +52,8 @@ def main() -> None:
             _end_copies()
             write_message(channel, reply)
     except (EOFError, OSError):
-        os._exit(
-            0
-        )  # the parent is gone; native code may hang or crash while an interpreter shuts down
+        # the parent is gone; native code may hang or crash while an interpreter shuts down
+        os._exit(0)
 
 
 def tell(note: str) -> None:

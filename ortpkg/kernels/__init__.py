@@ -1,0 +1,1 @@
+"""Operator kernels over numpy, by operator family, and the registry in which sessions find them."""

@@ -168,9 +168,8 @@ def _to_e8m0(x: Tensor, saturate: bool, round_mode: str) -> Tensor:
         away from zero.
     """
     wide = np.abs(x.astype(np.float64))
-    significand, exponent = np.frexp(
-        wide
-    )  # wide = significand · 2**exponent, 0.5 <= significand < 1
+    # wide = significand · 2**exponent, 0.5 <= significand < 1
+    significand, exponent = np.frexp(wide)
     if round_mode == "up":
         exponent = np.where(significand > 0.5, exponent, exponent - 1)
     elif round_mode == "down":

@@ -112,9 +112,8 @@ def _quantize_floats(
         np.rint(work, out=work)
         if point is not None:
             np.add(work, point, out=work)
-        np.fmin(
-            np.fmax(work, low, out=work), high, out=work
-        )  # fmax replaces NaN, whose conversion is undefined
+        # fmax replaces NaN, whose conversion is undefined
+        np.fmin(np.fmax(work, low, out=work), high, out=work)
         np.copyto(target, work, casting="unsafe")
 
     is_flat = (

@@ -39,8 +39,9 @@ from ortpkg.kernels.scratch import Slot, take_scratch
 _DOMAIN = "com.microsoft"
 _NO_QK, _QK_SCORES, _QK_WEIGHTS = 0, 1, 2
 _INPUTS = (
-    "query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length", "cos_cache", "sin_cache",
-    "position_ids", "attention_bias", "head_sink", "k_scale", "v_scale", "q_norm_weight", "k_norm_weight",
+    "query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length",
+    "cos_cache", "sin_cache", "position_ids", "attention_bias", "head_sink", "k_scale", "v_scale",
+    "q_norm_weight", "k_norm_weight",
 )  # fmt: skip
 _REFUSED_INPUTS = ("k_scale", "v_scale", "q_norm_weight", "k_norm_weight")
 

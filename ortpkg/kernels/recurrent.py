@@ -204,9 +204,8 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
     reversals = _DIRECTIONS[name]
     activations = recurrent_activations(info, cell.activations, len(reversals))
     batch_first, clip = bool(info.attribute("layout", 0)), info.attribute("clip")
-    order = (
-        (1, 0, 2) if batch_first else (0, 1, 2)
-    )  # of states: (batch, directions) or (directions, batch)
+    # of states: (batch, directions) or (directions, batch)
+    order = (1, 0, 2) if batch_first else (0, 1, 2)
     prepared = _prepared_steps(info, cell, activations, clip)
     wanted = len(info.node.outputs)
     wanted_output = bool(info.node.outputs[0])

@@ -273,9 +273,8 @@ class _Parser:
         flags = (re.IGNORECASE if "i" in self._flags else 0) | (
             re.DOTALL if "s" in self._flags else 0
         )
-        ascii_only = (
-            re.ASCII if "\\" in expression and "i" not in self._flags else 0
-        )  # RE2's \d, \s, \w are ASCII
+        # RE2's \d, \s, \w are ASCII
+        ascii_only = re.ASCII if "\\" in expression and "i" not in self._flags else 0
         try:
             compiled = re.compile(expression, flags | ascii_only)
         except re.error as error:

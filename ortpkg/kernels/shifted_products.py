@@ -144,10 +144,11 @@ def _add_shifted(sums: Tensor, windows: Windows, bias: Tensor | None, out: Tenso
     target = out if is_flat else out.reshape(filters, rows, across)
     is_begun = False
     for _, shift, plane in planes:
+        # the outputs of a row that this tap meets
         low, high = (
             max(-shift, 0),
             min(width - shift, across),
-        )  # the outputs of a row that this tap meets
+        )
         if low >= high:
             continue
         if not is_begun:

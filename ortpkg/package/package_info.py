@@ -197,9 +197,10 @@ class PackageInfo:
     _by_name: Mapping[str, ComponentInfo] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        # the first wins
         by_name = {
             self._called(component.name): component for component in reversed(self.components)
-        }  # the first wins
+        }
         object.__setattr__(self, "_by_name", by_name)
 
     def component(self, name: str) -> ComponentInfo | None:

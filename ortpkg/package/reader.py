@@ -28,7 +28,6 @@ from ortpkg.package.documents.schema_version import (
     is_supported,
     parse_schema_version,
 )
-from ortpkg.package.documents.sidecar import PIPELINE, SAMPLES
 from ortpkg.package.findings import FindingCollector
 from ortpkg.package.formats.component_format import (
     COMPONENT,
@@ -57,6 +56,7 @@ from ortpkg.package.rules import (
     ROOT_IS_ALSO_COMPONENT,
     SCHEMA_VERSION,
 )
+from ortpkg.package.sidecar import PIPELINE, SAMPLES
 
 if TYPE_CHECKING:
     from ortpkg.package.formats.pipeline import Pipeline
@@ -317,9 +317,8 @@ class _PackageReader:
             plain=self._plain,
             allow_external_paths=self._allow_external_paths,
         )
-        said = {
-            _gist(each) for each in self._found.findings
-        }  # by the metadata keys, of the same variants
+        # by the metadata keys, of the same variants
+        said = {_gist(each) for each in self._found.findings}
         self._found.extend(each for each in found.findings if _gist(each) not in said)
         return component
 

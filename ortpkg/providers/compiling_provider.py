@@ -140,8 +140,10 @@ class CompilingProvider(ExecutionProvider):
         return None
 
     def finish_group(
-        self, entries: Sequence[ContextEntry], first_offset: int
-    ) -> Sequence[ContextEntry]:  # noqa: ARG002
+        self,
+        entries: Sequence[ContextEntry],
+        first_offset: int,  # noqa: ARG002
+    ) -> Sequence[ContextEntry]:
         """The contexts of a session group as they are written, in the last session; by default as
         they were made.
 
@@ -271,9 +273,8 @@ class CompilingProvider(ExecutionProvider):
         """
         caching = self._caching()
         if caching is None or any(map(is_ep_context, fused.body.nodes)):
-            return self._compile(
-                fused
-            )  # what a library makes of somebody's context is not kept as compiled here
+            # what a library makes of somebody's context is not kept as compiled here
+            return self._compile(fused)
         descriptor = self._cache_descriptor(fused)
         caching.note_outcome(descriptor, fused)
         if caching.only_explains:

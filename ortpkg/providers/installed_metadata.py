@@ -39,8 +39,8 @@ def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
             if (
                 extension != _RECORDED
                 or not version
-                or not os.path.isfile(os.path.join(folder, entry, "METADATA"))
-            ):  # noqa: PTH113, PTH118
+                or not os.path.isfile(os.path.join(folder, entry, "METADATA"))  # noqa: PTH113, PTH118
+            ):
                 return None
             found[name] = version
     except _UnknownFormError:

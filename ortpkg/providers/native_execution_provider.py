@@ -410,9 +410,8 @@ class NativeExecutionProvider(CompilingProvider):
         and minor version.
         """
         versions = (release_of(each.sdk_version) for each in (recorded, here))
-        settings = (
-            self._library.settings.of_compiling
-        )  # the cache's key has them, which was asked for these
+        # the cache's key has them, which was asked for these
+        settings = self._library.settings.of_compiling
         if settings:
             stated = {
                 key: value for key, value in recorded.options.items() if settings.get(key) != value

@@ -219,9 +219,8 @@ def installed_distributions() -> tuple[InstalledDistribution, ...]:
     found = find_distributions("onnxruntime", DISTRIBUTIONS)
     if all(each.name == DISTRIBUTIONS[0] for each in found):
         return found
-    libraries = {
-        library.distribution for library in installed_ep_libraries()
-    }  # these bring another module
+    # these bring another module
+    libraries = {library.distribution for library in installed_ep_libraries()}
     return find_distributions(
         "onnxruntime", [name for name in DISTRIBUTIONS if name not in libraries]
     )

@@ -3,8 +3,8 @@ blobs.
 
 ::
 
-    40 bytes   five numbers of 8 bytes, little-endian: "OVEP_BIN", version (1), length of this header, offset and length
-               of the index
+    40 bytes   five numbers of 8 bytes, little-endian: "OVEP_BIN", version (1), length of this
+               header, offset and length of the index
                index: BSON: {"version": "1.1.0", "producer": "...",
                              "blob_metadata_map": {PARTITION: {"data_offset", "size"}},
                              "weights_metadata_map": {WEIGHT: {"location", "data_offset", "size"}}}
@@ -277,9 +277,9 @@ def _with_notes(blob: _Blob, name: str, noted: Mapping[str, Value]) -> _Blob:
     """``blob`` with what ortpkg noted of it. ValueError where that is not what ortpkg writes."""
     sha256, text = noted.get("sha256"), noted.get("descriptor")
     if not isinstance(sha256, str) or not isinstance(text, str):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004
             f"what ortpkg noted of blob {quoted(name)} lacks its SHA-256 or its descriptor"
-        )  # noqa: TRY004
+        )
     inputs, outputs = noted.get("inputs"), noted.get("outputs")
     arity = (inputs, outputs) if type(inputs) is int and type(outputs) is int else None
     try:

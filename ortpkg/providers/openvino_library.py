@@ -239,9 +239,8 @@ class _OpenVinoModel:
                 context, lambda: request.infer(feeds, share_inputs=True), request.cancel
             )
         else:
-            results = request.infer(
-                feeds, share_inputs=True
-            )  # nobody writes to them before it returns
+            # nobody writes to them before it returns
+            results = request.infer(feeds, share_inputs=True)
         self._requests.give_back(taken, self._ports)
         group, self._fresh_group = self._fresh_group, None
         if group is not None:

@@ -392,12 +392,14 @@ def _files_of(plugin: Plugin) -> list[list[object]]:
             return []
         # A package without __init__.py has folders, and no file of its own.
         folders = list(spec.submodule_search_locations or ()) or [
-            os.path.dirname(spec.origin or "")
-        ]  # noqa: PTH120 - a text
+            os.path.dirname(spec.origin or "")  # noqa: PTH120 - a text
+        ]
         for part in inner[:-1]:
             folders += [
-                folder for each in folders if os.path.isdir(folder := os.path.join(each, part))
-            ]  # noqa: PTH112, PTH118
+                folder
+                for each in folders
+                if os.path.isdir(folder := os.path.join(each, part))  # noqa: PTH112, PTH118
+            ]
         entries = [
             entry
             for each in folders

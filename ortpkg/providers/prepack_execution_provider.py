@@ -33,7 +33,8 @@ from ortpkg.providers.prepack_partition import PrepackedPartition, PrepackKernel
 
 #: No function of their inputs: what is computed once would be the same in every run.
 _RANDOM = frozenset({
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+    "Bernoulli", "Dropout",
 })  # fmt: skip
 _NO_TENSOR = (ElementType.STRING, ElementType.UNDEFINED)
 

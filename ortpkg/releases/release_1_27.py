@@ -135,12 +135,12 @@ def _find_component(root: str) -> _Found:
     ):  # a component's own folder, whatever else is there
         metadata = _read_metadata(root, METADATA)
         return _Found(
-            name=os.path.basename(root),
+            name=os.path.basename(root),  # noqa: PTH119
             folder=root,
             document=METADATA,
             metadata=metadata,
             manifest={},
-        )  # noqa: PTH119
+        )
     manifest = _read(_joined(root, MANIFEST), MANIFEST)
     if not isinstance(manifest, Mapping):
         raise _RefusedError(MANIFEST, "is no JSON object")

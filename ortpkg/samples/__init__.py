@@ -1,0 +1,1 @@
+"""Samples of a package: recorded by a publisher, run and compared on a user's machine."""

@@ -150,9 +150,8 @@ def run_samples(
     with limits.whole_time():
         first = next((dict(feed) for _, feed in _feeds(session, sample_set, inputs, count)), None)
         if first is not None:
-            session.run(
-                None, first, limits
-            )  # a first run lays out memory; it is not what later runs take
+            # a first run lays out memory; it is not what later runs take
+            session.run(None, first, limits)
         for indices, feed in _feeds(session, sample_set, inputs, count):
             limits.check()
             start = time.perf_counter()

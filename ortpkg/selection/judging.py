@@ -205,9 +205,8 @@ class Judges:
             for at_best in self._at_best(kind)
             if at_best.standing is not None
         ]
-        heapify(
-            rows
-        )  # ranks differ in the variant or the EP device: nothing behind them is compared
+        # ranks differ in the variant or the EP device: nothing behind them is compared
+        heapify(rows)
         while rows:
             rank, outcome, kind, row_at = rows[0]
             if kind is None:

@@ -284,9 +284,8 @@ def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
             else:
                 raise _wrong(name, f"{declared} (numpy {dtype})", f"numpy {array.dtype}")
     if declared.shape == () and array.size == 1:
-        array = array.reshape(
-            ()
-        )  # programs feed arrays of one element for scalars, which onnxruntime takes
+        # programs feed arrays of one element for scalars, which onnxruntime takes
+        array = array.reshape(())
     _check_shape(name, declared, array)
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
@@ -309,9 +308,8 @@ def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
 
 def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
-    is_bytes = (
-        array.dtype.kind == "V" and array.dtype.names is None
-    )  # of one length, NULs at their ends included
+    # of one length, NULs at their ends included
+    is_bytes = array.dtype.kind == "V" and array.dtype.names is None
     if array.dtype.kind not in "USO" and not is_bytes:
         raise _wrong(name, str(declared), f"numpy {array.dtype}")
     _check_shape(name, declared, array)

@@ -4,7 +4,8 @@ what things cost.
 The costs are a JSON document, in the entry itself or in a file that it names (docs/guide.md has an
 example)::
 
-    {"providers": {"AcmeExecutionProvider": {"seconds_per_operation": 1e-12, "operators": {"MatMul": 5e-13},
+    {"providers": {"AcmeExecutionProvider": {"seconds_per_operation": 1e-12,
+                                             "operators": {"MatMul": 5e-13},
                                              "seconds_per_node": 2e-6, "seconds_per_crossing": 1e-5,
                                              "model_s": 0.004, "memory_nbytes": 8000000000}},
      "transfers": {"Acme:0": {"seconds_per_copy": 1e-5, "seconds_per_byte": 1e-10}}}

@@ -52,9 +52,8 @@ def requested_ep_names(
     if not names:
         return [_default_ep(backend)]
     stated: list[object] = [each[0] if isinstance(each, tuple) and each else each for each in names]
-    return [
-        resolve_ep_name(each) for each in stated if isinstance(each, str)
-    ]  # others are told by who reads them
+    # others are told by who reads them
+    return [resolve_ep_name(each) for each in stated if isinstance(each, str)]
 
 
 def create_execution_providers(
@@ -125,9 +124,8 @@ def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[E
         added.is_requested = False
         providers.append(added)
     elif providers[-1] is not embedded:
-        providers.append(
-            embedded
-        )  # asked first, as the caller wants it, and last, so that nothing is left over
+        # asked first, as the caller wants it, and last, so that nothing is left over
+        providers.append(embedded)
     return providers
 
 
@@ -245,8 +243,7 @@ def _created(
         return make(factory.ep_name, library, ep_devices=devices, options=options)
     provider = factory.create(devices, options)
     if isinstance(factory, PluginEpFactory) or not provider.backend:
-        provider.backend = (
-            factory.backend
-        )  # as it was checked: what a plug-in computes is held against its word
+        # as it was checked: what a plug-in computes is held against its word
+        provider.backend = factory.backend
     guard_first_loads(provider, factory, devices, options)
     return provider

@@ -72,11 +72,12 @@ def make_same(
 
 
 @infers(
-    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Clip", "Cos", "Cosh",
-    "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "LeakyRelu", "Log", "LogSoftmax",
-    "LpNormalization", "LRN", "MeanVarianceNormalization", "Mish", "Not", "Reciprocal", "Relu", "Round", "Selu",
-    "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh",
-    "ThresholdedRelu", "InstanceNormalization", "GroupNormalization", "Trilu", "ReverseSequence", "CumProd",
+    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Clip", "Cos",
+    "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax",
+    "LeakyRelu", "Log", "LogSoftmax", "LpNormalization", "LRN", "MeanVarianceNormalization", "Mish",
+    "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
+    "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+    "InstanceNormalization", "GroupNormalization", "Trilu", "ReverseSequence", "CumProd",
     "StringNormalizer", "IsInf", "IsNaN", "RegexFullMatch",
 )  # fmt: skip
 def same_shape(context: ShapeContext) -> None:
@@ -156,8 +157,9 @@ _FOLLOWED = frozenset({ElementType.INT64, ElementType.INT32})
 
 
 @infers(
-    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
-    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor",
+    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater",
+    "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub",
+    "Sum", "Xor",
 )  # fmt: skip
 def binary(context: ShapeContext) -> None:
     """Inputs are broadcast; before opset 7 the second one only, to the first."""

@@ -12,8 +12,8 @@ _SUM_AXES_INPUT_SINCE = 13
 
 
 @infers(
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSum", "ReduceSumSquare",
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
 )  # fmt: skip
 def reduce(context: ShapeContext) -> None:
     """Axes are an attribute, from opset 18 on (ReduceSum: 13) an input; none of them means all, or

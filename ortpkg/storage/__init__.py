@@ -1,0 +1,3 @@
+"""Files that change: replaced in one step, locked, known by a digest, remembered facts about them,
+rehearsed changes.
+"""

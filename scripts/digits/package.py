@@ -17,8 +17,8 @@ import onnx
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.package.documents.json_documents import dump_document
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.sidecar import DIGESTS_FILE
 from scripts.arrays import write_arrays
 from scripts.digits.data import Scans
 from scripts.digits.graph_builder import INPUT, OUTPUT

@@ -15,8 +15,8 @@ import onnx
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.package.documents.json_documents import dump_document
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.sidecar import DIGESTS_FILE
 from scripts.arrays import write_arrays
 from scripts.tinychar.corpus import Corpus
 from scripts.tinychar.training import Shape

@@ -150,9 +150,8 @@ def test_the_release_policies_answer_for_a_profile_too(digits: ortpkg.ModelPacka
         "openvino-npu",
         "intel-core-ultra-laptop",
     )
-    assert (
-        without_devices.best is None
-    )  # the CUDA EP of that profile reports no devices, and the variant asks for one
+    # the CUDA EP of that profile reports no devices, and the variant asks for one
+    assert without_devices.best is None
 
 
 def test_the_release_policies_take_no_limits(digits: ortpkg.ModelPackage) -> None:
@@ -325,9 +324,8 @@ def test_a_device_that_vanished_since_it_was_selected_is_told_and_not_silently_r
     digits: ortpkg.ModelPackage, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("openvino")
-    chosen = replace(
-        digits.select(profile="intel-core-ultra-laptop"), machine=""
-    )  # as if it had been this machine
+    # as if it had been this machine
+    chosen = replace(digits.select(profile="intel-core-ultra-laptop"), machine="")
     assert chosen.best is not None
     variant = ModelVariant(chosen.best.variant, chosen, package=digits.info)
 

@@ -24,12 +24,12 @@ from ortpkg.errors import (
     Severity,
     UsageError,
 )
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.integrity.asset_digest import listing_digest
 from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.paths.asset_reference import asset_folder_name
 from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import DIGESTS_FILE
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 
@@ -130,9 +130,8 @@ def test_a_fresh_package_of_a_format_is_what_converting_to_it_makes(
     assert content_of(tmp_path / "a") == fresh
 
 
-@pytest.mark.parametrize(
-    "origin", [PackageFormat.UNIVERSAL, PackageFormat.METADATA]
-)  # COMPONENT refuses such keys
+# COMPONENT refuses such keys
+@pytest.mark.parametrize("origin", [PackageFormat.UNIVERSAL, PackageFormat.METADATA])
 def test_keys_that_nobody_knows_come_back(
     tmp_path: Path, models: list[NewVariant], origin: PackageFormat
 ) -> None:

@@ -290,8 +290,10 @@ def test_a_session_option_that_looks_mistyped_is_told(
         notify=warnings.append,
     )
     assert warnings == [
-        "the session option 'session.intra_op_num_thread' is not known; did you mean"
-        " 'session.intra_op_num_threads'?"
+        (
+            "the session option 'session.intra_op_num_thread' is not known; did you mean"
+            " 'session.intra_op_num_threads'?"
+        )
     ]
 
 

@@ -25,9 +25,9 @@ from ortpkg.errors import (
     ResultUnreadableError,
     Severity,
 )
-from ortpkg.package.documents.sidecar import DIGESTS_FILE, SAMPLES
 from ortpkg.package.integrity.digests import check_digests, compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
+from ortpkg.package.sidecar import DIGESTS_FILE, SAMPLES
 from ortpkg.selection.verdict import ReasonCode
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
@@ -266,8 +266,10 @@ def test_a_variant_that_both_have_keeps_its_version_and_that_is_told(
         merge(first, second, notify=told.append)
 
     assert told == [
-        "variant 'a' of component model 'model' is the same in both; its version stays '1.0', not"
-        " '1.1'"
+        (
+            "variant 'a' of component model 'model' is the same in both; its version stays '1.0', not"
+            " '1.1'"
+        )
     ]
 
 

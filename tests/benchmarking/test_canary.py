@@ -126,9 +126,8 @@ def tried(tmp_path: Path, command_line: LineMaker) -> Tried:
         model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": "abort"}
     )
     root = tmp_path / "two.ortpackage"
-    ortpkg.create(
-        root, [faulty, ortpkg.NewVariant(model=model, name="cpu")]
-    )  # a named EP ranks before any EP
+    # a named EP ranks before any EP
+    ortpkg.create(root, [faulty, ortpkg.NewVariant(model=model, name="cpu")])
     add_samples(root)
     return Tried(root=root, folder=tmp_path / "line", ortpkg=command_line(tmp_path / "line"))
 

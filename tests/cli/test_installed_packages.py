@@ -53,9 +53,8 @@ def test_a_package_that_only_the_release_opens_is_opened_by_its_rules(
     root = tmp_path / "p.ortpackage"
     assert ortpkg("create", root, "--gpu", model(), "--format", "component").code == 0
     text = (root / "manifest.json").read_text()
-    (root / "manifest.json").write_text(
-        text.replace("{", '{"schema_version": "1.0",', 1)
-    )  # a key twice
+    # a key twice
+    (root / "manifest.json").write_text(text.replace("{", '{"schema_version": "1.0",', 1))
     (root / "digests.json").unlink()
     assert ortpkg(command, root).code == 4
 

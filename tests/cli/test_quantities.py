@@ -128,9 +128,8 @@ def test_no_option_counts_seconds_or_bytes_by_itself() -> None:
             where
         )
         if option.metavar == "SIZE" and option.parser is None:
-            assert name in {"max_memory", "max_size", "keep"}, (
-                where
-            )  # parsed by what they are given to
+            # parsed by what they are given to
+            assert name in {"max_memory", "max_size", "keep"}, where
 
 
 @pytest.mark.parametrize("option", ["--max-size", "--max-memory"])

@@ -68,9 +68,8 @@ def test_the_nearest_project_file_counts_and_its_own_name_before_pyproject(proje
     inner = project / "a" / "b"
     inner.mkdir(parents=True)
     assert read_settings(inner).policy == "prefer-npu"
-    (project / "a" / "pyproject.toml").write_text(
-        '[project]\nname = "x"\n', encoding="utf-8"
-    )  # says nothing of ours
+    # says nothing of ours
+    (project / "a" / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")
     assert read_settings(inner).policy == "prefer-npu"
     (project / "ortpkg.toml").write_text('policy = "prefer-gpu"\n', encoding="utf-8")
     assert read_settings(inner).policy == "prefer-gpu"

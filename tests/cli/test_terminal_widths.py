@@ -91,9 +91,8 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     made = Terminal()
     monkeypatch.setattr("ortpkg.cli.rendering.sys", SimpleNamespace(stdout=made, stderr=Terminal()))
     monkeypatch.setattr("ortpkg.cli.run_results.duration_text", lambda _: "1.2 ms")
-    monkeypatch.setattr(
-        "ortpkg.cli.doctor.doctor", functools.cache(doctor)
-    )  # free memory changes from one to the next
+    # free memory changes from one to the next
+    monkeypatch.setattr("ortpkg.cli.doctor.doctor", functools.cache(doctor))
     monkeypatch.setenv("NO_COLOR", "1")
     return made
 
@@ -168,9 +167,8 @@ def check(screen: Terminal, monkeypatch: pytest.MonkeyPatch, show: Callable[[], 
         screen.truncate()
         show()
         lines = [line for line in screen.getvalue().splitlines() if set(line) != {"─"}]
-        unknown = (
-            {word for line in lines for word in line.split()} - words - {"│"}
-        )  # a trunk beside a line's end
+        # a trunk beside a line's end
+        unknown = {word for line in lines for word in line.split()} - words - {"│"}
         assert not unknown, f"at {width} columns: {unknown}"
         for line in lines:
             assert not _UNIT.match(line), f"at {width} columns: a unit without its number: {line!r}"

@@ -130,8 +130,8 @@ FIELDS: dict[str, tuple[str, Callable[[str], Files]]] = {
 }
 
 _MODEL_ID_IS_NO_NAME = (
-    "absolute", "backslash", "device-with-suffix", "dotdot", "dotdot-inside", "drive", "drive-absolute", "stream",
-    "two-slashes", "unc", "verbatim",
+    "absolute", "backslash", "device-with-suffix", "dotdot", "dotdot-inside", "drive",
+    "drive-absolute", "stream", "two-slashes", "unc", "verbatim",
 )  # fmt: skip
 
 #: Where another rule is the one to be named: (path, field) → rule, "" for none.

@@ -248,9 +248,9 @@ def test_graphs_inside_nodes_are_partitioned_too() -> None:
         [choice] y = If (flag) <then_branch = t () => (float[2] r) { r = Neg(x) },
                                 else_branch = e () => (float[2] r) { r = Exp(x) }>
     }"""
-    by_kernel: Claim = lambda viewer: ExecutionProvider.get_capability(
+    by_kernel: Claim = lambda viewer: ExecutionProvider.get_capability(  # noqa: E731
         provider, viewer, lambda node: {}
-    )  # noqa: E731
+    )
     provider = ClaimingProvider(by_kernel)
     result = partition(graph_of(text), provider)
     found = {(p.graph_path, p.op_types): p.provider for p in result.partitions}

@@ -36,10 +36,11 @@ def chain(costs: list[dict[int, int]], copy: int = 10) -> PlacementProblem:
 @pytest.mark.parametrize(
     ("costs", "providers"),
     [
+        # what is saved does not pay for the way there and back
         (
             [{0: 1, 1: 5}, {0: 1, 1: 5}],
             (1, 1),
-        ),  # what is saved does not pay for the way there and back
+        ),
         ([{0: 1, 1: 20}, {0: 1, 1: 20}], (0, 0)),
         ([{0: 1, 1: 50}, {0: 9, 1: 1}, {0: 1, 1: 50}], (0, 0, 0)),  # not back for one node
         ([{0: 1, 1: 50}, {0: 90, 1: 1}, {0: 1, 1: 50}], (0, 1, 0)),

@@ -338,7 +338,7 @@ def test_partitions_of_sub_graphs_lie_in_the_same_binary(tmp_path: Path) -> None
     {
         e = Exp(x)
         y = If(c) <then_branch = t () => (float[2] p) { p = Exp(e) }, else_branch = f () => (float[2] q) { q = MatMul(e, w) }>
-    }"""  # noqa: E501 - a branch on a line
+    }"""
     proto = onnx.parser.parse_model(text)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(2, dtype=np.float32), "w"))
     path = tmp_path / "net.onnx"

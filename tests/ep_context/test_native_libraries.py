@@ -695,9 +695,8 @@ def test_a_foreign_context_that_onnxruntime_fails_to_load_is_an_invalid_graph(
         onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP]
     )
     monkeypatch.setattr(onnxruntime, "InferenceSession", Refusing)
-    monkeypatch.setattr(
-        first_load, "_load", lambda *_arguments: ""
-    )  # it went well in a child process, once
+    # it went well in a child process, once
+    monkeypatch.setattr(first_load, "_load", lambda *_arguments: "")
     chosen = find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {})
     with pytest.raises(
         EpContextError, match=r"cannot load the contexts of the model.*Failed to create"

@@ -112,9 +112,8 @@ def test_n_models_give_n_plus_one_files_with_each_weight_once(contexts: list[Pat
     }
     stored = binary_of(contexts).read_bytes()
     for weight in WEIGHTS:
-        assert (
-            stored.count(weight.tobytes()) + stored.count(weight.T.tobytes()) == 1
-        )  # OpenVINO likes them transposed
+        # OpenVINO likes them transposed
+        assert stored.count(weight.tobytes()) + stored.count(weight.T.tobytes()) == 1
     assert len(stored) < 1.1 * WEIGHTS.nbytes + (64 << 10)
 
 

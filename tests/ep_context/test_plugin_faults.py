@@ -158,9 +158,8 @@ def test_a_plugin_that_hangs_at_a_context_costs_its_time_limit(
         assert limits.timeout_s == first_load.FIRST_LOAD_TIMEOUT_S
         return whole(worker, LoadLimits(timeout_s=1.0), request)
 
-    monkeypatch.setattr(
-        first_load, stage, impatient
-    )  # the other stage has all the time that a busy machine takes
+    # the other stage has all the time that a busy machine takes
+    monkeypatch.setattr(first_load, stage, impatient)
     monkeypatch.setenv("FAKE_FAULT", fault)
     with pytest.raises(EpContextError, match=said) as caught:
         _session(fresh)

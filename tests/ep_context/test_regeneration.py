@@ -40,9 +40,8 @@ def test_contexts_are_carried_into_files_that_stand_alone(
     target = tmp_path / "out" / "made.onnx"
     second = FakeCompiler()
     made_elsewhere(model.with_name("net_ctx.onnx"), target, second, ep_context_embed_mode=embeds)
-    assert len(second.compiled) == (
-        0 if "Exp" in operators else 2
-    )  # plain nodes are compiled, contexts are not
+    # plain nodes are compiled, contexts are not
+    assert len(second.compiled) == (0 if "Exp" in operators else 2)
     expected = {"made.onnx"} if embeds == "1" else {"made.onnx", "made_fake.bin"}
     assert {path.name for path in target.parent.iterdir()} == expected
     provider = FakeCompiler()

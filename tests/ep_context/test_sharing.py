@@ -395,9 +395,8 @@ def test_sessions_of_a_group_map_one_set_of_weights(tmp_path: Path) -> None:
 @pytest.mark.requirement("E53")
 def test_what_an_older_binary_left_is_not_taken_for_a_newer_one(models: list[Path]) -> None:
     paths = generate(models)
-    state_of(
-        paths[0], FakeCompiler(), ep_share_ep_contexts="1"
-    )  # leaves the contexts of the others
+    # leaves the contexts of the others
+    state_of(paths[0], FakeCompiler(), ep_share_ep_contexts="1")
     for path in (*paths, models[0].parent / "net_fake.bin"):
         path.unlink()
     for model in models:

@@ -48,11 +48,13 @@ _BASES = (
 )
 _SIZED = (
     ("Slice", ("x", "s0", "s1", "s2", "s3")), ("Resize", ("x", "", "", "s0")), ("Pad", ("x", "s0")),
-    ("Reshape", ("x", "s0")), ("Expand", ("x", "s0")), ("Tile", ("x", "s0")), ("ConstantOfShape", ("s0",)),
-    ("Range", ("s0", "s1", "s2")), ("Split", ("x", "s0")), ("Unsqueeze", ("x", "s0")), ("Gather", ("x", "s0")),
-    ("OneHot", ("s0", "s1", "v")), ("TopK", ("x", "s0")), ("CenterCropPad", ("x", "s0")), ("Trilu", ("x", "s0")),
-    ("CumSum", ("x", "s0")), ("ReduceSum", ("x", "s0")), ("Col2Im", ("x", "s0", "s1")), ("MaxPool", ("x",)),
-    ("AveragePool", ("x",)), ("ConvTranspose", ("x", "k")), ("DepthToSpace", ("x",)), ("SpaceToDepth", ("x",)),
+    ("Reshape", ("x", "s0")), ("Expand", ("x", "s0")), ("Tile", ("x", "s0")),
+    ("ConstantOfShape", ("s0",)), ("Range", ("s0", "s1", "s2")), ("Split", ("x", "s0")),
+    ("Unsqueeze", ("x", "s0")), ("Gather", ("x", "s0")), ("OneHot", ("s0", "s1", "v")),
+    ("TopK", ("x", "s0")), ("CenterCropPad", ("x", "s0")), ("Trilu", ("x", "s0")),
+    ("CumSum", ("x", "s0")), ("ReduceSum", ("x", "s0")), ("Col2Im", ("x", "s0", "s1")),
+    ("MaxPool", ("x",)), ("AveragePool", ("x",)), ("ConvTranspose", ("x", "k")),
+    ("DepthToSpace", ("x",)), ("SpaceToDepth", ("x",)),
 )  # fmt: skip
 
 
@@ -205,7 +207,8 @@ def _change_outputs(choose: random.Random, model: ModelProto) -> None:
 
 
 _CHANGES: tuple[Callable[[random.Random, ModelProto], None], ...] = (
-    _change_name, _change_operator, _change_attribute, _change_type, _change_constant, _change_opset, _change_outputs,
+    _change_name, _change_operator, _change_attribute, _change_type, _change_constant,
+    _change_opset, _change_outputs,
 )  # fmt: skip
 
 # --- documents ------------------------------------------------------------------------------------

@@ -65,9 +65,10 @@ _FLOATS = (
     float("nan"),
 )
 _STRINGS = (
-    b"", b"NOTSET", b"SAME_UPPER", b"VALID", b"linear", b"nearest", b"cubic", b"constant", b"reflect", b"edge", b"wrap",
-    b"ij,jk->ik", b"...i->i", b"ii", b"add", b"mul", b"max", b"bidirectional", b"reverse", b"forward", b"Tanh", b"Relu",
-    b"tf_crop_and_resize", b"align_corners", b"asymmetric", b"BRANCH_LEQ", b"LEAF", b"SUM", b"TF", b"IDF", b"RBF",
+    b"", b"NOTSET", b"SAME_UPPER", b"VALID", b"linear", b"nearest", b"cubic", b"constant",
+    b"reflect", b"edge", b"wrap", b"ij,jk->ik", b"...i->i", b"ii", b"add", b"mul", b"max",
+    b"bidirectional", b"reverse", b"forward", b"Tanh", b"Relu", b"tf_crop_and_resize",
+    b"align_corners", b"asymmetric", b"BRANCH_LEQ", b"LEAF", b"SUM", b"TF", b"IDF", b"RBF",
     b"LOGISTIC", b"DCR", b"CRD", b"mean", b"none", b"UPPER", b"LOWER", b"a(b", b"\xff\xfe", b"a" * 300, b"\x00",
 )  # fmt: skip
 _DIMENSIONS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 8)
@@ -76,10 +77,10 @@ _ELEMENT_TYPES = tuple(
     number for number in TensorProto.DataType.values() if number != TensorProto.UNDEFINED
 )
 _NUMPY_TYPES = (
-    TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT64, TensorProto.INT32, TensorProto.DOUBLE,
-    TensorProto.BOOL, TensorProto.UINT8, TensorProto.INT8, TensorProto.FLOAT16, TensorProto.UINT16,
-    TensorProto.BFLOAT16, TensorProto.STRING, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT8E4M3FN,
-    TensorProto.COMPLEX64,
+    TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT64, TensorProto.INT32,
+    TensorProto.DOUBLE, TensorProto.BOOL, TensorProto.UINT8, TensorProto.INT8, TensorProto.FLOAT16,
+    TensorProto.UINT16, TensorProto.BFLOAT16, TensorProto.STRING, TensorProto.INT4,
+    TensorProto.UINT4, TensorProto.FLOAT8E4M3FN, TensorProto.COMPLEX64,
 )  # fmt: skip
 _KINDS = (
     "FLOAT",

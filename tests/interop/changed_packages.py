@@ -13,8 +13,8 @@ _ASSET_FOLDER = "shared_assets/sha256-" + "0123456789abcdef" * 4
 #: To be put into a JSON text.
 INSERTED_BYTES = (
     b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"0", b"-", b"+", b".", b"e", b" ", b"\n", b"\0", b"\x7f", b"\xc3",
-    b"\xff", b"\xef\xbb\xbf", b"u", b"\t", b"\x0b", b"\xe2\x80\xa8", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
-    b"\xc0\x80", b"/", b"'",
+    b"\xff", b"\xef\xbb\xbf", b"u", b"\t", b"\x0b", b"\xe2\x80\xa8", b"\xed\xa0\x80",
+    b"\xf4\x90\x80\x80", b"\xc0\x80", b"/", b"'",
 )  # fmt: skip
 
 
@@ -43,13 +43,15 @@ PATHS_TREE: Tree = {
 #: Paths and references, good and bad; ROOT stands for the package's directory.
 REFERENCES = (
     "", ".", "./", "/", "..", "../", "...", " ", "\0", "a\0b", "plain.json", "plain.json/", "plain.json/x",
-    "plain.json\0x", "./plain.json", "d", "d/", "d//plain.json", "d/plain.json", "d/./plain.json", "d/..",
-    "d/../plain.json", "nowhere", "nowhere/", "nowhere/plain.json", "in", "in/", "in/plain.json", "in/nowhere", "out",
-    "out/", "out/plain.json", "out/nowhere", "out/../plain.json", "dangling", "dangling/x", "loop", "loop/x",
-    "../beside", "../beside/plain.json",
-    "../p.ortpackage/plain.json", "ROOT", "ROOT/plain.json", "ROOT/nowhere", "/nowhere", "//plain.json", "C:plain.json",
+    "plain.json\0x", "./plain.json", "d", "d/", "d//plain.json", "d/plain.json", "d/./plain.json",
+    "d/..", "d/../plain.json", "nowhere", "nowhere/", "nowhere/plain.json", "in", "in/",
+    "in/plain.json", "in/nowhere", "out", "out/", "out/plain.json", "out/nowhere",
+    "out/../plain.json", "dangling", "dangling/x", "loop", "loop/x", "../beside",
+    "../beside/plain.json", "../p.ortpackage/plain.json", "ROOT", "ROOT/plain.json", "ROOT/nowhere",
+    "/nowhere", "//plain.json", "C:plain.json",
     "d\\plain.json", "..\\beside", "n" * 300, "é", "~", "$HOME", ASSET, f"{ASSET}/", f"{ASSET}//", f"{ASSET}/.",
-    f"{ASSET}/plain.json", f"{ASSET}//plain.json", f"{ASSET}/out", f"{ASSET}/out/plain.json", f"{ASSET}/../x",
+    f"{ASSET}/plain.json", f"{ASSET}//plain.json", f"{ASSET}/out", f"{ASSET}/out/plain.json",
+    f"{ASSET}/../x",
     f"{ASSET}/nowhere", f"{ASSET} ", f"{ASSET}x", ASSET[:-1], ASSET.upper(), "sha256:" + "f" * 64, "sha256:",
 )  # fmt: skip
 

@@ -37,23 +37,26 @@ _ASSET = f"sha256:{DIGEST}"
 _FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
 
 _TEXTS = (
-    "", ".", "..", "./", "/", "v", "w", "./v", "v/", "v/.", "v/..", "w/../v", "nowhere", "nowhere/../v", "in", "in/",
-    "in/../w", "out", "out/..", "loop", "loop/v", "dangling", "model.onnx", "./model.onnx", "model.onnx/",
-    "w/model.onnx",
-    "../w/model.onnx", "model.onnx/.", "other.onnx", "nowhere/../model.onnx", "in/model.onnx", "out/model.onnx",
-    "v\0", "v\0x", "\0", "model.onnx\0/", f"{CPU}\0x", CPU, AZURE, "cpu", "npu", "CPU", "c", "c\0", "models/c", "d",
-    "d/component.json", "payload.json", "v/payload.json", "installed", "portable", "1.0", "1.7", "1", "2.0", "01.00",
+    "", ".", "..", "./", "/", "v", "w", "./v", "v/", "v/.", "v/..", "w/../v", "nowhere",
+    "nowhere/../v", "in", "in/", "in/../w", "out", "out/..", "loop", "loop/v", "dangling",
+    "model.onnx", "./model.onnx", "model.onnx/", "w/model.onnx", "../w/model.onnx", "model.onnx/.",
+    "other.onnx", "nowhere/../model.onnx", "in/model.onnx", "out/model.onnx", "v\0", "v\0x", "\0",
+    "model.onnx\0/", f"{CPU}\0x", CPU, AZURE, "cpu", "npu", "CPU", "c", "c\0", "models/c", "d",
+    "d/component.json", "payload.json", "v/payload.json", "installed", "portable", "1.0", "1.7",
+    "1", "2.0", "01.00",
     _ASSET, f"{_ASSET}/", f"{_ASSET}/model.onnx", f"{_ASSET}/..", f"{_ASSET}//model.onnx", f"{_ASSET}/x\0y", "n" * 256,
     "./" * 2100 + "model.onnx", "./" * 2100 + "v", "w/../" * 900 + "v", "n" * 300 + "/../v", "é", "a b", "a:b", "con",
     "a\\b", "*.onnx", "MODEL.ONNX", "\u202e", "\x1b[31m", "\u0301",
 )  # fmt: skip
 _KEYS = (
-    "ort", "ort\0", "ort\0x", "other", "model_file", "session_options", "provider_options", "variant_directory", "ep",
-    "device", "compatibility_string", "executor_info", "additional_metadata", "layout", "components", "variants", "v",
+    "ort", "ort\0", "ort\0x", "other", "model_file", "session_options", "provider_options",
+    "variant_directory", "ep", "device", "compatibility_string", "executor_info",
+    "additional_metadata", "layout", "components", "variants", "v",
     "w", "v\0x", "nowhere/../v", "in", "out", "./" * 2100 + "v", "c", "c\0x", "shared_assets", _ASSET, "constraints",
-    "model_id", "file", "component_models", "model_variants", "model_name", "component_model_name", "schema_version",
-    "ep.context_file_path", "ep.context_source_model_path", _FOLDER_OPTION, "session.enable_profiling", "k", "", "\0",
-    "architecture", "ep_compatibility_info", "unknown", "k\0", "ortpkg",
+    "model_id", "file", "component_models", "model_variants", "model_name", "component_model_name",
+    "schema_version", "ep.context_file_path", "ep.context_source_model_path", _FOLDER_OPTION,
+    "session.enable_profiling", "k", "", "\0", "architecture", "ep_compatibility_info", "unknown",
+    "k\0", "ortpkg",
 )  # fmt: skip
 _VALUES: tuple[Any, ...] = (
     None, True, 0, 1, -1, 1.5, 10**400, {}, [], [1], ["c"], ["c", "d"], {"k": "v"}, {"model_file": "model.onnx"},
@@ -116,8 +119,9 @@ class _Mutation:
 
     def change(self) -> None:
         choices: tuple[Callable[[], None], ...] = (
-            self._replace_value, self._replace_value, self._replace_value, self._replace_text, self._replace_text,
-            self._drop, self._rename, self._rename, self._repeat, self._add, self._add, self._change_file,
+            self._replace_value, self._replace_value, self._replace_value, self._replace_text,
+            self._replace_text, self._drop, self._rename, self._rename, self._repeat, self._add,
+            self._add, self._change_file,
         )  # fmt: skip
         self._chance.choice(choices)()
 

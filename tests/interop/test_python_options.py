@@ -85,9 +85,8 @@ def differs_on_purpose(name: str, value: Any) -> bool:
         and isinstance(value, int | np.integer)
         and not isinstance(value, bool)
     ):
-        return value in set(
-            getattr(ortpkg.SessionOptions(), name).__class__
-        )  # the number of a member is taken for it
+        # the number of a member is taken for it
+        return value in set(getattr(ortpkg.SessionOptions(), name).__class__)
     # Sessions here share threads only where there are some; without, each has its own.
     return name == "use_per_session_threads" and not value
 

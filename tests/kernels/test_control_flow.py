@@ -61,9 +61,8 @@ def run(
     names = tuple("" if value is None else f"x{slot}" for slot, value in enumerate(inputs))
     kinds = {int: "INT", tuple: "INTS"}
     found = {name: Attribute(kinds[type(value)], value) for name, value in attributes.items()}
-    found["body"] = Attribute(
-        "GRAPH", body_graph(8) if graph is None else graph
-    )  # a graph without nodes is falsy
+    # a graph without nodes is falsy
+    found["body"] = Attribute("GRAPH", body_graph(8) if graph is None else graph)
     node = Node(
         index=0,
         name="n",

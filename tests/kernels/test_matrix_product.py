@@ -83,9 +83,10 @@ def test_attention_equals_softmax_of_the_scores(magnitude: float, masked: str) -
     with np.errstate(all="ignore"):
         attend_plainly(query, key, value, bias, 0.2, out)
     expected = softmax_attention(query, key, value, bias, 0.2)
+    # 10⁴ in float32: 10⁻³ of rounding
     has_large_scores = magnitude > 1 or masked in {
         "a row by -10000",
         "by 1000",
-    }  # 10⁴ in float32: 10⁻³ of rounding
+    }
     tolerance = 5e-3 if has_large_scores else 2e-5
     np.testing.assert_allclose(out, expected, atol=tolerance)

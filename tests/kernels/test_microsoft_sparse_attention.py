@@ -114,9 +114,9 @@ def theirs(inputs: list[Any], **attributes: Any) -> list[Tensor]:
     binding = session.io_binding()
     values = {
         name: onnxruntime.OrtValue.ortvalue_from_numpy(value)
-        for name, value in zip(names, inputs)
+        for name, value in zip(names, inputs)  # noqa: B905
         if name
-    }  # noqa: B905
+    }
     for name, value in values.items():
         binding.bind_ortvalue_input(name, value)
     binding.bind_output("y0", "cpu")

@@ -129,9 +129,8 @@ def test_older_version_means_what_it_meant() -> None:
     box, batch = np.float32([[0, 0, 2, 2]]), np.int64([0])  # type: ignore[arg-type]
     old = definition.factory(NodeInfo(node=node, opset=10))(RunContext(), x, box, batch)
     compute = made("RoiAlign", ["x", "r", "b"], ["y"], version=16, mode="max")
-    assert (
-        old.item() != compute(RunContext(), x, box, batch).item()
-    )  # half_pixel came with version 16
+    # half_pixel came with version 16
+    assert old.item() != compute(RunContext(), x, box, batch).item()
 
 
 @pytest.mark.parametrize(

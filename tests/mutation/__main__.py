@@ -189,9 +189,8 @@ def _try(
             outcome is Outcome.TIMEOUT
             and outcome_of(_run(copy, part, duration_s)) is Outcome.SURVIVED
         ):
-            outcome = (
-                Outcome.KILLED
-            )  # it hangs: without it the same tests end in time, on the same machine
+            # it hangs: without it the same tests end in time, on the same machine
+            outcome = Outcome.KILLED
         if outcome is not Outcome.SURVIVED:
             break
     return Result(

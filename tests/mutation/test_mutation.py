@@ -199,10 +199,11 @@ def test_tests_that_call_the_function_are_chosen_the_fast_ones_first_within_the_
     ]
 
     assert choose_tests(tests, "a.py", "f", 20) == (["quick", "slow", "other"], 12, 4)
+    # those that only call others of the file: last
     assert choose_tests(tests, "a.py", "f", 11)[0] == [
         "quick",
         "slow",
-    ]  # those that only call others of the file: last
+    ]
     assert choose_tests(tests, "a.py", "unseen", 3)[0] == ["other", "quick"]
     assert choose_tests(tests, "a.py", None, 100)[0] == ["other", "quick", "slow", "slowest"]
     assert choose_tests(tests, "a.py", "g", 0.5)[0] == ["other"]  # one is always tried

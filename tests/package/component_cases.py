@@ -107,7 +107,8 @@ def case(
 IO, SCHEMA, VERSION, CONFINEMENT, ASSET_MISSING, NOT_FOUND, INVALID_ARG, FAIL = (
     f"ORTC-{status}"
     for status in (
-        "IO", "SCHEMA", "VERSION", "PATH_CONFINEMENT", "ASSET_MISSING", "NOT_FOUND", "INVALID_ARG", "FAIL",
+        "IO", "SCHEMA", "VERSION", "PATH_CONFINEMENT", "ASSET_MISSING", "NOT_FOUND", "INVALID_ARG",
+        "FAIL",
     )
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import Finding, PackageFormatError
+from ortpkg.package.documents import json_documents as documents
 from ortpkg.package.documents.json_documents import (
     DocumentLimits,
     dump_document,
@@ -19,7 +20,6 @@ from ortpkg.package.documents.json_documents import (
     read_document,
     read_json,
 )
-from ortpkg.package.documents.json_documents import json_documents as documents
 from ortpkg.package.frozen import freeze
 
 SMALL = DocumentLimits(nbytes=1000, depth=5, values=20, string_length=30, number_length=10)

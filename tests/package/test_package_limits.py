@@ -11,6 +11,7 @@ import pytest
 
 from ortpkg.errors import Finding, PackageFormatError, Severity
 from ortpkg.package import reader
+from ortpkg.package.documents import counted_documents
 from ortpkg.package.documents.counted_documents import (
     CountedDocuments,
     PackageLimits,
@@ -18,7 +19,6 @@ from ortpkg.package.documents.counted_documents import (
 )
 from ortpkg.package.documents.json_documents import (
     DEFAULT_LIMITS,
-    counted_documents,
     read_counted_json,
 )
 from ortpkg.package.findings import MOST_FINDINGS, FindingCollector

@@ -18,10 +18,9 @@ from ortpkg.package.documents.document_schemas import (
 )
 
 KEYWORDS_OF_BOTH = {
-    "$defs", "$id", "$ref", "$schema", "additionalProperties", "const", "dependentRequired", "description", "enum",
-    "items", "maxItems", "maxProperties", "maximum", "minItems", "minLength",
-    "minProperties", "minimum", "pattern", "properties", "required",
-    "title", "type",
+    "$defs", "$id", "$ref", "$schema", "additionalProperties", "const", "dependentRequired",
+    "description", "enum", "items", "maxItems", "maxProperties", "maximum", "minItems", "minLength",
+    "minProperties", "minimum", "pattern", "properties", "required", "title", "type",
 }  # fmt: skip
 HEX = 64 * "0"
 VARIANT = {
@@ -242,8 +241,10 @@ def test_lists_everything_with_place_and_remedy_in_document_order() -> None:
 def test_names_all_missing_keys_once() -> None:
     found = findings("samples", {"schema_version": "1.0", "samples": [{}]})
     assert found == [
-        "d#/samples/0: lacks 'name' and 'inputs' (must be an object with at least name and inputs)"
-        " [ORT005]"
+        (
+            "d#/samples/0: lacks 'name' and 'inputs' (must be an object with at least name and inputs)"
+            " [ORT005]"
+        )
     ]
 
 

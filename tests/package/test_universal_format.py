@@ -151,8 +151,10 @@ def test_refuses_lists_with_other_variants_or_another_order(write_package: Write
     variants = files["models/c/metadata.json"]["variants"]
     files["models/c/metadata.json"]["variants"] = dict(reversed(variants.items()))
     assert findings(write_package(files)) == [
-        "models/c/metadata.json: model_variants has 'cpu', 'gpu', variants has 'gpu', 'cpu', which"
-        " differs"
+        (
+            "models/c/metadata.json: model_variants has 'cpu', 'gpu', variants has 'gpu', 'cpu', which"
+            " differs"
+        )
     ]
     del variants["gpu"]
     files["models/c/metadata.json"]["variants"] = variants

@@ -335,9 +335,8 @@ def test_the_cache_keeps_apart_what_was_compiled_with_other_options(
     def compilations(entries: Mapping[str, str] | None = None, **values: Any) -> bool:
         sessions.clear()
         with bridged(model, options_of({**cache, **(entries or {})}, **values)):
-            return bool(
-                sessions[0].get_session_options().optimized_model_filepath
-            )  # else only loaded
+            # else only loaded
+            return bool(sessions[0].get_session_options().optimized_model_filepath)
 
     assert compilations()
     assert not compilations()

@@ -14,9 +14,10 @@ from tests.sample_packages.conftest import DIGITS, VARIANTS
 
 
 def test_validate_finds_nothing_wrong() -> None:
+    # both CPU variants are for every CPU
     assert [finding.rule for finding in validate(DIGITS)] == [
         "ORT202"
-    ]  # both CPU variants are for every CPU
+    ]
     assert check_samples(open_package(DIGITS)) == ()
 
 

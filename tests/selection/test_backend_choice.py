@@ -324,8 +324,10 @@ def test_another_variant_is_not_told_that_the_chosen_backend_is_known_to_be_fast
         if each.variant.name == "v1" and each.decided_by == "backend"
     ]
     assert [each.reason for each in other] == [
-        "it can run, but 'v0' comes first in the order of backends, where what was measured here"
-        " counts"
+        (
+            "it can run, but 'v0' comes first in the order of backends, where what was measured here"
+            " counts"
+        )
     ]
 
 

@@ -214,9 +214,9 @@ def test_a_provider_that_offers_nothing_is_told_of_where_it_is_meant(
         ([_device(_CUDA)], f"{_QNN} (openvino) reported "),
         ([_device(_QNN, "other")], f"{_QNN} (openvino) reported "),
         (
-            [EpDevice(ep_name=_QNN, device="cpu", backend="openvino")],
+            [EpDevice(ep_name=_QNN, device="cpu", backend="openvino")],  # type: ignore[arg-type]
             f"{_QNN} (openvino) reported ",
-        ),  # type: ignore[arg-type]
+        ),
     ],
     ids=[
         "its own error",

@@ -170,9 +170,8 @@ def test_constants_are_placed_once_in_each_memory_that_reads_them(compiles: Sequ
     }"""
     far = Far(text, ["Add"], ["Mul"], compiles=compiles)
     assert far.one.to_device.count(12) == far.two.to_device.count(12) == 1
-    assert (
-        describe_plan(far.state, ()).graph.weight_nbytes == 3 * 12
-    )  # Sub reads it in the memory of the CPU
+    # Sub reads it in the memory of the CPU
+    assert describe_plan(far.state, ()).graph.weight_nbytes == 3 * 12
     only_far = Far(text, ["Add", "Sub"], ["Mul"], compiles=compiles)
     assert describe_plan(only_far.state, ()).graph.weight_nbytes == 2 * 12
     far.forget()
@@ -321,9 +320,8 @@ def test_each_memory_has_a_block_of_its_own_that_runs_share(compiles: Sequence[b
         pattern = peaks[device.name]
         assert pattern is not None
         assert all(offset % device.alignment == 0 for offset in pattern.offsets.values())
-        assert len(device.allocated) == (
-            1 if is_compiler else 0
-        )  # what a partition makes is no planned memory
+        # what a partition makes is no planned memory
+        assert len(device.allocated) == (1 if is_compiler else 0)
     assert far.one.live_nbytes + far.two.live_nbytes < 8 * x.nbytes
 
 

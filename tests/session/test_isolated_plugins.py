@@ -138,9 +138,8 @@ def test_one_that_ends_its_process_in_a_run(
     with isolated() as session:
         with pytest.raises(RunError, match=said):
             session.run(None, {"x": BAD})
-        np.testing.assert_array_equal(
-            session.run(["y"], {"x": X})[0], 1 - X * X
-        )  # by a new child, where one ended
+        # by a new child, where one ended
+        np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], 1 - X * X)
 
 
 @pytest.mark.parametrize("fault", ["run:print", "run:fork", "compile:fork"])

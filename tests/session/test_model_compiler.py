@@ -242,8 +242,7 @@ def test_the_caller_s_options_stay_as_they_are(path: Path) -> None:
 def test_nothing_is_compiled_for_a_provider_that_nobody_named(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(
-        "ORTPKG_PROVIDERS", "prepack, cpu"
-    )  # as if all that the machine has were that
+    # as if all that the machine has were that
+    monkeypatch.setenv("ORTPKG_PROVIDERS", "prepack, cpu")
     ortpkg.ModelCompiler(ortpkg.SessionOptions(), path).compile_to_file()
     assert "EPContext" not in operators(path.with_name("model_ctx.onnx"))

@@ -150,9 +150,8 @@ def test_memory_of_an_earlier_result_that_is_in_use_is_an_error() -> None:
     ):
         run(state, X + 1)
     del y
-    np.testing.assert_array_equal(
-        run(state, X + 1)[0], (X + 1) ** 2
-    )  # whoever had it is done with it
+    # whoever had it is done with it
+    np.testing.assert_array_equal(run(state, X + 1)[0], (X + 1) ** 2)
 
 
 def test_a_constant_that_is_returned_in_each_run_is_copied_for_each() -> None:

@@ -98,8 +98,14 @@ class KernellessProvider(OwnProvider):
     def __init__(self) -> None:
         super().__init__("KernellessProvider", "Abs", 1)
         self._registry = KernelRegistry(
-            [KernelDef(op_type="Abs", since=(13,), factory=lambda _info: None)]
-        )  # type: ignore[arg-type, return-value]
+            [
+                KernelDef(
+                    op_type="Abs",
+                    since=(13,),
+                    factory=lambda _info: None,  # type: ignore[arg-type, return-value]
+                )
+            ]
+        )
 
 
 @pytest.mark.requirement("P15")

@@ -44,9 +44,8 @@ OPERATORS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 @dataclass(frozen=True)
 class Instruction:
     operator: str
-    inputs: list[
-        int
-    ]  # registers: the partition's inputs come first, then its constants, then what was computed
+    # registers: the partition's inputs come first, then its constants, then what was computed
+    inputs: list[int]
     attributes: dict[str, Any]
 
 

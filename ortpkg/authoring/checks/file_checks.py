@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.rules import file_rules
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.findings import finding
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digests import (
@@ -22,6 +21,7 @@ from ortpkg.package.integrity.digests import (
     read_digests,
 )
 from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.sidecar import DIGESTS_FILE
 
 _LONGEST_PATH = 200
 _DIFFERENCE_RULES = {

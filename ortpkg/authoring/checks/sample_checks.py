@@ -17,7 +17,6 @@ from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.package.documents.json_documents import read_document
-from ortpkg.package.documents.sidecar import SAMPLES
 from ortpkg.package.findings import finding, json_pointer, listed
 from ortpkg.package.formats.samples import (
     Display,
@@ -29,6 +28,7 @@ from ortpkg.package.formats.samples import (
 )
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.package.rules import Rule
+from ortpkg.package.sidecar import SAMPLES
 
 _TENSOR_TYPE = re.compile(r"tensor\((\w+)\)")
 _Value = ValueInfo | ValueSignature

@@ -10,7 +10,8 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
 
 _NOT_FUNCTIONS_OF_THEIR_INPUTS = frozenset({
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+    "Bernoulli", "Dropout",
 })  # fmt: skip
 _LARGEST_COMPARED_NBYTES = 1024
 

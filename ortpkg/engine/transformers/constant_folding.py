@@ -22,8 +22,9 @@ from ortpkg.graph.types import TensorType, element_type_of, numpy_dtype
 #: Not a function of their inputs, or kept apart on purpose: providers look for quantize/dequantize
 #: pairs, and folding a dequantized weight would make it four times as large.
 _NEVER_FOLDED = frozenset({
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Constant",
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+    "Bernoulli", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
+    "Constant",
 })  # fmt: skip
 _FREE_NBYTES = 1 << 20
 

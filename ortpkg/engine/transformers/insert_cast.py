@@ -45,8 +45,8 @@ from ortpkg.graph.types import ElementType, TensorType
 
 #: A cast from the narrow type to one of these may as well read the float32 before it.
 _NUMBERS = frozenset({
-    ElementType.FLOAT, ElementType.DOUBLE, ElementType.FLOAT16, ElementType.BFLOAT16, ElementType.BOOL,
-    ElementType.INT8, ElementType.INT16, ElementType.INT32, ElementType.INT64,
+    ElementType.FLOAT, ElementType.DOUBLE, ElementType.FLOAT16, ElementType.BFLOAT16,
+    ElementType.BOOL, ElementType.INT8, ElementType.INT16, ElementType.INT32, ElementType.INT64,
     ElementType.UINT8, ElementType.UINT16, ElementType.UINT32, ElementType.UINT64,
 })  # fmt: skip
 

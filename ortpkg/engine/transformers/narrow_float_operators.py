@@ -14,18 +14,19 @@ NARROW_FLOATS = frozenset({ElementType.FLOAT16})
 
 #: Values come out as they went in, of whatever type.
 _MOVERS = frozenset({
-    "CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
-    "Identity", "NonZero", "OneHot", "Pad", "Reshape", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND",
-    "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile", "Transpose", "Trilu",
-    "Unsqueeze", "Where",
+    "CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather",
+    "GatherElements", "GatherND", "Identity", "NonZero", "OneHot", "Pad", "Reshape",
+    "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Shape", "Size", "Slice",
+    "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile", "Transpose", "Trilu", "Unsqueeze",
+    "Where",
 })  # fmt: skip
 
 #: The narrow type is what they are about: conversions, scales of quantized values, types of random
 #: numbers.
 _ABOUT_TYPES = frozenset({
     "Bernoulli", "BitCast", "Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear",
-    "DynamicQuantizeLinear", "EyeLike", "Multinomial", "QuantizeLinear", "RandomNormal", "RandomNormalLike",
-    "RandomUniform", "RandomUniformLike",
+    "DynamicQuantizeLinear", "EyeLike", "Multinomial", "QuantizeLinear", "RandomNormal",
+    "RandomNormalLike", "RandomUniform", "RandomUniformLike",
 })  # fmt: skip
 
 #: Attributes that state a type of their own: with one, the outputs' type is not the inputs'.

@@ -20,8 +20,8 @@ from ortpkg.graph.types import numpy_dtype
 
 #: Operators that take bytes, and the first version that does.
 _MOVING = {
-    "MaxPool": 12, "Reshape": 5, "Transpose": 1, "Flatten": 9, "Squeeze": 1, "Unsqueeze": 1, "Slice": 1, "Gather": 1,
-    "Expand": 8, "DepthToSpace": 1, "SpaceToDepth": 1, "Tile": 6,
+    "MaxPool": 12, "Reshape": 5, "Transpose": 1, "Flatten": 9, "Squeeze": 1, "Unsqueeze": 1,
+    "Slice": 1, "Gather": 1, "Expand": 8, "DepthToSpace": 1, "SpaceToDepth": 1, "Tile": 6,
 }  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from ortpkg.engine.transformers.transform_context import RewriteRule, TransformC
 from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Graph, Node
 
 _ELEMENTWISE = frozenset({
-    "Gelu", "FastGelu", "QuickGelu", "Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Erf", "Elu",
-    "Swish", "Softplus", "Exp", "Neg", "Sqrt", "Abs",
+    "Gelu", "FastGelu", "QuickGelu", "Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish",
+    "Tanh", "Erf", "Elu", "Swish", "Softplus", "Exp", "Neg", "Sqrt", "Abs",
 })  # fmt: skip
 
 

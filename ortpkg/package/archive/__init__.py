@@ -1,0 +1,3 @@
+"""A package as one file (a restricted ZIP) and back, and checking a packed one without unpacking
+it.
+"""

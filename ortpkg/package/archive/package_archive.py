@@ -30,7 +30,6 @@ from ortpkg.package.archive.archive_reader import (
 from ortpkg.package.archive.archive_writer import ArchiveWriter
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.staging import check_is_free, is_replaceable, planned_contents, staged
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.findings import listed
 from ortpkg.package.integrity.digests import (
     LIMITS,
@@ -45,6 +44,7 @@ from ortpkg.package.integrity.digests import (
 )
 from ortpkg.package.integrity.verification import check_is_package, record_differences
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.file_operations import FileOperations, make_parents, open_regular
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress
 from ortpkg.storage.package_lock import lock_package

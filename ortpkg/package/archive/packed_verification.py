@@ -16,7 +16,6 @@ from ortpkg.package.archive.archive_reader import (
 )
 from ortpkg.package.archive.package_archive import recorded_in
 from ortpkg.package.documents.json_documents import parse_document
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.integrity.digests import LIMITS
 from ortpkg.package.integrity.verification import (
     Record,
@@ -24,6 +23,7 @@ from ortpkg.package.integrity.verification import (
     report_of,
     unrecorded_report,
 )
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.hashing import HashedFile, Progress, Sha256Stream
 
 _CHUNK_NBYTES = 1024 * 1024

@@ -233,8 +233,8 @@ def parse_central(directory: bytes, count: int) -> Iterator[EntryHeader]:
         fixed = directory[position : position + CENTRAL_NBYTES]
         if len(fixed) < CENTRAL_NBYTES or fixed[:4] != struct.pack("<I", _CENTRAL_SIGNATURE):
             raise ZipFormatError("has a damaged directory")
-        (_, _, _, flags, method, _, _, crc32, compressed, nbytes, name_nbytes, extra_nbytes, comment_nbytes, disk,
-         _, attributes, offset) = _CENTRAL.unpack(fixed)  # fmt: skip
+        (_, _, _, flags, method, _, _, crc32, compressed, nbytes, name_nbytes, extra_nbytes,
+         comment_nbytes, disk, _, attributes, offset) = _CENTRAL.unpack(fixed)  # fmt: skip
         body = directory[
             position + CENTRAL_NBYTES : position + CENTRAL_NBYTES + name_nbytes + extra_nbytes
         ]
@@ -311,9 +311,8 @@ def _check_kind(entry: EntryHeader, attributes: int) -> None:
         )
     if entry.method == STORED and entry.compressed_nbytes != entry.nbytes:
         raise ZipFormatError("is stored, but has two sizes")
-    kind = stat.S_IFMT(
-        attributes >> 16
-    )  # whatever system it claims to be from: some readers look at nothing else
+    # whatever system it claims to be from: some readers look at nothing else
+    kind = stat.S_IFMT(attributes >> 16)
     if kind not in (0, stat.S_IFDIR if entry.is_folder else stat.S_IFREG):
         raise ZipFormatError("is a link, a device or something else that is no plain file")
     if entry.is_folder and entry.nbytes:

@@ -20,7 +20,6 @@ from typing import Any
 
 from ortpkg.errors import PackageError, PackageFormatError, quoted
 from ortpkg.package.documents.json_documents import read_json
-from ortpkg.package.documents.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.package.findings import finding
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.formats.metadata_format import MANIFEST
@@ -31,6 +30,7 @@ from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_name
 from ortpkg.package.reader import open_package
 from ortpkg.package.rules import DOCUMENT_SHAPE
+from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.storage.hashing import HashedFile, hash_files
 
 _CHUNK_NBYTES = 1024 * 1024
@@ -240,9 +240,8 @@ def _places_of(package: PackageInfo) -> Iterator[tuple[Path, str]]:
             paths += [variant.directory / option for option in options if option]
             paths += [variant.model_path] if variant.model_path is not None else []
             if variant.directory != component.directory and variant.directory.is_dir():
-                paths += sorted(
-                    variant.directory.glob("*.json")
-                )  # beside the model: documents of its executors
+                # beside the model: documents of its executors
+                paths += sorted(variant.directory.glob("*.json"))
             yield from ((path, what) for path in paths)
     if package.has_samples:
         yield root / SAMPLES, "the samples"

@@ -18,7 +18,6 @@ from pathlib import Path
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.garbage import files_to_delete
 from ortpkg.package.changes.staging import TOKEN_NBYTES, explanation
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
     PackageDigests,
@@ -28,6 +27,7 @@ from ortpkg.package.integrity.digests import (
     is_within,
     read_digests,
 )
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.file_operations import FileOperations, make_parents
 from ortpkg.storage.hashing import hash_file
 

@@ -19,7 +19,6 @@ from typing import Protocol
 
 from ortpkg.errors import AuthoringError, OrtpkgError, PackageFormatError, quoted
 from ortpkg.package.changes.recovery import recover, write_digests
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
     DifferenceKind,
@@ -35,6 +34,7 @@ from ortpkg.package.integrity.verification import (
     check_is_package,
     verify_package,
 )
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.file_operations import FileOperations, Readable, make_parents, open_regular
 from ortpkg.storage.hashing import FileDigest, Progress, hash_files, total_nbytes
 from ortpkg.storage.package_lock import lock_package

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.integrity.digests import STAGING_PREFIX, list_files
 from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.planned_files import PlannedFiles
 

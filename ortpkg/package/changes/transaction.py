@@ -39,7 +39,6 @@ from ortpkg.package.changes.staging import (
     planned_contents,
     staged,
 )
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
@@ -51,6 +50,7 @@ from ortpkg.package.integrity.digests import (
     dump_digests,
     read_digests,
 )
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.composed_file import ComposedFile
 from ortpkg.storage.file_operations import FileOperations, make_parents
 from ortpkg.storage.hashing import FileDigest, Progress, hash_bytes
@@ -132,9 +132,8 @@ def commit_change(
         _check_unchanged(root, change)
         _check_places_are_free(root, change)
         if change.new_directories or change.new_files:
-            check_space(
-                root, _nbytes_to_write(change), operations
-            )  # what only removes must do on a full disk too
+            # what only removes must do on a full disk too
+            check_space(root, _nbytes_to_write(change), operations)
     operations.announce(planned_files(root, change))
     staging = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}"
     try:

@@ -49,7 +49,7 @@ def schemas_directory() -> Path:
     Raises:
         FileNotFoundError: the installation is not complete.
     """
-    package = Path(__file__).resolve().parent.parent
+    package = Path(__file__).resolve().parents[2]
     for directory in (package / "schemas", package.parent / "schemas"):
         if (directory / "manifest.schema.json").is_file():
             return directory

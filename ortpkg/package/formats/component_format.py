@@ -402,9 +402,8 @@ class _ComponentReader:
             return place
         place = self._references.resolve_path(name, base, source, *tokens)
         if place is not None and not self._rules.complete:
-            return Place(
-                place.path, kind_at(place.path)
-            )  # what the path comes to counts: "nowhere/../v" is "v"
+            # what the path comes to counts: "nowhere/../v" is "v"
+            return Place(place.path, kind_at(place.path))
         if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
             message = f"there is no folder {quoted(self._references.shown(place.path))}"
             self._references.report(VARIANT_DIRECTORY_MISSING, message, source, *tokens)

@@ -30,9 +30,9 @@ def enclosing_package(start: Path) -> Path | None:
         for folder in folders:
             document = folder / name
             # Of a folder that may not be read, Path.is_file would raise.
-            if os.path.isfile(document) and (
+            if os.path.isfile(document) and (  # noqa: PTH113
                 folder.name.endswith(_SUFFIX) or _has_a_key(document, keys)
-            ):  # noqa: PTH113
+            ):
                 return folder
     return None
 

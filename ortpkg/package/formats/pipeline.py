@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import Finding, PackageFormatError, quoted
-from ortpkg.package.documents.sidecar import PIPELINE, read_sidecar
 from ortpkg.package.findings import FindingCollector, json_pointer, listed
 from ortpkg.package.formats.declared_values import read_value_infos
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
@@ -29,6 +28,7 @@ from ortpkg.package.rules import (
     VALUE_NOT_AVAILABLE,
     Rule,
 )
+from ortpkg.package.sidecar import PIPELINE, read_sidecar
 
 _DEEPEST_REPEAT = 8
 

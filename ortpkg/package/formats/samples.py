@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import Finding, PackageFormatError, PathEscapesPackageError, Severity, quoted
-from ortpkg.package.documents.sidecar import SAMPLES, SAMPLES_DIRECTORY, read_sidecar
 from ortpkg.package.findings import FindingCollector, json_pointer, listed
 from ortpkg.package.frozen import EMPTY, FrozenMapping
 from ortpkg.package.package_info import PackageInfo
@@ -26,6 +25,7 @@ from ortpkg.package.rules import (
     SAMPLE_VARIANT,
     Rule,
 )
+from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY, read_sidecar
 
 
 class DisplayKind(StrEnum):

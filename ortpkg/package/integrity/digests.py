@@ -33,10 +33,10 @@ from ortpkg.package.documents.json_documents import (
     parse_document,
     read_document,
 )
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.findings import finding
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.rules import DOCUMENT_SHAPE
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
 
 STAGING_PREFIX = ".ortpkg-"

@@ -15,7 +15,6 @@ from typing import Any
 
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
 from ortpkg.package.documents.json_documents import dump_document
-from ortpkg.package.documents.sidecar import DIGESTS_FILE
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digests import (
     DifferenceKind,
@@ -28,6 +27,7 @@ from ortpkg.package.integrity.digests import (
     read_digests,
     read_digests_document,
 )
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.hashing import FileStamp, HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"

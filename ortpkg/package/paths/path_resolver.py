@@ -35,7 +35,10 @@ _RESERVED_ON_WINDOWS = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])\s*(?:\.|$)", re.IGNORECASE
 )
 # Names, and paths of names, that need no closer look: the others may be fine too.
-_PLAIN = r"(?!(?:con|prn|aux|nul|conin|conout|com|lpt)(?![a-z_-]))[A-Za-z0-9_-]{1,100}(?:\.[A-Za-z0-9_-]{1,40}){0,3}"
+_PLAIN = (
+    r"(?!(?:con|prn|aux|nul|conin|conout|com|lpt)(?![a-z_-]))"
+    r"[A-Za-z0-9_-]{1,100}(?:\.[A-Za-z0-9_-]{1,40}){0,3}"
+)
 _PLAIN_NAME = re.compile(_PLAIN, re.IGNORECASE | re.ASCII)
 _PLAIN_REFERENCE = re.compile(rf"{_PLAIN}(?:/{_PLAIN}){{0,9}}", re.IGNORECASE | re.ASCII)
 

@@ -57,9 +57,8 @@ def texts_as_objects(ort: Any, folder: Path) -> None:
 
 @behaviour("texts may be bytes")
 def texts_as_bytes(ort: Any, folder: Path) -> None:
-    texts = np.array([b"this", b"is", b"an", b"identity"], "S9").reshape(
-        2, 2
-    )  # onnxruntime reads up to a NUL
+    # onnxruntime reads up to a NUL
+    texts = np.array([b"this", b"is", b"an", b"identity"], "S9").reshape(2, 2)
     np.testing.assert_array_equal(_identity(ort, texts).astype("S9"), texts)
 
 

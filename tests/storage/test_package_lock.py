@@ -120,9 +120,8 @@ def test_many_who_lock_while_locks_are_removed_exclude_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(
-        "ortpkg.storage.package_lock._UNUSED_AFTER_S", 0.0
-    )  # each release removes what is not held
+    # each release removes what is not held
+    monkeypatch.setattr("ortpkg.storage.package_lock._UNUSED_AFTER_S", 0.0)
     inside: list[int] = []
     most: list[int] = []
 
