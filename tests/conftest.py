@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm.popen import WarmPopen
+
 #: What was benchmarked or put into quarantine on a developer's machine must not decide what tests
 #: see.
 os.environ["ORTPKG_STATE_DIR"] = str(
@@ -58,3 +60,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words, env=environment, cwd=Path(__file__).parents[1], capture_output=True, check=True
     )
     return folder
+
+
+@pytest.fixture
+def warm_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has child processes copied from one that has loaded everything, for tests that are not about
+    their start.
+    """
+    if sys.platform == "linux":
+        monkeypatch.setattr(subprocess, "Popen", WarmPopen)

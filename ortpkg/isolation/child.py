@@ -25,6 +25,9 @@ from ortpkg.quantities import limit_text, time_limit_text
 _MOST_RESULT_BYTES = 1 << 22
 _MOST_ERROR_BYTES = 1 << 14
 _MEMORY_POLL_S = 0.05
+#: What a child whose output has ended is given to end, where less is left of its time: a busy
+#: machine is slow in it.
+_LINGER_S = 5.0
 
 
 class ChildOutcome(StrEnum):
@@ -95,6 +98,7 @@ def _converse(
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
+    deadline_s = time.monotonic() + timeout_s
     output = _BoundedReader(child.stdout, _MOST_RESULT_BYTES)
     errors = _BoundedReader(child.stderr, _MOST_ERROR_BYTES, keep_reading=True)
     with contextlib.suppress(OSError):  # it died before it read; how, the exit status tells
@@ -117,7 +121,7 @@ def _converse(
             reason=f"more than {_MOST_RESULT_BYTES} bytes came",
         )
     try:
-        status = child.wait(timeout=5)
+        status = child.wait(timeout=max(_LINGER_S, deadline_s - time.monotonic()))
     except subprocess.TimeoutExpired:
         return ChildResult(
             outcome=ChildOutcome.TIMED_OUT, reason="it closed its output but did not end"

@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 _ROOT = Path(__file__).resolve().parents[2]
 _DIGITS = _ROOT / "sample_packages" / "digits.ortpackage"
 _LIBRARIES = {"openvino": "OpenVINOExecutionProvider", "onnxruntime": "onnxruntime"}
 _FAILURES = {
     "import ctypes; ctypes.string_at(0)": "it was ended by SIGSEGV",
     "import os; os.abort()": "it was ended by SIGABRT",
-    "import time; time.sleep(600)": "no answer within 2 s",
+    "import time; time.sleep(600)": "no answer within 0.05 s",
     "import os; os._exit(0)": "it ended with status 0 without a result",
     "raise OSError('libdriver.so: version too old')": (
         "it raised 'OSError: libdriver.so: version too old'"
@@ -53,7 +55,7 @@ def broken(tmp_path: Path, answers: Path) -> Run:
             **os.environ,
             "PYTHONPATH": str(tmp_path),
             "ORTPKG_CACHE_DIR": str(tmp_path / "cache"),
-            "ORTPKG_PROBE_TIMEOUT": "2" if "sleep" in code else "300",
+            "ORTPKG_PROBE_TIMEOUT": "0.05" if "sleep" in code else "300",
         }
         done = subprocess.run(
             [sys.executable, "-m", "ortpkg", *map(str, words), "--json"],

@@ -21,6 +21,8 @@ from ortpkg.providers import machine_offer as selection_machine
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 _DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
 _NPU = HardwareDevice(type=DeviceType.NPU, name="Intel AI Boost", vendor="Intel", vendor_id=0x8086)
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")

@@ -27,6 +27,13 @@ FAULTY_EP = "FaultyExecutionProvider"
 
 
 @pytest.fixture(autouse=True)
+def _warm_processes(warm_processes: None) -> None:
+    """What is started here is what compiles and runs; how it starts is tested in
+    tests/isolation.
+    """
+
+
+@pytest.fixture(autouse=True)
 def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No records but those that the test makes."""
     monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))

@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.conftest import DIGITS
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 
 def offered(line: str, **environment: str) -> list[str]:
     """What bash would offer for the last word of ``line``."""

@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.conftest import DIGITS, RunCommand
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 
 @pytest.fixture
 def digits(tmp_path: Path) -> Path:

@@ -17,6 +17,8 @@ from ortpkg.storage.rehearsal import rehearse
 from tests.cli.conftest import RunCommand
 from tests.package.failing_operations import content_of
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 MakeModel = Callable[..., Path]
 
 

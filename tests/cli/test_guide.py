@@ -15,6 +15,8 @@ import pytest
 from ortpkg.cli.app import run
 from tests.cli.conftest import DIGITS
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What may end otherwise than with 0: where something differs, nothing fits, or this machine lacks

@@ -14,6 +14,8 @@ from ortpkg.api.packing import pack
 from tests.cli.conftest import DIGITS, RunCommand
 from tests.npz import arrays_in
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 MakeModel = Callable[..., Path]
 
 

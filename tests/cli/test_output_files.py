@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.conftest import DIGITS, RunCommand
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 MODEL = DIGITS / "models/classifier/cpu-fp32/model.onnx"
 BENCH: list[str | Path] = ["bench", DIGITS, "--variant", "cpu-fp32", "--backend", "embedded"]
 BENCH += ["--repeat", "1", "--rounds", "1"]

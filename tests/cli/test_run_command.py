@@ -20,6 +20,8 @@ from ortpkg.session.placement import EpPlacement, Placement
 from tests.cli.conftest import DIGITS, RunCommand
 from tests.npz import arrays_in
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 MakeModel = Callable[..., Path]
 
 

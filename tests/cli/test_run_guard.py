@@ -17,9 +17,10 @@ import pytest
 import ortpkg
 from ortpkg.isolation.resident_memory import resident_nbytes
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="memory and signals of another process"
-)
+pytestmark = [
+    pytest.mark.usefixtures("warm_processes"),
+    pytest.mark.skipif(sys.platform != "linux", reason="memory and signals of another process"),
+]
 
 #: A kernel that takes long, on a matrix that no file has to hold.
 LONG = """

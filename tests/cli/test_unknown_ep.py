@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.conftest import DIGITS, RunCommand
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 MODEL = DIGITS / "models" / "classifier" / "cpu-fp32" / "model.onnx"
 
 

@@ -41,6 +41,13 @@ B = np.array([0.5, -0.5, 0.25], dtype=np.float32)
 EXPECTED = np.exp(-np.exp(X @ W) + B)
 
 
+@pytest.fixture(autouse=True)
+def _warm_processes(warm_processes: None) -> None:
+    """What is started here is what compiles and runs; how it starts is tested in
+    tests/isolation.
+    """
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return _saved_model(tmp_path / "source")

@@ -74,9 +74,9 @@ class FaultyCompiler(FakeCompiler):
         if fault == "abort":
             os.abort()
         if fault == "hang":
-            if mark := os.environ.get("FAKE_MARK"):
-                Path(mark).write_text(str(os.getpid()))
-            time.sleep(600)
+            with Path(os.environ.get("FAKE_MARK", os.devnull)).open("wb", buffering=0) as at_work:
+                at_work.write(b"compiling")
+                time.sleep(600)
         if fault == "exit":
             sys.exit("licence expired")
         if fault == "raise" or fault == fused.node.name.partition("_")[0]:

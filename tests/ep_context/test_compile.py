@@ -10,8 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +34,7 @@ from ortpkg.errors import (
 )
 from ortpkg.providers import plugins
 from ortpkg.providers.prepack_compatibility import LAYOUT_VERSION
+from tests.ep_context.at_work import AtWork
 from tests.ep_context.compiling import WIDTH, compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
@@ -352,38 +351,17 @@ def test_ctrl_c_leaves_the_package_as_it_was_and_no_child_behind(
     del machine
     before = tree(package)
     words = ["compile", str(package), "--ep", FAKE, "--provider-option", "fault=hang"]
-    environment = {**os.environ, "FAKE_MARK": str(tmp_path / "compiling")}
+    at_work = AtWork(tmp_path / "compiling")
+    environment = {**os.environ, "FAKE_MARK": str(at_work.path)}
     command = subprocess.Popen(
         [sys.executable, "-m", "ortpkg", *words], env=environment, stderr=subprocess.PIPE, text=True
     )
-    mark = tmp_path / "compiling"
-    assert _comes_true(lambda: mark.exists() and mark.read_text() != ""), (
-        "it never began to compile"
-    )
-    child = int(mark.read_text())
+    at_work.begins(command)
     command.send_signal(signal.SIGINT)
-    _, said = command.communicate(timeout=120)
+    _, said = command.communicate()
     assert (command.returncode, "cancelled" in said) == (130, True)
     assert tree(package) == before
-    assert _comes_true(lambda: not _exists(child))
-
-
-def _comes_true(is_so: Callable[[], bool]) -> bool:
-    """Whether it comes true, sooner or later."""
-    deadline_s = time.monotonic() + 120
-    while not is_so():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    at_work.ends()
 
 
 _INTERRUPTED = """

@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from ortpkg.authoring.compile_folder import PREFIX, compile_folder
+from tests.ep_context.at_work import AtWork
 from tests.ep_context.compiling import compiled
 
 
@@ -44,18 +44,19 @@ def test_what_a_killed_compile_left_goes_with_the_next(
         "--provider-option",
         "fault=hang",
     ]
+    pipe = AtWork(tmp_path / "compiling")
     command = subprocess.Popen(
         [sys.executable, "-m", "ortpkg", *words],
-        env={**os.environ, "FAKE_MARK": str(tmp_path / "compiling")},
+        env={**os.environ, "FAKE_MARK": str(pipe.path)},
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    deadline_s = time.monotonic() + 60
-    while not (tmp_path / "compiling").exists() and time.monotonic() < deadline_s:
-        time.sleep(0.05)
+    pipe.begins(command)
     (at_work,) = _left(temporary)
     with compile_folder() as own:
         assert _left(temporary) == sorted([at_work, own])
     command.send_signal(signal.SIGKILL)
-    command.wait()
+    command.communicate()
     assert _left(temporary) == [at_work]
     assert compiled(package) == ["model/plain-prepack"]
     assert _left(temporary) == []

@@ -40,9 +40,12 @@ from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.session import default_providers
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="the wheels that the tests make are Linux wheels"
-)
+pytestmark = [
+    pytest.mark.usefixtures("warm_processes"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="the wheels that the tests make are Linux wheels"
+    ),
+]
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="Host", vendor="Intel", vendor_id=0x8086)
 _REPORTED = {

@@ -20,6 +20,8 @@ import pytest
 
 import ortpkg
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 _EXAMPLE = Path(__file__).resolve().parents[1] / "data" / "example_plugin"
 _ROOT = Path(__file__).resolve().parents[2]
 _EP = "AcmeExecutionProvider"

@@ -30,6 +30,8 @@ from ortpkg.providers.operator_tables import (
 )
 from ortpkg.providers.prepack_factory import PrepackEpFactory
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 CUSTOM = ("com.acme", "Frobnicate")
 NO_SUCH = ("com.microsoft", "NoSuchOperator")
 GELU = ("com.microsoft", "Gelu")

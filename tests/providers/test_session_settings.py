@@ -21,6 +21,8 @@ from ortpkg.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 pytest.importorskip("onnxruntime")
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>

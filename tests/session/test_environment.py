@@ -22,6 +22,8 @@ from ortpkg.session.environment import global_thread_pool_sizes
 from ortpkg.session.ort_ep_device import OrtEpDevice
 from tests.session.conftest import model_of, session_of
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 _EXAMPLE = Path(__file__).resolve().parents[1] / "data" / "example_plugin"
 _CPU_MEMORY = ("Cpu", ortpkg.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ortpkg.OrtMemType.DEFAULT)
 NOISE = "g (float[4] x) => (float[4] y) { n = RandomNormalLike(x) y = Add(x, n) }"

@@ -41,6 +41,7 @@ g (float[N] x) => (float[N] y, float[N] negated) <float[1] one = {1}> {
 X = np.array([1, -2, 3], np.float32)
 BAD = np.array([666, 1], np.float32)
 _PLUGIN = f"plug-in '{NAME}' .'tests.session.faulty_plugin:Factory'"
+pytestmark = pytest.mark.usefixtures("warm_processes")
 posix_only = pytest.mark.skipif(os.name != "posix", reason="names POSIX signals")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="exact memory of another process")
 

@@ -33,6 +33,7 @@ from ortpkg.session.options import RunOptions, SessionOptions
 from tests.isolation.test_run_watch import endless_loop
 
 BACKENDS = ["onnxruntime", "openvino"]
+pytestmark = pytest.mark.usefixtures("warm_processes")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="exact memory of another process")
 
 MLP = """
