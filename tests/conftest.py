@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -34,6 +35,14 @@ for _name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
 #: anew, which takes longer than what the test is about.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests and what they load stay to the end: no collection of garbage need look at
+    them.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

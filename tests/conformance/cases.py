@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,8 @@ import numpy as np
 import onnx
 import onnx.backend.test
 from onnx import numpy_helper
+
+from tests.conformance.node_cases import node_cases
 
 SUITES = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
 _DATA = Path(next(iter(onnx.backend.test.__path__))) / "data"
@@ -63,12 +64,7 @@ def load_cases(suite: str) -> list[Case]:
 
 
 def _node_cases() -> list[Case]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the generators divide by zero on purpose
-        from onnx.backend.test.loader import load_model_tests  # makes every case: seconds
-
-        found = load_model_tests(kind="node")
-    return [_node_case(case) for case in found]
+    return [_node_case(case) for case in node_cases()]
 
 
 def _node_case(case: Any) -> Case:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import cache
 from typing import Any
 
+from tests.conformance.node_cases import node_cases
 from tests.kernels.node_runner import as_value, assert_same, run_model
-
-
-@cache
-def _all_cases() -> tuple[Any, ...]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the generators divide by zero on purpose
-        from onnx.backend.test.loader import load_model_tests
-
-        return tuple(load_model_tests(kind="node"))
 
 
 def cases_of(*op_types: str, without: tuple[str, ...] = ()) -> list[Any]:
@@ -25,7 +15,7 @@ def cases_of(*op_types: str, without: tuple[str, ...] = ()) -> list[Any]:
     wanted = set(op_types)
     return [
         case
-        for case in _all_cases()
+        for case in node_cases()
         if {node.op_type for node in case.model.graph.node} <= wanted and case.name not in without
     ]
 
