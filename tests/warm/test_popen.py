@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,12 @@ _TOLD = (
 )
 
 
-def _done(text: str, **options: object) -> subprocess.CompletedProcess[str]:
-    program = f"import os, sys\nloaded = set(sys.modules)\n{text}"
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, **options
-    )  # type: ignore[call-overload,no-any-return]
+def _done(text: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", f"import os, sys\nloaded = set(sys.modules)\n{text}"]
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        words, capture_output=True, text=True, check=False, **options
+    )
+    return done
 
 
 @pytest.mark.parametrize("is_session", [False, True])
