@@ -238,7 +238,7 @@ class _Inserter:
     def remove_unread_originals(self) -> None:
         """Constants that only other memories read need no place in the CPU's."""
         for graph, value in self._originals:
-            if not graph.consumers_of(value) and not graph.is_output(value):
+            if not graph.use_count(value) and not graph.is_output(value):
                 graph.remove_initializer(value)
 
     @staticmethod

@@ -157,4 +157,4 @@ def _add_compatibility_info(
 
 
 def _is_used(graph: Graph, name: str) -> bool:
-    return graph.is_input(name) or graph.is_output(name) or bool(graph.consumers_of(name))
+    return graph.is_input(name) or graph.is_output(name) or graph.use_count(name) > 0

@@ -80,12 +80,15 @@ class Graph:
         self.quantization_annotations: dict[str, Mapping[str, str]] = {}
         # Dictionaries, not sets: they keep the order and find a name at once.
         self._inputs: dict[str, None] = {}
-        self._outputs: tuple[str, ...] = ()
-        self._output_names: frozenset[str] = frozenset()
+        # A list while the names of outputs are exchanged one by one, a tuple again when somebody
+        # reads them.
+        self._outputs: tuple[str, ...] | list[str] = ()
+        self._output_slots: dict[str, list[int]] = {}
         self._nodes: dict[int, Node] = {}
         self._next_index = 0
         self._positions: dict[int, int] = {}
-        self._producers: dict[str, int] = {}
+        # Index of the node, and which of its outputs it is.
+        self._producers: dict[str, tuple[int, int]] = {}
         self._uses: dict[str, dict[Use, None]] = {}
         #: What ``topological_order`` found; every change of nodes and their values forgets it.
         self.known_order: tuple[int, ...] | None = None
@@ -104,6 +107,8 @@ class Graph:
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names in order."""
+        if isinstance(self._outputs, list):
+            self._outputs = tuple(self._outputs)
         return self._outputs
 
     @property
@@ -133,12 +138,16 @@ class Graph:
         """The node of this graph that makes ``value``; None for inputs, initializers and outer
         values.
         """
-        index = self._producers.get(value)
-        return None if index is None else self._nodes[index]
+        place = self._producers.get(value)
+        return None if place is None else self._nodes[place[0]]
 
     def consumers_of(self, value: str) -> tuple[Use, ...]:
         """Every use of ``value`` by nodes of this graph, in the order in which they were added."""
         return tuple(self._uses.get(value, ()))
+
+    def use_count(self, value: str) -> int:
+        """How many uses ``consumers_of`` would give, at once: of a value there may be thousands."""
+        return len(self._uses.get(value, ()))
 
     def consumer_nodes(self, value: str) -> list[Node]:
         """The nodes that use ``value``, each once."""
@@ -149,7 +158,7 @@ class Graph:
 
     def is_output(self, value: str) -> bool:
         """Whether ``value`` is an output of this graph."""
-        return value in self._output_names
+        return value in self._output_slots
 
     def is_input(self, value: str) -> bool:
         """Whether ``value`` is an input of this graph, perhaps with a default."""
@@ -213,7 +222,9 @@ class Graph:
     def set_outputs(self, names: Sequence[str]) -> None:
         """Names the graph's outputs; that something makes them is not checked here."""
         self._outputs = tuple(names)
-        self._output_names = frozenset(names)
+        self._output_slots = {}
+        for slot, name in enumerate(names):
+            self._output_slots.setdefault(name, []).append(slot)
         self._take(names)
 
     def set_type(self, value: str, value_type: ValueType) -> None:
@@ -290,9 +301,10 @@ class Graph:
 
     def replace_input(self, node: Node, slot: int, value: str) -> None:
         """Makes ``node`` take ``value`` at ``slot`` (0 ≤ slot < number of inputs)."""
-        self._remove_uses(node)
-        node.inputs = (*node.inputs[:slot], value, *node.inputs[slot + 1 :])
-        self._add_uses(node)
+        self.known_order = None
+        use = Use(node.index, slot)
+        self._remove_use(node.exchange_input(slot, value), use)
+        self._add_use(value, use)
 
     def set_node_inputs(self, node: Node, inputs: Sequence[str]) -> None:
         """Gives ``node`` all its inputs anew; "" leaves an optional one out."""
@@ -329,10 +341,9 @@ class Graph:
                 f"{node}: its output {quoted(new)} already has a producer", node_name=node.name
             )
         self.known_order = None
-        slot = node.outputs.index(old)
-        node.outputs = (*node.outputs[:slot], new, *node.outputs[slot + 1 :])
-        del self._producers[old]
-        self._producers[new] = node.index
+        index, slot = self._producers.pop(old)
+        node.exchange_output(slot, new)
+        self._producers[new] = index, slot
         self._take((new,))
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
@@ -355,32 +366,30 @@ class Graph:
             return
         self.known_order = None
         # Only the uses of these two values change: a consumer may have thousands of other inputs.
-        slots_of: dict[int, list[int]] = {}
         for use in self._uses.pop(old, ()):
-            slots_of.setdefault(use.node_index, []).append(use.slot)
-        for index, slots in slots_of.items():
-            node = self._nodes[index]
-            inputs = list(node.inputs)
-            for slot in slots:
-                if slot >= 0:
-                    inputs[slot] = new
-                    self._add_use(new, Use(index, slot))
-            node.inputs = tuple(inputs)
-            if old in node.implicit_inputs:
-                node.implicit_inputs = tuple(
-                    dict.fromkeys(new if v == old else v for v in node.implicit_inputs)
-                )
-                self._add_use(new, Use(index, -1))
+            node = self._nodes[use.node_index]
+            if use.slot >= 0:
+                node.exchange_input(use.slot, new)
+            else:
+                node.exchange_implicit_input(old, new)
                 for subgraph in node.subgraphs.values():
                     subgraph.replace_outer_uses(old, new)
+            self._add_use(new, use)
 
     def replace_outer_uses(self, old: str, new: str) -> None:
         """In a sub-graph: takes the outer value ``new`` for ``old`` everywhere, its outputs
         included.
         """
         self.replace_all_uses(old, new)
-        if old in self._output_names:
-            self.set_outputs([new if value == old else value for value in self.outputs])
+        if old == new or old not in self._output_slots:
+            return
+        slots = self._output_slots.pop(old)
+        if not isinstance(self._outputs, list):
+            self._outputs = list(self._outputs)
+        for slot in slots:
+            self._outputs[slot] = new
+        self._output_slots.setdefault(new, []).extend(slots)
+        self._take((new,))
 
     def outer_values(self) -> tuple[str, ...]:
         """What a sub-graph takes from the graphs around it: its implicit inputs, in order of first
@@ -420,7 +429,7 @@ class Graph:
     def _check_outputs_are_free(self, node: Node, outputs: Sequence[str]) -> None:
         seen: set[str] = set()
         for output in outputs:
-            made_elsewhere = self._producers.get(output, node.index) != node.index
+            made_elsewhere = self._producers.get(output, (node.index, 0))[0] != node.index
             if output and (
                 made_elsewhere
                 or output in seen
@@ -435,9 +444,9 @@ class Graph:
 
     def _add_outputs(self, node: Node) -> None:
         self.known_order = None
-        for output in node.outputs:
+        for slot, output in enumerate(node.outputs):
             if output:
-                self._producers[output] = node.index
+                self._producers[output] = node.index, slot
         self._take(node.outputs)
 
     def _remove_outputs(self, node: Node) -> None:
@@ -466,6 +475,10 @@ class Graph:
     def _remove_uses(self, node: Node) -> None:
         self.known_order = None
         for value, use in self._uses_of(node):
+            self._remove_use(value, use)
+
+    def _remove_use(self, value: str, use: Use) -> None:
+        if value:
             uses = self._uses[value]
             del uses[use]
             if not uses:

@@ -290,4 +290,4 @@ def _left_nbytes(graph: Graph) -> int:
 
 
 def _is_used(graph: Graph, name: str) -> bool:
-    return graph.is_input(name) or graph.is_output(name) or bool(graph.consumers_of(name))
+    return graph.is_input(name) or graph.is_output(name) or graph.use_count(name) > 0

@@ -22,8 +22,8 @@ def sparse_outputs_of(graph: Graph) -> dict[int, SparseTensor]:
     found: dict[int, SparseTensor] = {}
     for position, name in enumerate(graph.outputs):
         constant = graph.initializers.get(name)
-        if (
-            isinstance(constant, SparseInitializer) and name not in graph.inputs
+        if isinstance(constant, SparseInitializer) and not graph.is_input(
+            name
         ):  # an input may be fed
             flat = constant.numpy().reshape(-1)
             places = np.flatnonzero(flat)

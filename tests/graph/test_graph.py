@@ -179,12 +179,12 @@ def test_sub_graphs_share_the_imports_of_the_model() -> None:
     assert inner.opset_imports == {"": 21, "com.microsoft": 1}
 
 
-class CountedNames(dict[str, int]):
+class CountedNames(dict[str, tuple[int, int]]):
     """Counts what is asked of it."""
 
     count = 0
 
-    def __getitem__(self, name: str) -> int:
+    def __getitem__(self, name: str) -> tuple[int, int]:
         self.count += 1
         return super().__getitem__(name)
 

@@ -260,7 +260,7 @@ def _pass_on(graph: Graph, cast_back: Node, context: TransformContext) -> None:
     """
     narrow = cast_back.outputs[0]
     casts = [cast for cast in graph.consumer_nodes(narrow) if _is_cast(cast, context)]
-    own = sum(_target(cast) in _NUMBERS for cast in casts) == len(graph.consumers_of(narrow))
+    own = sum(_target(cast) in _NUMBERS for cast in casts) == graph.use_count(narrow)
     only_casts = own and not graph.is_output(narrow)
     for cast in casts:
         to_float = _target(cast) is ElementType.FLOAT

@@ -41,8 +41,11 @@ def may_fuse(graph: Graph, nodes: Sequence[Node], context: TransformContext) -> 
     if not same_provider(*nodes) or not all(context.may_change(node) for node in nodes):
         return False
     inside = {node.index for node in nodes}
+    most_uses = sum(len(node.inputs) for node in nodes)
     return all(
         not graph.is_output(output)
+        and graph.use_count(output)
+        <= most_uses  # there may be thousands, seen from each of as many patterns
         and all(use.node_index in inside and use.slot >= 0 for use in graph.consumers_of(output))
         for node in nodes[:-1]
         for output in node.outputs

@@ -94,7 +94,7 @@ def _shared_leaf(graph: Graph, value: str) -> str | None:
         if graph.is_constant(current):
             continue
         producer = made_by(graph, current, *_ARITHMETIC)
-        if producer is None or len(graph.consumers_of(current)) != 1:
+        if producer is None or graph.use_count(current) != 1:
             leaves[current] = None
         else:
             pending += producer.inputs

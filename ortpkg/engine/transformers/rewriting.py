@@ -76,12 +76,10 @@ def sole_consumer(graph: Graph, value: str) -> Node | None:
     """The node that uses ``value`` if it is the only use: one slot of one node, no sub-graph, not a
     graph output.
     """
-    if graph.is_output(value):
+    if graph.is_output(value) or graph.use_count(value) != 1:
         return None
-    uses = graph.consumers_of(value)
-    if len(uses) != 1 or uses[0].slot < 0:
-        return None
-    return graph.node(uses[0].node_index)
+    (use,) = graph.consumers_of(value)
+    return None if use.slot < 0 else graph.node(use.node_index)
 
 
 def sole_consumed_producer(graph: Graph, value: str, *op_types: str) -> Node | None:
@@ -98,7 +96,7 @@ def sole_consumed_producer(graph: Graph, value: str, *op_types: str) -> Node | N
 
 def has_used_output(graph: Graph, outputs: Sequence[str]) -> bool:
     """Whether any of these values is consumed or a graph output."""
-    return any(name and (graph.is_output(name) or graph.consumers_of(name)) for name in outputs)
+    return any(name and (graph.is_output(name) or graph.use_count(name)) for name in outputs)
 
 
 def same_provider(*nodes: Node) -> bool:

@@ -47,7 +47,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
             nodes, bias = [inner[0], addition, node], inner[1]
             operands = (biased, addition.inputs[1 - slot])
             break
-    keeps_sum = graph.is_output(x) or len(graph.consumers_of(x)) > 1
+    keeps_sum = graph.is_output(x) or graph.use_count(x) > 1
     op_type = _NAMES[node.op_type]
     if not _may_fuse(graph, nodes, context) or not has_kernel(
         graph, context, node, op_type, known.element_type
