@@ -14,6 +14,11 @@ import pytest
 
 from tests.warm.popen import WarmPopen
 
+#: A shape function that cannot cope with a node is a mistake of ours: no session is made then, nor
+#: in child processes. Tests of what users meet instead, a warning, take it away
+#: (``monkeypatch.delenv``).
+os.environ["ORTPKG_STRICT_SHAPES"] = "1"
+
 #: What was benchmarked or put into quarantine on a developer's machine must not decide what tests
 #: see.
 os.environ["ORTPKG_STATE_DIR"] = str(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,9 +45,18 @@ from ortpkg.shapes.knowledge import (
 )
 from ortpkg.shapes.operator_inference import find_inference
 from ortpkg.shapes.output_types import output_by_definition
-from ortpkg.shapes.shape_context import ShapeContext, ShapeError, constant_knowledge
+from ortpkg.shapes.shape_context import (
+    InferenceFunction,
+    ShapeContext,
+    ShapeError,
+    constant_knowledge,
+)
 
 _log = logging.getLogger(__name__)
+
+#: Of the environment: "1" raises what a shape function did not expect, which otherwise leaves
+#: shapes open.
+STRICT_VARIABLE = "ORTPKG_STRICT_SHAPES"
 
 #: How often inference may go through nodes of sub-graphs: loops in loops are gone through again
 #: until nothing changes.
@@ -198,24 +208,37 @@ class _Inference:
         if function is None:
             return {}
         try:
-            context = self._context(scope, node, inputs)
-            function(context)
-        except TooLargeError:
-            context = self._context(scope, node, [self._simple(known) for known in inputs])
-            try:
-                function(context)
-            except (TooLargeError, ShapeError):
-                return {}
-        except ShapeError as error:
+            return self._called(function, scope, node, inputs)
+        except (ShapeError, TooLargeError) as error:
             _log.info("shapes of %s: %s", node, quoted(error))
-            return {}
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Wrong ranks, counts and attributes that a function did not expect: a run says what is
             # wrong with them.
+            if os.environ.get(STRICT_VARIABLE) == "1":
+                error.add_note(f"raised by the shape function of {node}")
+                raise
             _log.warning(
                 "shapes of %s are left open: %s: %s", node, type(error).__name__, quoted(error)
             )
-            return {}
+        return {}
+
+    def _called(
+        self,
+        function: InferenceFunction,
+        scope: _Scope,
+        node: Node,
+        inputs: Sequence[Knowledge | None],
+    ) -> dict[int, Knowledge]:
+        """What the function says, where sizes are too large of inputs whose sizes are symbols.
+
+        Raises as it does.
+        """
+        context = self._context(scope, node, inputs)
+        try:
+            function(context)
+        except TooLargeError:
+            context = self._context(scope, node, [self._simple(known) for known in inputs])
+            function(context)
         return context.made
 
     def _context(

@@ -15,7 +15,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 
 from ortpkg.errors import OrtpkgError
 from ortpkg.session.inference_session import InferenceSession
-from tests.fuzz.child import KINDS, attack_model
+from tests.fuzz.child import KINDS, attack, attack_model
 from tests.fuzz.driver import Attack, attack_seeds
 from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_document, mutated_model
@@ -163,7 +163,7 @@ def test_a_shape_function_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("ortpkg.shapes.inference.find_inference", lambda *_operator: failing)
 
-    assert "IndexError: 'no such input'" in str(attack_model(plain_model(), 1))
+    assert "IndexError: no such input" in str(attack(1, "Relu"))
 
 
 def plain_model() -> bytes:

@@ -13,7 +13,8 @@ from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType, Shape, TensorType
-from ortpkg.shapes.inference import infer_types
+from ortpkg.shapes.inference import STRICT_VARIABLE, infer_types
+from ortpkg.shapes.shape_context import ShapeContext
 from tests.graph.model_factories import external_tensor, parse, save
 
 
@@ -211,3 +212,29 @@ def test_texts_are_followed_through_operators(declared: str) -> None:
     )
 
     assert graph.types["y"] == TensorType(ElementType.BOOL, (3,))
+
+
+def test_a_shape_function_that_fails_leaves_shapes_open_and_warns(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv(STRICT_VARIABLE)
+    monkeypatch.setattr("ortpkg.shapes.inference.find_inference", lambda *_operator: _failing)
+
+    graph = inferred("g (float[N] x) => (y) { a = Relu(x) y = Abs(a) }")
+
+    assert graph.types["y"] == TensorType(ElementType.FLOAT, None)
+    assert "shapes of Relu node 'Relu_0' are left open: IndexError: 'no such input'" in caplog.text
+
+
+def test_a_shape_function_that_fails_in_tests_ends_inference_and_names_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ortpkg.shapes.inference.find_inference", lambda *_operator: _failing)
+
+    with pytest.raises(IndexError, match="no such input") as caught:
+        inferred("g (float[N] x) => (y) { y = Relu(x) }")
+    assert caught.value.__notes__ == ["raised by the shape function of Relu node 'Relu_0'"]
+
+
+def _failing(_context: ShapeContext) -> None:
+    raise IndexError("no such input")
