@@ -83,7 +83,9 @@ class MemoryPatternGroup:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """What a layout places: bytes, and the inclusive step intervals in which they are in use."""
+    """What a layout places: bytes, and the inclusive step intervals in which they are in use, in
+    their order.
+    """
 
     owner: int
     nbytes: int
@@ -100,10 +102,19 @@ class Buffer:
         return self.intervals[-1][1]
 
     def overlaps(self, other: Buffer) -> bool:
-        """Whether both are in use at some step."""
-        if self.last < other.first or other.last < self.first:
-            return False
-        return any(a <= d and c <= b for a, b in self.intervals for c, d in other.intervals)
+        """Whether both are in use at some step.
+
+        Each interval is looked at once: a long chain has thousands.
+        """
+        own = its = 0
+        while own < len(self.intervals) and its < len(other.intervals):
+            if self.intervals[own][1] < other.intervals[its][0]:
+                own += 1
+            elif other.intervals[its][1] < self.intervals[own][0]:
+                its += 1
+            else:
+                return True
+        return False
 
 
 @dataclass(slots=True)
@@ -368,25 +379,25 @@ class _FreeRanges:
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
+        # The same as (bytes, start), smallest first: there may be thousands, none of which is large
+        # enough.
+        self._by_size: list[tuple[int, int]] = []
         self._top = 0
 
     def take(self, need: int) -> int:
         """The start of the smallest free range that holds ``need`` bytes, else the end of all that
         is in use.
         """
-        fitting = [(end - start, start) for start, end in self._ranges if end - start >= need]
-        if fitting:
-            _, start = min(fitting)
-            position = bisect_left(self._ranges, (start, 0))
-            _, end = self._ranges[position]
-            self._ranges[position : position + 1] = (
-                [(start + need, end)] if end - start > need else []
-            )
+        fitting = bisect_left(self._by_size, (need, 0))
+        if fitting < len(self._by_size):
+            _, start = self._by_size[fitting]
+            _, end = self._remove(bisect_left(self._ranges, (start, 0)))
+            if end - start > need:
+                self._add(start + need, end)
             return start
+        start = self._top
         if self._ranges and self._ranges[-1][1] == self._top:
-            start, _ = self._ranges.pop()
-        else:
-            start = self._top
+            start, _ = self._remove(len(self._ranges) - 1)
         self._top = start + need
         return start
 
@@ -395,11 +406,19 @@ class _FreeRanges:
         end = start + nbytes
         position = bisect_left(self._ranges, (start, 0))
         if position < len(self._ranges) and self._ranges[position][0] == end:
-            end = self._ranges.pop(position)[1]
+            _, end = self._remove(position)
         if position > 0 and self._ranges[position - 1][1] == start:
-            position -= 1
-            start = self._ranges.pop(position)[0]
-        self._ranges.insert(position, (start, end))
+            start, _ = self._remove(position - 1)
+        self._add(start, end)
+
+    def _add(self, start: int, end: int) -> None:
+        insort(self._ranges, (start, end))
+        insort(self._by_size, (end - start, start))
+
+    def _remove(self, position: int) -> tuple[int, int]:
+        start, end = self._ranges.pop(position)
+        del self._by_size[bisect_left(self._by_size, (end - start, start))]
+        return start, end
 
 
 def _aligned(nbytes: int, alignment: int) -> int:

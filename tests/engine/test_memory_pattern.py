@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from ortpkg.engine.memory_pattern import (
 from ortpkg.errors import StatusCode, UsageError
 from ortpkg.shapes.expressions import symbol
 from tests.engine.plan_factories import DEVICE, Planned
+from tests.lines_run import instructions_run, lines_run
 
 CHAIN = "a = Conv(x)\nb = Conv(a)\nc = Conv(b)\ny = Conv(c)"
 
@@ -132,6 +134,37 @@ def test_smallest_gap_that_fits_is_taken() -> None:
     ]
     offsets = lay_out(buffers, 64).offsets
     assert offsets[4] == offsets[2]
+
+
+def test_buffers_that_are_used_by_turns_are_compared_in_one_pass() -> None:
+    count = 200
+    one = Buffer(0, 64, tuple((4 * turn, 4 * turn + 1) for turn in range(count)))
+    other = Buffer(1, 64, tuple((4 * turn + 2, 4 * turn + 3) for turn in range(count)))
+
+    assert not one.overlaps(other)
+    assert lines_run(lambda: one.overlaps(other)) < 20 * count
+    assert one.overlaps(Buffer(2, 64, ((4 * count - 3, 4 * count - 3),)))
+
+
+def test_many_gaps_that_are_too_small_cost_a_new_buffer_no_look_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ortpkg.engine.memory_pattern._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
+
+    def comb(count: int) -> list[Buffer]:
+        """Buffers of which every second one ends, then as many that fit into no gap."""
+        teeth = [
+            Buffer(owner, 64, ((0, 9 + count if owner % 2 else 1),)) for owner in range(2 * count)
+        ]
+        return teeth + [
+            Buffer(2 * count + number, 128, ((number + 2, 9 + count),)) for number in range(count)
+        ]
+
+    few, more, most = (
+        instructions_run(partial(lay_out, comb(count), 64)) for count in (50, 100, 150)
+    )
+
+    assert most - more < 1.02 * (more - few)
 
 
 intervals = st.lists(st.integers(0, 30), min_size=2, max_size=6, unique=True).map(
