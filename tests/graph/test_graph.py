@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,73 @@ def test_new_names_for_the_many_outputs_of_one_node_cost_one_look_each() -> None
     assert node.outputs == tuple(f"b{number}" for number in range(count))
     assert graph.producer_of("b7") is node
     assert graph.producer_of("a7") is None
+
+
+class CountedList(list[str]):
+    """Counts how often it is gone through."""
+
+    rounds = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+class CountedKeys(dict[str, None]):
+    """Counts how often it is gone through."""
+
+    rounds = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_many_inputs_of_one_node_are_exchanged_without_a_look_at_the_others() -> None:
+    graph, count = base_graph(), 300
+    node = graph.add_node("Sum", [f"a{number}" for number in range(count)], ["y"])
+    node._inputs = names = CountedList(node.inputs)
+    for number in range(0, count, 2):
+        graph.replace_all_uses(f"a{number}", "x")
+    for number in range(1, count, 2):
+        graph.replace_input(node, number, "w")
+
+    assert node._inputs is names
+    assert names.rounds == 0
+    assert node.inputs == ("x", "w") * (count // 2)
+    assert check_consistency(graph) == []
+
+
+def test_many_outer_values_of_a_sub_graph_are_exchanged_without_a_look_at_the_others() -> None:
+    graph, count = base_graph(), 300
+    outer = [f"a{number}" for number in range(count)]
+    for name in outer:
+        graph.add_node("Op", ["x"], [name])
+    inner = Graph("inner", parent=graph)
+    inner.add_node("Sum", outer, [inner.make_name("sum")])
+    inner.set_outputs([*outer, "a7"])
+    node = graph.add_node(
+        "If", ["x"], ["y"], attributes={"b": Attribute("GRAPH", inner)}, implicit_inputs=outer
+    )
+    inner._outputs = names = CountedList(inner.outputs)
+    node._implicit_inputs = implicit = CountedKeys(dict.fromkeys(outer))
+    for name in outer[1:]:
+        graph.replace_all_uses(name, "w")
+
+    assert inner._outputs is names
+    assert node._implicit_inputs is implicit
+    assert (names.rounds, implicit.rounds) == (0, 0)
+    assert inner.outputs == ("a0", *["w"] * count)
+    assert [inner.is_output(name) for name in ("w", "a7")] == [True, False]
+    assert node.implicit_inputs == ("a0", "w")
+    assert check_consistency(graph) == []
+
+
+def test_the_uses_of_a_value_are_counted_without_naming_them() -> None:
+    graph = base_graph()
+    graph.add_node("Op", ["x", "x"], ["a"])
+
+    assert [graph.use_count(value) for value in ("x", "a", "nothing")] == [2, 0, 0]
 
 
 def test_an_output_cannot_take_the_name_of_another() -> None:

@@ -258,3 +258,33 @@ def test_ten_thousand_nodes_take_no_quadratic_time() -> None:
     apply_transformers(model, TransformLevel.BASIC, TransformContext(evaluate=evaluate))
 
     assert describe(model.graph) == ["y = .Relu {} (x)"]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["Identity(x)", "Relu(x)", "Dropout(x)", "Cast <to = 1> (x)", "Add(x, zero)"],
+    ids=lambda text: text,
+)
+def test_the_inputs_of_a_node_are_put_together_a_few_times_whatever_replaces_them(
+    monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    count, copied = 100, 0
+    inputs = Node.inputs
+
+    def counted(node: Node) -> Any:
+        nonlocal copied
+        copied += isinstance(node._inputs, list) and len(node._inputs) == count
+        return inputs.__get__(node)
+
+    values = [f"a{number}" for number in range(count)]
+    nodes = " ".join(f"{value} = {operation}" for value in values)
+    text = (
+        f"g (float[4] x) => (float[4] y) <float zero = {{0}}> {{ {nodes} y ="
+        f" Sum({', '.join(values)}) }}"
+    )
+    model = load_model(parse(text))
+    infer_types(model)
+    monkeypatch.setattr(Node, "inputs", property(counted))
+
+    assert apply_transformers(model, TransformLevel.BASIC, TransformContext()) >= count - 1
+    assert copied < 10
