@@ -31,6 +31,7 @@ from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.sparse_tensor import SparseTensor
 
 _MOST_NAMES_SHOWN = 10
+_MOST_BYTES_SHOWN = 40
 _LEFT_OUT = object()
 #: Of so many texts a run asks once whether it is to end.
 _TEXTS_AT_ONCE = 10_000
@@ -140,8 +141,9 @@ def check_feeds(
             name="",
             expected=_listed(known),
         )
+    all_known = frozenset(known)
     for name in feeds:
-        if name not in known:
+        if name not in all_known:
             raise InvalidFeedError(
                 f"the model has no input {quoted(name)}{did_you_mean(name, known)}; its inputs are"
                 f" {_listed(known)}",
@@ -318,18 +320,53 @@ def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
     for start in range(0, given.size, _TEXTS_AT_ONCE):
         poll_run()
         block = slice(start, start + _TEXTS_AT_ONCE)
-        made[block] = [_checked_text(name, declared, each) for each in _elements(given[block])]
+        try:
+            elements = _elements(given[block])
+        except UnicodeDecodeError:
+            raise _no_text(name, array, block) from None
+        made[block] = [_checked_text(name, declared, each) for each in elements]
     return texts
 
 
 def _elements(texts: Tensor) -> list[Any]:
-    """As Python's objects, those of bytes as text."""
+    """As Python's objects, those of bytes as text.
+
+    Raises UnicodeDecodeError for bytes that are no text.
+    """
     if texts.dtype.kind == "V":
         return [each.tobytes().decode("utf-8") for each in texts]
     found: list[Any] = (
         np.char.decode(texts, "utf-8") if texts.dtype.kind == "S" else texts
     ).tolist()
     return found
+
+
+def _no_text(name: str, array: Tensor, block: slice) -> InvalidFeedError:
+    """What is wrong with the first element of that part of the flat array that is no text."""
+    elements = array.reshape(-1)[block]
+    for position, element in enumerate(
+        elements.tolist() if array.dtype.kind == "S" else map(bytes, elements)
+    ):
+        try:
+            element.decode("utf-8")
+        except UnicodeDecodeError as error:
+            index = [int(each) for each in np.unravel_index(block.start + position, array.shape)]
+            where = f"element {index} of input {quoted(name)}" if index else f"input {quoted(name)}"
+            actual = (
+                f"the byte 0x{element[error.start]:02x} at position {error.start} of"
+                f" {_shown_bytes(element)}"
+            )
+            return InvalidFeedError(
+                f"{where} is no text in UTF-8: {actual}",
+                name=name,
+                expected="text in UTF-8",
+                actual=actual,
+            )
+    raise AssertionError(f"all of {name} is text")
+
+
+def _shown_bytes(element: bytes) -> str:
+    return f"{element[:_MOST_BYTES_SHOWN]!r}" + ("..." if len(element) > _MOST_BYTES_SHOWN else "")
 
 
 def _checked_text(name: str, declared: TensorType, element: Any) -> str:

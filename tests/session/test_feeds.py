@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,10 @@ import onnx.parser
 import pytest
 
 from ortpkg.errors import ExitCode, InvalidFeedError, LimitExceededError, StatusCode
-from ortpkg.session.feeds import FeedCheck
+from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.session.feeds import FeedCheck, check_feeds
 from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.node_args import NodeArg
 from tests.session.conftest import session_of
 
 TEXT = """g (float[N,2] image, int64[2] sizes, string[M] names) => (float[N,2] y, int64[2] z, string[M] n)
@@ -114,6 +117,43 @@ def test_an_empty_feed_leaves_texts_their_default() -> None:
     )
     with InferenceSession(proto.SerializeToString(), providers=["cpu"]) as session:
         assert session.run(None, {})[0].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("fed", "message"),
+    [
+        (
+            np.array([b"a", b"b\xffc"]),
+            "element [1] of input 'n' is no text in UTF-8: the byte 0xff at position 1 of b'b",
+        ),
+        (
+            np.array([[b"a", b"b"], [b"\x80", b"\x81"]]),
+            "element [1, 0] of input 'n' is no text in UTF-8",
+        ),
+        (
+            np.array([b"\xc3"] * 2).astype("V1"),
+            "element [0] of input 'n' is no text in UTF-8: the byte 0xc3",
+        ),
+        (
+            np.array(b"\xf0" + 99 * b"a"),
+            "input 'n' is no text in UTF-8: the byte 0xf0 at position 0 of b'",
+        ),
+        (
+            np.array(["ok"] * 10_001 + [b"\xe4"], "S"),
+            "element [10001] of input 'n' is no text in UTF-8: the byte 0xe4",
+        ),
+    ],
+    ids=["one dimension", "two dimensions", "of one length", "no dimension", "behind many"],
+)
+def test_bytes_that_are_no_text_are_told_with_where_they_stand(
+    fed: np.ndarray[Any, Any], message: str
+) -> None:
+    declared = NodeArg("n", "tensor(string)", [], TensorType(ElementType.STRING, None))
+    with pytest.raises(InvalidFeedError, match=re.escape(message)) as caught:
+        check_feeds({"n": fed}, [declared], ())
+
+    assert caught.value.expected == "text in UTF-8"
+    assert len(str(caught.value)) < 150
 
 
 def test_a_run_ends_while_millions_of_texts_are_checked() -> None:
