@@ -121,8 +121,8 @@ class Node:
     # the names are a list, or a dictionary, while they are exchanged, and become a tuple again when
     # somebody reads them.
     __slots__ = (
-        "_implicit_inputs", "_inputs", "_outputs", "attributes", "doc_string", "domain", "execution_provider", "index",
-        "metadata", "name", "op_type", "since_version",
+        "_implicit_inputs", "_inputs", "_outputs", "attributes", "doc_string", "domain",
+        "execution_provider", "index", "metadata", "name", "op_type", "since_version",
     )  # fmt: skip
 
     def __init__(
