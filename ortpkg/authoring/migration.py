@@ -19,6 +19,7 @@ from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, PackageNotFoundError, Severity, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package.findings import listed
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
 from ortpkg.package.formats.metadata_format import MANIFEST, METADATA
@@ -30,14 +31,12 @@ from ortpkg.package.package_info import (
     VariantInfo,
 )
 from ortpkg.package.reader import check_package, open_package
-from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package.sidecar import PIPELINE
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.releases.release_1_27 import read_as_1_27
 from ortpkg.releases.release_selector import select_as_release
-from ortpkg.selection import policies
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wishes import ep_named
 
@@ -242,7 +241,7 @@ def _select(
 
 def _choice(ep: str | None, device: str | None, selection: Selection) -> ReleaseChoice:
     best = selection.best
-    is_component = selection.policy == policies.ONNXRUNTIME_1_31
+    is_component = selection.policy == ONNXRUNTIME_1_31
     return ReleaseChoice(
         component=selection.component_name,
         ep=ep,
@@ -260,7 +259,7 @@ def _reason(selection: Selection) -> str:
     if selection.best is not None:
         if not _names_model(selection.best.variant):
             return "it names no model in executor_info, so that it can be selected, but not run"
-        if selection.policy == policies.ONNXRUNTIME_1_27 and not _has_model(selection.best.variant):
+        if selection.policy == ONNXRUNTIME_1_27 and not _has_model(selection.best.variant):
             return "what it names is no file, so that it can be selected, but not run"
         if _has_own_contexts(selection.best.variant):
             return f"it can be selected, but not run: {WHY_NOT_READ}"
@@ -376,21 +375,21 @@ _LINES = (
     _Line(
         release="onnxruntime 1.26 and 1.27",
         read=_read_as_1_27,
-        policy=policies.ONNXRUNTIME_1_27,
+        policy=ONNXRUNTIME_1_27,
         constraints_of=lambda variant: variant.constraints,
         ignored=_ignored_by_1_27,
     ),
     _Line(
         release="onnxruntime 1.28 to 1.30",
         read=_read_as(ONNXRUNTIME_1_30),
-        policy=policies.ONNXRUNTIME_1_31,
+        policy=ONNXRUNTIME_1_31,
         constraints_of=lambda variant: variant.component_constraints,
         ignored=_ignored_by_1_30,
     ),
     _Line(
         release="onnxruntime 1.31",
         read=_read_as(ONNXRUNTIME_1_31),
-        policy=policies.ONNXRUNTIME_1_31,
+        policy=ONNXRUNTIME_1_31,
         constraints_of=lambda variant: variant.component_constraints,
         ignored=_ignored_by_1_31,
     ),

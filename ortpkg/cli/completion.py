@@ -92,7 +92,7 @@ def _formats(_ctx: Any) -> list[str]:
 
 
 def _compats(_ctx: Any) -> list[str]:
-    from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+    from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 
     return [ONNXRUNTIME_1_31, ONNXRUNTIME_1_30]
 

@@ -11,15 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ortpkg.errors import UsageError, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package import rules
 from ortpkg.package.documents.counted_documents import PackageLimits
 from ortpkg.package.documents.json_documents import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.package.frozen import FrozenMapping
-
-ONNXRUNTIME_1_30 = "onnxruntime-1.30"
-"""1.28 to 1.30, which accept session options that write files."""
-
-ONNXRUNTIME_1_31 = "onnxruntime-1.31"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27
 from ortpkg.package.documents.json_documents import DocumentLimits, read_json
 from ortpkg.package.findings import json_pointer
 from ortpkg.package.formats.metadata_format import MANIFEST, METADATA, MODELS, sanitize_model_id
@@ -31,9 +32,6 @@ from ortpkg.package.package_info import (
 )
 from ortpkg.package.paths.path_resolver import PathKind, kind_of
 from ortpkg.package.rules import DOCUMENT_TOO_LARGE
-
-ONNXRUNTIME_1_27 = "onnxruntime-1.27"
-"""What :attr:`PackageInfo.compat` is of a package that was read here."""
 
 # The releases have no limits. What exceeds these is not foretold.
 _MOST_NBYTES = 64 * 1024 * 1024

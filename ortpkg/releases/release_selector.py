@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo, until_nul
 from ortpkg.releases.common_rules import (
     JointCompatibilityOf,
@@ -22,7 +23,7 @@ from ortpkg.releases.common_rules import (
 )
 from ortpkg.releases.component_rules import COMPONENT_RULES
 from ortpkg.releases.metadata_rules import METADATA_RULES
-from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, POLICIES
+from ortpkg.selection.policies import POLICIES
 from ortpkg.selection.ranking import deciding_criterion, order_devices
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 from ortpkg.selection.wishes import ep_named

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ortpkg.errors import PackageError, PackageFormatError, Severity, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package.package_info import ComponentInfo, Constraints, PackageInfo, VariantInfo
 from ortpkg.package.paths.path_resolver import is_inside
 from ortpkg.package.reader import open_package
-from ortpkg.package.reading_rules import ONNXRUNTIME_1_31 as COMPAT_1_31
 from ortpkg.releases.release_1_27 import read_as_1_27
-from ortpkg.selection.policies import ONNXRUNTIME_1_31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +46,10 @@ def release_view(package: PackageInfo, component: ComponentInfo, policy: str) ->
 
 
 def _component_view(package: PackageInfo) -> ReleaseView:
-    if package.compat == COMPAT_1_31:
+    if package.compat == ONNXRUNTIME_1_31:
         return ReleaseView()
     try:
-        open_package(package.root, compat=COMPAT_1_31)
+        open_package(package.root, compat=ONNXRUNTIME_1_31)
     except PackageError as error:
         return ReleaseView(
             refusal=f"onnxruntime 1.31 does not open the package: {_first_problem(error)}"

@@ -13,6 +13,7 @@ from enum import StrEnum
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.errors import UsageError, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 
 
 class DeviceKind(StrEnum):
@@ -97,8 +98,6 @@ _POLICIES = (
 )
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in _POLICIES}
 
-ONNXRUNTIME_1_27 = "onnxruntime-1.27"
-ONNXRUNTIME_1_31 = "onnxruntime-1.31"
 #: Policies that are no order of ours but the rules of a release of onnxruntime
 #: (``release_selector``).
 RELEASE_POLICIES: tuple[str, ...] = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)

@@ -20,8 +20,8 @@ import pytest
 
 from ortpkg import ModelPackage, SessionOptions
 from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, PackageError
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.reader import open_package
-from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.trust.session_option_values import read_as_onnxruntime
 from tests.interop.case import CPU_DEVICE, METADATA_LINES, STABLE_LINES, WITH_AZURE, Case
 from tests.interop.compat_selection import eps_of, select_here

@@ -19,6 +19,7 @@ from ortpkg.errors import (
     UnsupportedSchemaVersionError,
     UsageError,
 )
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package.documents.document_schemas import load_schema
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, MANIFEST_KEYS, VARIANT_KEYS
 from ortpkg.package.package_info import (
@@ -30,7 +31,6 @@ from ortpkg.package.package_info import (
     VariantInfo,
 )
 from ortpkg.package.reader import check_package, open_package
-from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
 from tests.package.component_cases import (
     ASSET,
     ASSET_FOLDER,

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import Finding, Severity
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package.formats.component_format import _ComponentReader
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.plain_names import PlainNames
 from ortpkg.package.reader import check_package
-from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
 from tests.package.component_cases import (
     ALL_CASES,
     ASSET,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import Finding, PackageFormatError, Severity
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package import reader
 from ortpkg.package.documents import counted_documents
 from ortpkg.package.documents.counted_documents import (
@@ -23,7 +24,7 @@ from ortpkg.package.documents.json_documents import (
 )
 from ortpkg.package.findings import MOST_FINDINGS, FindingCollector
 from ortpkg.package.reader import check_package, open_package
-from ortpkg.package.reading_rules import ONNXRUNTIME_1_31, STRICT
+from ortpkg.package.reading_rules import STRICT
 from ortpkg.package.rules import DOCUMENT_SHAPE, UNKNOWN_DEVICE
 from tests.package.conftest import WritePackage
 

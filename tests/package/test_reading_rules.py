@@ -12,13 +12,9 @@ import pytest
 
 from ortpkg.cli.parameters import CompatOption
 from ortpkg.errors import PackageFormatError, UsageError
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package.reader import open_package
-from ortpkg.package.reading_rules import (
-    COMPAT_NAMES,
-    ONNXRUNTIME_1_30,
-    ONNXRUNTIME_1_31,
-    reading_rules,
-)
+from ortpkg.package.reading_rules import COMPAT_NAMES, reading_rules
 
 DOCS = Path(__file__).parents[2] / "docs"
 

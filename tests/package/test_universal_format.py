@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import PackageFormatError
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package.formats import component_format, metadata_format, universal_format
 from ortpkg.package.package_info import Constraints, PackageFormat
 from ortpkg.package.paths.plain_names import PlainNames
 from ortpkg.package.reader import check_package, open_package
-from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
 from tests.package.conftest import WritePackage
 
 CPU, GPU = "CPUExecutionProvider", "CUDAExecutionProvider"

@@ -16,11 +16,12 @@ import pytest
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.releases.release_selector import select_as_release
 from ortpkg.selection.explanation import selection_to_json
-from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, find_policy, policy_named
+from ortpkg.selection.policies import find_policy, policy_named
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.verdict import ReasonCode, Selection
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.authoring.rules import release_rules
-from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
+from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import Finding, PackageNotFoundError, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.findings import finding, listed
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
 from ortpkg.package.reader import check_package
-from ortpkg.package.reading_rules import ONNXRUNTIME_1_31 as COMPAT_1_31
 from ortpkg.package.rules import Rule
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
@@ -146,7 +146,7 @@ def check_several_components(package: CheckedPackage) -> Iterator[Finding]:
 
 def _refusals_of_1_31(root: Path) -> Iterator[Refusal]:
     try:
-        package, findings = check_package(root, compat=COMPAT_1_31)
+        package, findings = check_package(root, compat=ONNXRUNTIME_1_31)
     except (
         PackageNotFoundError
     ):  # a component's own folder, for those who read the metadata generation

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
+from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
 from ortpkg.errors import Severity
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.rules import METADATA_KEYS, Rule
 
 _RELEASES = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-ONNXRUNTIME_1_27 = "onnxruntime-1.27"
-ONNXRUNTIME_1_31 = "onnxruntime-1.31"
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+
 GENAI = "genai"
 UNIVERSAL = "universal"
 

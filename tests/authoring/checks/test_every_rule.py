@@ -23,7 +23,8 @@ from ortpkg.authoring.rules import (
     sample_rules,
     selection_rules,
 )
-from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
+from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.integrity.asset_digest import listing_digest
 from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from ortpkg.package.paths.asset_reference import asset_folder_name
