@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def read_component_folders(
     for variant in component.variants:
         grouped.setdefault(variant.directory, []).append(variant)
     folders = [_read_folder(path, variants, document) for path, variants in grouped.items()]
-    used = [
+    used = {
         path
         for each in package.components
         for variant in each.variants
@@ -70,13 +70,17 @@ def read_component_folders(
             *((variant.directory, variant.model_path) if each is not component else ()),
         )
         if path is not None
-    ]
+    }
+    holders = _holders_of(folders)
+    used_below = used.union(*(path.parents for path in used))
     # The older generation names a variant's folder, the newer one its path below the component's.
     must_be_child = package.format is not PackageFormat.COMPONENT
     return [
-        _confined(folder, folders, used)
-        if component.directory in ([folder.path.parent] if must_be_child else folder.path.parents)
-        else _unchangeable(folder)
+        _unchangeable(folder)
+        if _is_used_elsewhere(folder, holders, used, used_below)
+        or component.directory
+        not in ([folder.path.parent] if must_be_child else folder.path.parents)
+        else folder
         for folder in folders
     ]
 
@@ -162,19 +166,26 @@ def _why_not_movable(folder: VariantFolder) -> str:
     return f"its folder holds other files: {listed(names)}" if names else ""
 
 
-def _confined(
-    folder: VariantFolder, all_folders: Iterable[VariantFolder], used: Iterable[Path]
-) -> VariantFolder:
-    """``folder``, with a reason against all changes where something else uses what is in it."""
-    others = [
-        path for each in all_folders if each is not folder for path in (each.path, *each.files)
-    ]
-    is_used = any(
-        path.is_relative_to(folder.path) or folder.path.is_relative_to(path) for path in used
-    )
-    if is_used or any(path.is_relative_to(folder.path) for path in others):
-        return _unchangeable(folder)
-    return folder
+def _holders_of(folders: Iterable[VariantFolder]) -> dict[Path, set[Path]]:
+    """Folder → two at most of ``folders`` that are, or have files, in it or in folders of it."""
+    holders: dict[Path, set[Path]] = {}
+    for folder in folders:
+        for place in {folder.path, *folder.files}:
+            for above in (place, *place.parents):
+                found = holders.setdefault(above, set())
+                if len(found) < 2:
+                    found.add(folder.path)
+    return holders
+
+
+def _is_used_elsewhere(
+    folder: VariantFolder, holders: Mapping[Path, set[Path]], used: Set[Path], used_below: Set[Path]
+) -> bool:
+    """Whether something else uses what is in ``folder``: another folder, or one of ``used``, or
+    what holds it.
+    """
+    is_used = folder.path in used_below or not used.isdisjoint((folder.path, *folder.path.parents))
+    return is_used or holders[folder.path] != {folder.path}
 
 
 def _unchangeable(folder: VariantFolder) -> VariantFolder:

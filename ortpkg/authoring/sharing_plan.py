@@ -10,6 +10,7 @@ the host replaced.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,14 +26,13 @@ from ortpkg.authoring.component_folders import (
     shareable_contents,
 )
 from ortpkg.authoring.contents import ContentKey, read_contents
+from ortpkg.authoring.host_scores import HostScores
 from ortpkg.authoring.model_weights import ModelWeights
 from ortpkg.authoring.shared_folder import JoinedModel, SharedFolder, whole_file
 from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.storage.composed_file import ComposedFile, FileRange
 from ortpkg.storage.hashing import Progress
-
-_MAPPING_ALIGNMENT = 4096
 
 
 class SharedLayout(StrEnum):
@@ -182,21 +182,20 @@ class _Planner:
         if self._own is not None:
             return self._plan_own(self._own)
         groups = []
-        remaining = list(self._folders)
-        hosts = [folder for folder in remaining if folder.models and not folder.why_not_host]
-        while hosts:
-            scores = self._scores(hosts, remaining)
-            host = max(hosts, key=lambda folder: scores[folder.path])
+        remaining = {folder.path: folder for folder in self._folders}
+        hosts = [folder for folder in self._folders if folder.models and not folder.why_not_host]
+        scores = HostScores(hosts, self._folders, self._contents)
+        while (host := scores.pop_best()) is not None:
             builder = GroupBuilder(host, self._keys, self._options)
-            movers = self._movers(host, remaining) if scores[host.path][0] else []
+            movers = self._movers(host, remaining.values()) if scores.common_nbytes(host) else []
             group = builder.build(movers)
             self.left_out |= builder.left_out
             gone = {host.path}
             if group.saved_nbytes > 0:
                 groups.append(group)
                 gone |= {folder.path for folder, _ in group.joined}
-            remaining = [folder for folder in remaining if folder.path not in gone]
-            hosts = [folder for folder in hosts if folder.path not in gone]
+            for path in gone:
+                scores.drop(remaining.pop(path))
         self._explain_left_out(groups)
         return groups
 
@@ -234,38 +233,27 @@ class _Planner:
                 for variant in folder.variants:
                     self.left_out.setdefault(variant.name, folder.why_not_movable)
 
-    def _scores(
-        self, hosts: Iterable[VariantFolder], folders: Iterable[VariantFolder]
-    ) -> dict[Path, tuple[int, int]]:
-        """Host → bytes that others could share with it, and how many of its own are aligned for
-        mapping.
-        """
-        movable = [folder.path for folder in folders if not folder.why_not_movable]
-        owners = Counter(key for path in movable for key in self._contents[path])
-        scores = {}
-        for host in hosts:
-            contents = self._contents[host.path]
-            own = host.path in movable
-            common_nbytes = sum(data.nbytes * (owners[key] - own) for key, data in contents.items())
-            aligned = (
-                data.nbytes for data in contents.values() if data.offset % _MAPPING_ALIGNMENT == 0
-            )
-            scores[host.path] = common_nbytes, sum(aligned)
-        return scores
-
     def _movers(self, host: VariantFolder, folders: Iterable[VariantFolder]) -> list[VariantFolder]:
         """Folders that share with the host, or with one that joins before them."""
-        contents = set(self._contents[host.path])
         waiting = [
             folder for folder in folders if folder is not host and not folder.why_not_movable
         ]
+        owners: dict[ContentKey, list[int]] = {}
+        for index, folder in enumerate(waiting):
+            for key in self._contents[folder.path]:
+                owners.setdefault(key, []).append(index)
         movers: list[VariantFolder] = []
-        while found := next(
-            (each for each in waiting if contents & self._contents[each.path].keys()), None
-        ):
-            movers.append(found)
-            waiting.remove(found)
-            contents |= self._contents[found.path].keys()
+        reached: set[int] = set()
+        nearest: list[int] = []  # a heap: they join in their order
+        joining: VariantFolder | None = host
+        while joining is not None:
+            for key in self._contents[joining.path]:
+                for index in owners.pop(key, ()):
+                    if index not in reached:
+                        reached.add(index)
+                        heapq.heappush(nearest, index)
+            joining = waiting[heapq.heappop(nearest)] if nearest else None
+            movers += [joining] if joining is not None else []
         return movers
 
     def _contents_of(self, folder: VariantFolder) -> dict[ContentKey, FileRange]:

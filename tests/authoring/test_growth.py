@@ -12,10 +12,12 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+import onnx.parser
 import pytest
 
-from ortpkg.authoring import migration, variant_layout
+from ortpkg.authoring import component_folders, host_scores, migration, sharing_plan, variant_layout
 from ortpkg.authoring.migration import migrate_check
+from ortpkg.authoring.sharing_plan import SharingOptions, plan_component
 from ortpkg.authoring.variant_layout import place_variants
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
@@ -42,19 +44,29 @@ def steps_in(module: ModuleType, action: Callable[[], object]) -> int:
     return count
 
 
+def plan_sharing(root: Path) -> None:
+    package = open_package(root)
+    plan_component(package, package.components[0], SharingOptions())
+
+
 @pytest.mark.parametrize(
     ("module", "action"),
     [
         (variant_layout, lambda root: place_variants(open_package(root), PackageFormat.COMPONENT)),
         (migration, migrate_check),
+        (sharing_plan, plan_sharing),
+        (component_folders, plan_sharing),
+        (host_scores, plan_sharing),
     ],
-    ids=["convert", "migrate-check"],
+    ids=["convert", "migrate-check", "dedup", "dedup-folders", "dedup-scores"],
 )
 def test_twice_the_variants_take_about_twice_the_work(
     tmp_path: Path, module: ModuleType, action: Callable[[Path], object]
 ) -> None:
     steps, constraints = [], {"ep": "CPUExecutionProvider"}
-    for count in (100, 200):
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float[1] y) { y = Relu(x) }'
+    model = onnx.parser.parse_model(text).SerializeToString()
+    for count in (50, 100):
         root = tmp_path / f"{count}.ortpackage"
         variants = {
             f"v{number}": {"model_file": "m.onnx", "constraints": constraints}
@@ -62,7 +74,7 @@ def test_twice_the_variants_take_about_twice_the_work(
         }
         for name in variants:
             (root / "models/m" / name).mkdir(parents=True)
-            (root / "models/m" / name / "m.onnx").write_bytes(b"model")
+            (root / "models/m" / name / "m.onnx").write_bytes(model)
         (root / "manifest.json").write_text('{"model_name": "p", "component_models": ["m"]}')
         metadata = {"component_model_name": "m", "model_variants": variants}
         (root / "models/m/metadata.json").write_text(json.dumps(metadata))
