@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import AuthoringError, PackageFormatError
+from ortpkg.package.changes import transaction
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import (
     DocumentChange,
@@ -679,3 +680,48 @@ def test_a_staged_document_that_is_lost_is_said(tmp_path: Path) -> None:
         recover(root)
 
     assert (root / "models/m/new/a.onnx").is_file()
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(5, "Input/output error"), PackageFormatError("digests.json: cannot be read")]
+)
+def test_a_change_that_happened_is_no_failure_though_nothing_can_be_read_afterwards(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    change = exchange_variant(root, sources)
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(transaction, "finish", fail)
+    monkeypatch.setattr(transaction, "has_digest", fail)
+    commit_change(root, change)
+
+    assert (root / "models/m/metadata.json").read_bytes() == metadata("new")
+    assert "was changed, but not tidied up: the next command does it" in caplog.text
+    monkeypatch.undo()
+    recover(root)
+    assert check_digests(root) == ()
+    assert not (root / "models/m/old").exists()
+
+
+def test_a_change_that_nobody_can_look_at_before_it_happens_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    before = content_of(root)
+
+    def fail(*_arguments: object) -> bool:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(transaction, "has_digest", fail)
+    failing = FailingOperations(at=("replace", "metadata.json"), kill=False)
+    with pytest.raises(AuthoringError, match="nothing was changed"):
+        commit_change(root, exchange_variant(root, sources), operations=failing)
+    monkeypatch.undo()
+    recover(root)
+    assert content_of(root) == before

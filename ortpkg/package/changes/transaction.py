@@ -24,7 +24,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -136,20 +136,24 @@ def commit_change(
             check_space(root, _nbytes_to_write(change), operations)
     operations.announce(planned_files(root, change))
     staging = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}"
+    is_done = False
     try:
         _ensure_digests(root, operations, progress)
         folders = _new_folders(root, change)
         digests = _stage(staging, change, folders, operations, progress)
         _check_unchanged(root, change)  # again: copying may have taken minutes
         _publish_files(root, staging, change, folders, digests, operations)
-        _replace_documents(root, staging, change, operations)
+        for replaced in _replace_documents(root, staging, change, operations):
+            is_done = is_done or replaced is change.commit_document
         finish(root, operations, is_ours=True)
     except BaseException as error:
         _tidy_up(root, operations)
-        if not isinstance(error, OSError):
+        if not isinstance(error, OSError | OrtpkgError):
             raise
-        if not is_committed(root, change):
-            raise explanation(error, root) from error
+        if not (is_done or is_committed(root, change)):
+            if isinstance(error, OSError):
+                raise explanation(error, root) from error
+            raise
         logger.warning(
             "%s was changed, but not tidied up: the next command does it: %s", quoted(root), error
         )
@@ -266,11 +270,12 @@ def _publish_files(
 
 def _replace_documents(
     root: Path, staging: Path, change: PackageChange, operations: FileOperations
-) -> None:
-    """Step 4."""
+) -> Iterator[DocumentChange]:
+    """Step 4; says which is replaced."""
     for index, document in enumerate(change.documents):
         make_parents(root, document.path, operations)
         operations.replace(staging / f"document{index}", root / document.path)
+        yield document
         operations.fsync_directory((root / document.path).parent)
 
 
@@ -359,10 +364,13 @@ def _tidy_up(root: Path, operations: FileOperations) -> None:
 
 def is_committed(root: Path, change: PackageChange) -> bool:
     """Whether ``change`` is what the package at ``root`` says now, though :func:`commit_change`
-    raised.
+    raised. Where nobody can read that, it is not.
     """
     commit = change.commit_document
-    return has_digest(root / commit.path, hash_bytes(commit.after).sha256)
+    try:
+        return has_digest(root / commit.path, hash_bytes(commit.after).sha256)
+    except OSError:
+        return False
 
 
 def _check_unchanged(root: Path, change: PackageChange) -> None:
