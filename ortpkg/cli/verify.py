@@ -117,7 +117,7 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
         output.note(f"{report.root} is intact: {amount}, {report.package_digest}")
     else:
         count = len(report.differences)
-        output.note(f"{count} file{'s differ' if count > 1 else ' differs'}; {amount} were read")
+        output.note(f"{count} file{' differs' if count == 1 else 's differ'}; {amount} were read")
 
 
 def _report_json(report: VerificationReport) -> dict[str, Any]:
