@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from ortpkg.api.chosen_variants import ChosenVariants
 from ortpkg.api.model_operators import operator_evidence
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
@@ -47,8 +48,8 @@ UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ortpkg.api.package_verification import Verification
     from ortpkg.api.policy_pipeline import Profile
+    from ortpkg.benchmarking.canary import CanaryWishes
     from ortpkg.package.formats.samples import SampleSet
     from ortpkg.pipelines.pipeline_session import PipelineSession
     from ortpkg.selection.measurements import CanaryFailure
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from ortpkg.session.added_transformers import OwnTransformers
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
+    from ortpkg.trust.package_verification import Verification
 
 
 class ComponentModel:
@@ -259,8 +261,8 @@ class ModelPackage:
             profile: another machine than this one: the name of a built-in profile, a file, or a
                 profile.
             log: gets a record of the decision, a JSON object.
-            canary_failures: what was tried just now and failed, see ``ortpkg.api.canary``; not of a
-                release's policy.
+            canary_failures: what was tried just now and failed, see
+                ``ortpkg.benchmarking.canary``; not of a release's policy.
             limits: ``max_memory``, ``max_size``, ``min_precision``, ``where``, ``max_latency``,
                 ``max_error`` and ``strict_facts``, see
                 :func:`ortpkg.selection.wished_limits.limits_of`.
@@ -347,20 +349,44 @@ class ModelPackage:
         return () if self.is_recorded or is_spared else (UNVERIFIED,)
 
     def best_variant(
-        self, component: str | None = None, **wishes: Unpack[SelectionWishes]
+        self,
+        component: str | None = None,
+        *,
+        canary: bool | CanaryWishes = False,
+        **wishes: Unpack[SelectionWishes],
     ) -> ModelVariant:
         """The best variant of a component on this machine; the arguments are those of
         :meth:`select`.
 
+        With ``canary`` a variant must first load and run a sample in a child process; the best that
+        does is taken (:func:`ortpkg.benchmarking.canary.select_by_canary`).
+
         Raises NoSuitableVariantError, whose ``selection`` says why each variant fell.
         """
         check_wishes("ModelPackage.best_variant", wishes, SelectionWishes)
-        selection = self.select(component, **wishes)
+        if canary is False:
+            selection = self.select(component, **wishes)
+        else:
+            selection = self._select_by_canary(component, canary, wishes)
         if selection.best is None:
             raise NoSuitableVariantError(
                 no_suitable_variant_message(selection), selection=selection
             )
         return ModelVariant(selection.best.variant, selection, package=self.info, trust=self._trust)
+
+    def _select_by_canary(
+        self, component: str | None, canary: Literal[True] | CanaryWishes, wishes: SelectionWishes
+    ) -> Selection:
+        from ortpkg.benchmarking.canary import CanaryWishes, select_by_canary  # as in _canary
+
+        return select_by_canary(
+            self.info,
+            self.component(component),
+            lambda failures: self.select(component, **wishes, canary_failures=failures),
+            CanaryWishes() if canary is True else canary,
+            backend=wishes.get("backend", "auto"),
+            trust=self._trust,
+        )
 
     def best_variants(self, **wishes: Unpack[SelectionWishes]) -> dict[str, ModelVariant]:
         """The best variant of every component, by component name, in execution order."""
@@ -385,52 +411,55 @@ class ModelPackage:
         """A session on the best variant of the component, or of every component where the package
         is a pipeline.
 
-        A package with several components, or with a pipeline.json, gives a :class:`PipelineSession`
-        unless a component is named, or the package is read by the rules of a release, which knows
-        no pipelines. ``verify``, ``isolate`` and ``transformers`` are those of
-        :meth:`ModelVariant.create_session`, and so are the errors. With ``canary`` a variant must
-        first load and run a sample in a child process; the best that does is taken
-        (:func:`ortpkg.api.canary.best_variant_by_canary`).
+        Gives a :class:`PipelineSession` where the package is a pipeline and no component is named,
+        see :meth:`choose`, which takes ``component``, ``canary`` and the wishes. The rest are those
+        of :meth:`ModelVariant.create_session`, and so are the errors.
         """
         check_wishes("ModelPackage.create_session", wishes, VariantWishes)
-        create = partial(
-            ModelVariant.create_session,
-            sess_options=sess_options,
-            backend=backend,
-            verify=verify,
-            isolate=isolate,
-            transformers=transformers,
+        chosen = self.choose(
+            component, canary=canary and _canary(verify), backend=backend, **wishes
         )
-        choose: Callable[..., ModelVariant] = self.best_variant
-        if canary:
-            from ortpkg.api.canary import (
-                best_variant_by_canary,  # numpy, onnx and what starts children
+        return chosen.create_session(
+            partial(
+                ModelVariant.create_session,
+                sess_options=sess_options,
+                backend=backend,
+                verify=verify,
+                isolate=isolate,
+                transformers=transformers,
             )
-
-            choose = partial(
-                best_variant_by_canary, self, trust=self._trust, verify=verify is not False
-            )
-        is_pipeline = self.info.has_pipeline or (
-            len(self.info.components) > 1 and self.info.compat is None
         )
-        if component is None and is_pipeline:
-            # The pipeline runner loads numpy; only packages that need it pay.
-            from ortpkg.pipelines.pipeline_session import PipelineSession
 
-            chosen = {
-                each.name: choose(each.name, backend=backend, **wishes)
-                for each in self.info.components
-            }
-            sessions = {name: create(each) for name, each in chosen.items()}
-            return PipelineSession(self.info, sessions)
-        return create(choose(component, backend=backend, **wishes))
+    def choose(
+        self,
+        component: str | None = None,
+        *,
+        canary: bool | CanaryWishes = False,
+        **wishes: Unpack[SelectionWishes],
+    ) -> ChosenVariants:
+        """The variants that a session runs: the best of the component, or of every component where
+        none is named and the package is a pipeline.
+
+        A pipeline is a package with several components, or with a pipeline.json, unless it is read
+        by the rules of a release, which knows no pipelines. The arguments are those of
+        :meth:`best_variant`, and so are the errors.
+        """
+        check_wishes("ModelPackage.choose", wishes, SelectionWishes)
+        is_pipeline = component is None and self.info.is_pipeline
+        names = [each.name for each in self.info.components] if is_pipeline else [component]
+        variants = [self.best_variant(name, canary=canary, **wishes) for name in names]
+        return ChosenVariants(
+            package=self.info,
+            variants={each.component_name: each for each in variants},
+            is_pipeline=is_pipeline,
+        )
 
     def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
         """Compares samples.json and the files of ``sample_sets`` with digests.json.
 
         Raises DigestMismatchError where one is not as recorded.
         """
-        from ortpkg.api.package_verification import (
+        from ortpkg.trust.package_verification import (
             PackageVerifier,  # hashlib takes as long to load as an opening
         )
 
@@ -438,6 +467,12 @@ class ModelPackage:
 
     def __repr__(self) -> str:
         return f"ModelPackage({str(self.root)!r})"
+
+
+def _canary(verify: bool | None) -> CanaryWishes:
+    from ortpkg.benchmarking.canary import CanaryWishes  # numpy, onnx and what starts children
+
+    return CanaryWishes(verify=verify is not False)
 
 
 def _more_than_eps(policy: str) -> UsageError:

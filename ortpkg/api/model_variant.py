@@ -18,13 +18,13 @@ from ortpkg.selection.verdict import Selection, Verdict
 from ortpkg.selection.wishes import backend_named
 
 if TYPE_CHECKING:
-    from ortpkg.api.onnxruntime_args import OnnxRuntimeArgs
-    from ortpkg.api.package_verification import Verification
     from ortpkg.devices.hardware import EpDevice
+    from ortpkg.providers.onnxruntime_args import OnnxRuntimeArgs
     from ortpkg.session.added_transformers import OwnTransformers
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import RunOptions, SessionOptions
     from ortpkg.storage.hashing import Progress
+    from ortpkg.trust.package_verification import Verification
 
 
 class ModelVariant:
@@ -128,7 +128,7 @@ class ModelVariant:
                 say which.
             PackageFormatError: digests.json is not valid.
         """
-        from ortpkg.api.package_verification import (
+        from ortpkg.trust.package_verification import (
             PackageVerifier,  # hashlib takes as long to load as an opening
         )
 
@@ -202,7 +202,7 @@ class ModelVariant:
         )
         if not (verify if verify is not None else self._package.compat is None):
             return make(make_options())
-        from ortpkg.api.package_verification import PackageVerifier  # as in verify
+        from ortpkg.trust.package_verification import PackageVerifier  # as in verify
 
         verifier = PackageVerifier(self._package)
         self.verification = verifier.verify_variant(self.info)
@@ -233,7 +233,7 @@ class ModelVariant:
             has vanished. The others are those of :meth:`create_session`.
         """
         # onnxruntime and what judges options are loaded only where an application asks.
-        from ortpkg.api.onnxruntime_args import make_onnxruntime_args
+        from ortpkg.providers.onnxruntime_args import make_onnxruntime_args
         from ortpkg.trust.context_trust import check_model_file
         from ortpkg.trust.option_policy import (
             path_options_of,
@@ -294,10 +294,10 @@ class ModelVariant:
         transformers: OwnTransformers | None,
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
-        from ortpkg.api.lost_device import may_fall_back, session_on
         from ortpkg.api.partition_records import state_measured_costs
         from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
+        from ortpkg.session.lost_device import may_fall_back, session_on
         from ortpkg.trust.context_trust import context_gate
         from ortpkg.trust.option_policy import provider_options_of
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.measure import CAUSES, CandidateResult, Outcome, Plan, Workload, run_once
-from ortpkg.selection.measurements import QuarantineCause
+from ortpkg.benchmarking.record_store import now_text, place_of
+from ortpkg.providers.machine_offer import MachineOffer
+from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
 
 #: What is fed; one run says whether a backend works.
 _MOST_FEEDS = 1
+_LONGEST_DETAIL = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +56,23 @@ def check_variant(candidate: Candidate, workload: Workload, plan: Plan) -> Canar
     cause = CAUSES[result.outcome] if result.is_held_against else None
     reason = f"{result.outcome}: {result.reason}" if result.reason else ""
     return CanaryResult(result=result, cause=cause, reason=reason)
+
+
+def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> QuarantineEntry:
+    """The entry for a failure that is held against a variant."""
+    candidate = result.candidate
+    place = place_of(
+        candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
+    )
+    return QuarantineEntry(
+        component_name=place.component_name,
+        variant_name=place.variant_name,
+        ep_name=place.ep_name,
+        backend=place.backend,
+        device=place.device,
+        ep_version=place.ep_version,
+        driver_version=place.driver_version,
+        cause=CAUSES[result.outcome],
+        detail=result.reason[:_LONGEST_DETAIL],
+        recorded_at=now_text(),
+    )

@@ -31,7 +31,7 @@ from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError, quoted
 
 if TYPE_CHECKING:
-    from ortpkg.api.bench import BenchReport
+    from ortpkg.bench.benchmark import BenchReport
     from ortpkg.benchmarking.measure import CandidateResult, OnStep, Plan, Step
 
 
@@ -126,7 +126,7 @@ def command(
     Says how fast it is, how much memory it takes and how far its outputs are from what the package
     expects.
     """
-    from ortpkg.api.bench import BenchWishes, bench  # numpy and onnx
+    from ortpkg.bench.benchmark import BenchWishes, bench  # numpy and onnx
 
     output = Output(is_json=as_json)
     wishes = BenchWishes(
@@ -368,7 +368,7 @@ def _verdict(result: CandidateResult) -> str:
 
 
 def _write_svg(path: Path, report: BenchReport) -> None:
-    from ortpkg.benchmarking.plot import bench_svg  # only where a picture is asked for
+    from ortpkg.bench.plot import bench_svg  # only where a picture is asked for
 
     plan = report.plan
     subtitle = (

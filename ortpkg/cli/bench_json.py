@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from ortpkg.api.bench import BenchReport
+from ortpkg.bench.benchmark import BenchReport
 from ortpkg.benchmarking.measure import CandidateResult
 from ortpkg.devices.json_form import ep_device_to_json
 

@@ -96,8 +96,8 @@ def command(
     package as it was. Ctrl-C that comes when the variants are in the package already changes
     nothing any more. --dry-run compiles, too: only that tells what would be added.
     """
-    from ortpkg.api.compiling import compile_package  # numpy and onnx
     from ortpkg.authoring.compile_variants import CompileWishes
+    from ortpkg.authoring.compiling import compile_package  # numpy and onnx
 
     output = Output(is_json=as_json)
     wishes = CompileWishes(

@@ -92,7 +92,7 @@ def command(
     Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the
     folder as it was. --dry-run compiles, too: only that tells which files there would be.
     """
-    from ortpkg.api.compiling import compile_model_files  # numpy and onnx
+    from ortpkg.authoring.compiling import compile_model_files  # numpy and onnx
     from ortpkg.session.compile_models import CompileJob, CompileRequest
 
     output = Output(is_json=as_json)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.api.model_variant import ModelVariant
 from ortpkg.authoring.opening import opened
 from ortpkg.cli.completion import complete_input
 from ortpkg.cli.current_package import chosen_package
@@ -41,6 +39,7 @@ from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 
 if TYPE_CHECKING:
+    from ortpkg.benchmarking.canary import CanaryWishes
     from ortpkg.samples.sample_runner import SampleReport
     from ortpkg.session.options import RunOptions
     from ortpkg.session.placement import Placement
@@ -225,10 +224,8 @@ def command(
         opened(root, compat=compat, allow_external_paths=allow_external_paths) as info,
     ):
         model_package = ModelPackage.of(info, trust=trust)
-        choose: Callable[..., ModelVariant] = model_package.best_variant
-        if canary:
-            choose = _by_canary(model_package, shown, run_options, trust=trust, verify=verify)
-        runner = _Runner(model_package, component, wishes, shown, loading, choose)
+        tries = canary and _canary(shown, run_options, verify=verify)
+        runner = _Runner(model_package, component, wishes, shown, loading, tries)
         runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
         if given:
             return runner.run_inputs(given, output, run_options)
@@ -246,20 +243,15 @@ def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> Ru
     return options
 
 
-def _by_canary(
-    package: ModelPackage, output: Output, limits: RunOptions, *, trust: bool, verify: bool
-) -> Callable[..., ModelVariant]:
-    """``best_variant``, but what it chooses has survived a try in a child process, within the
-    limits of a run.
-    """
-    from ortpkg.api.canary import CANARY_TIMEOUT_S, best_variant_by_canary  # numpy and onnx
+def _canary(output: Output, limits: RunOptions, *, verify: bool) -> CanaryWishes:
+    """A try in a child process within the limits of a run.
 
-    # What failed is a warning of the selection; that something else is tried, which may take
-    # minutes, is told at once.
-    return partial(
-        best_variant_by_canary,
-        package,
-        trust=trust,
+    What failed is a warning of the selection; that something else is tried, which may take minutes,
+    is told at once.
+    """
+    from ortpkg.benchmarking.canary import CANARY_TIMEOUT_S, CanaryWishes  # numpy and onnx
+
+    return CanaryWishes(
         verify=verify,
         timeout_s=min(CANARY_TIMEOUT_S, limits.timeout_s or CANARY_TIMEOUT_S),
         memory_limit_nbytes=limits.memory_limit_nbytes,
@@ -277,40 +269,24 @@ class _Runner:
         wishes: dict[str, Any],
         output: Output,
         loading: dict[str, Any],
-        choose: Callable[..., ModelVariant],
+        canary: CanaryWishes | bool,
     ) -> None:
-        """``loading``: arguments of ``create_session``; ``choose``: as
-        ``ModelPackage.best_variant``.
+        """``wishes`` and ``canary``: arguments of ``choose``; ``loading``: of
+        ``create_session``.
         """
         self.expected_placement = ExpectedPlacement()
         self.package = package
         self.verify: bool = loading["verify"]
         self.output = output
-        info = package.info
-        self.variants: dict[str, ModelVariant]
+        if wishes["variant"] is not None and component is None and package.info.is_pipeline:
+            raise UsageError(
+                "--variant needs --component: the package has several component models"
+            )
         start = time.perf_counter()
-        if not info.components:
-            package.component(component)  # says that it is empty
-        if component is None and (len(info.components) > 1 or info.has_pipeline):
-            from ortpkg.pipelines.pipeline_session import PipelineSession  # only pipelines need it
-
-            if wishes.pop("variant", None) is not None:
-                raise UsageError(
-                    "--variant needs --component: the package has several component models"
-                )
-            self.component = None
-            self.variants = {
-                each.name: choose(each.name, **wishes) for each in package.component_models
-            }
-            sessions = {
-                name: chosen.create_session(**loading) for name, chosen in self.variants.items()
-            }
-            self.session: Any = PipelineSession(info, sessions)
-        else:
-            chosen = choose(component, **wishes)
-            self.component = chosen.component_name
-            self.variants = {chosen.component_name: chosen}
-            self.session = chosen.create_session(**loading)
+        chosen = package.choose(component, canary=canary, **wishes)
+        self.variants = chosen.variants
+        self.component = None if chosen.is_pipeline else next(iter(chosen.variants))
+        self.session: Any = chosen.create_session(lambda each: each.create_session(**loading))
         self.load_s = time.perf_counter() - start
         self.places = {
             name: chosen.verdict(backend=loading["backend"])

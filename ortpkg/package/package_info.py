@@ -210,6 +210,13 @@ class PackageInfo:
         """
         return self._by_name.get(self._called(name))
 
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether its component models run together: it has a pipeline.json, or several of them; a
+        release, by whose rules it may be read, runs one at a time.
+        """
+        return self.has_pipeline or (len(self.components) > 1 and self.compat is None)
+
     def _called(self, name: str) -> str:
         return name if self.compat is None else until_nul(name)
 

@@ -20,7 +20,7 @@ import pytest
 from onnx import numpy_helper
 
 import ortpkg
-from ortpkg.api.bench import BenchReport, BenchWishes, bench
+from ortpkg.bench.benchmark import BenchReport, BenchWishes, bench
 from ortpkg.benchmarking import child_worker, measure
 from ortpkg.benchmarking.candidate import Candidate, thread_options
 from ortpkg.benchmarking.kept_records import load_records

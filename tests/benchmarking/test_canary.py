@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.api.canary import best_variant_by_canary
+from ortpkg.benchmarking.canary import CanaryWishes
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.measure import Plan, Workload
 from ortpkg.benchmarking.stored_record import stored_records
@@ -60,13 +60,13 @@ def test_one_that_passed_is_not_tried_again(
     scale_package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = ortpkg.ModelPackage(scale_package)
-    assert best_variant_by_canary(package, backend="embedded").name == "cpu"
+    assert package.best_variant(backend="embedded", canary=True).name == "cpu"
 
     def no_child(*_arguments: object, **_options: object) -> None:
         raise AssertionError("a child process was started")
 
     monkeypatch.setattr(subprocess, "Popen", no_child)
-    variant = best_variant_by_canary(package, backend="embedded")
+    variant = package.best_variant(backend="embedded", canary=True)
     assert variant.verdict().ep_device is not None
     (y,) = variant.create_session().run(None, {"x": _ONE})
     assert y.tolist() == [[2.0, 2.0, 2.0]]
@@ -81,8 +81,8 @@ def test_where_everything_fails_nothing_is_chosen(scale_package: Path, tmp_path:
         NoSuitableVariantError,
         match="every variant of component 'model' that could run here failed",
     ) as caught:
-        best_variant_by_canary(
-            ortpkg.ModelPackage(scale_package), backend="embedded", on_note=notes.append
+        ortpkg.ModelPackage(scale_package).best_variant(
+            backend="embedded", canary=CanaryWishes(on_note=notes.append)
         )
     assert caught.value.selection is not None
     codes = {
@@ -104,9 +104,10 @@ class Tried:
 
     def choose(self) -> str:
         program = (
-            "import sys, ortpkg; from ortpkg.api.canary import best_variant_by_canary as best\n"
+            "import sys, ortpkg; from ortpkg.benchmarking.canary import CanaryWishes\n"
             "package = ortpkg.ModelPackage(sys.argv[1], trust=True)\n"
-            "found = best(package, trust=True, on_note=lambda text: print('NOTE', text))\n"
+            "wishes = CanaryWishes(on_note=lambda text: print('NOTE', text))\n"
+            "found = package.best_variant(canary=wishes)\n"
             "print('CHOSE', found.name)"
         )
         done = subprocess.run(
@@ -237,5 +238,5 @@ def test_damage_is_not_taken_for_a_failure_of_the_backend(scale_package: Path) -
     assert model is not None
     model.write_bytes(model.read_bytes()[:-1])
     with pytest.raises(DigestMismatchError):
-        best_variant_by_canary(package, backend="embedded")
+        package.best_variant(backend="embedded", canary=True)
     assert stored_records() == ()

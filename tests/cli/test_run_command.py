@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ortpkg.errors import ModelError
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.errors import ModelError, UnknownComponentError
 from ortpkg.session.placement import EpPlacement, Placement
 from tests.cli.conftest import DIGITS, RunCommand
 from tests.npz import arrays_in
@@ -23,6 +24,7 @@ from tests.npz import arrays_in
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
 MakeModel = Callable[..., Path]
+TINYCHAR = DIGITS.with_name("tinychar.ortpackage")
 
 
 @pytest.mark.parametrize("backend", ["auto", "embedded", "onnxruntime"])
@@ -188,6 +190,35 @@ def test_two_components_run_as_a_pipeline(
     done = ortpkg("run", package, "-i", f"x={tmp_path / 'x.npy'}", "-o", tmp_path / "o.npz")
     assert done.code == 0, done.err
     assert arrays_in(tmp_path / "o.npz")["z"].tolist() == [[-2, -2, -2]]
+
+
+@pytest.mark.parametrize("compat", [None, "onnxruntime-1.31"])
+def test_the_command_runs_what_the_interface_would(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, compat: str | None
+) -> None:
+    """Several component models are a pipeline, but not to a release, by whose rules one is read."""
+    from ortpkg.pipelines.pipeline_session import PipelineSession
+
+    ran: list[list[str]] = []
+
+    def note(self: PipelineSession, *_: object) -> list[object]:
+        ran.append(list(self.sessions))
+        raise ModelError("seen")
+
+    monkeypatch.setattr(PipelineSession, "run", note)
+    package = ModelPackage(TINYCHAR, compat=compat)
+    words = ["run", TINYCHAR, *(() if compat is None else ("--compat", compat))]
+    if compat is None:
+        session = package.create_session()
+        assert isinstance(session, PipelineSession)
+        assert (ortpkg(*words).err.splitlines()[-1], ran) == (
+            "error: seen",
+            [list(session.sessions)],
+        )
+        return
+    with pytest.raises(UnknownComponentError) as caught:
+        package.create_session()
+    assert (ortpkg(*words).err, ran) == (f"error: {caught.value}\n", [])
 
 
 LOOP = """

@@ -16,9 +16,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ortpkg.api.bench import BenchReport
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.bench.benchmark import BenchReport
 from ortpkg.benchmarking.accuracy import Distance
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.measure import CandidateResult, Outcome, Plan

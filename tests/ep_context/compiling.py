@@ -11,8 +11,8 @@ import onnx
 import onnx.parser
 from onnx import numpy_helper
 
-from ortpkg.api.compiling import compile_package
 from ortpkg.authoring.compile_variants import CompileWishes
+from ortpkg.authoring.compiling import compile_package
 
 WIDTH = 128
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.api.canary import best_variant_by_canary
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.errors import NoSuitableVariantError, UsageError
 from ortpkg.selection.verdict import ReasonCode
@@ -70,7 +69,7 @@ def test_a_mistyped_backend_is_named(both: ortpkg.ModelPackage) -> None:
 
 
 def test_the_first_try_in_a_child_is_made_of_what_runs_there(both: ortpkg.ModelPackage) -> None:
-    assert best_variant_by_canary(both, backend="embedded").name == "plain"
+    assert both.best_variant(backend="embedded", canary=True).name == "plain"
 
 
 def test_commands_choose_by_the_backend(

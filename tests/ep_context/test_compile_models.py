@@ -19,7 +19,7 @@ import onnx
 import pytest
 
 import ortpkg
-from ortpkg.api.compiling import compile_model_files
+from ortpkg.authoring.compiling import compile_model_files
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_context.ep_context_checks import file_stamp

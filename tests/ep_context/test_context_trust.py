@@ -14,7 +14,7 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.api.canary import canary
+from ortpkg.benchmarking.canary import canary
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.errors import EpContextError, TrustRequiredError
 from ortpkg.trust import context_trust, judged_contexts
@@ -132,7 +132,9 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
     opened = ortpkg.ModelPackage(fake_package)
     variant = opened.best_variant()
     assert variant.selection.best is not None
-    assert "measured" in canary(opened, variant.selection.best).reason  # and a part of it elsewhere
+    assert (
+        "measured" in canary(opened.info, variant.selection.best).reason
+    )  # and a part of it elsewhere
     binary = variant.directory / "net_ctx_fake.bin"
     check = context_trust.check_model_file
 
@@ -141,8 +143,10 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
         _renamed_over(binary, binary.read_bytes() + b"another's")
         return found
 
-    monkeypatch.setattr("ortpkg.api.bench_candidates.check_model_file", checked_and_swapped)
-    found = canary(opened, variant.selection.best)
+    monkeypatch.setattr(
+        "ortpkg.benchmarking.candidate_making.check_model_file", checked_and_swapped
+    )
+    found = canary(opened.info, variant.selection.best)
     assert "'net_ctx_fake.bin' of 'net_ctx.onnx' is not the one that was looked at" in found.reason
 
 

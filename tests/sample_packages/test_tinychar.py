@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 import ortpkg
-from ortpkg.api.compiling import compile_package
+from ortpkg.authoring.compiling import compile_package
 from ortpkg.authoring.compile_variants import CompileWishes
 from ortpkg.ep_context.ep_context_workspace import shared_workspace
 from ortpkg.package.formats.pipeline import RepeatStep, read_pipeline

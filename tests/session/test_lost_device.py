@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import ortpkg
-from ortpkg.api import lost_device
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError
@@ -20,6 +19,7 @@ from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers import machine_offer as selection_machine
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.session import lost_device
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 

@@ -7,19 +7,68 @@ engine where that can run it.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ortpkg.api.bench_feeds import pipeline_feeds
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.benchmarking.array_file import write_arrays
+from ortpkg.benchmarking.array_file import read_arrays, write_arrays
+from ortpkg.benchmarking.measure import Plan, Workload
+from ortpkg.benchmarking.workloads import component_samples, pipeline_feeds
+from ortpkg.errors import quoted
+from ortpkg.isolation.child import ChildOutcome, call_in_child
+from ortpkg.package.package_info import PackageInfo
 from ortpkg.pipelines.pipeline_session import PipelineSession
 from ortpkg.session.provider_list import EMBEDDED
+
+if TYPE_CHECKING:
+    from ortpkg.bench.benchmark import BenchWishes
 
 #: What is kept of each component; a decoder runs hundreds of times.
 _MOST_RUNS = 16
 _MOST_PIPELINE_RUNS = 4
+
+
+def recordings(
+    info: PackageInfo, wishes: BenchWishes, plan: Plan, notes: list[str]
+) -> dict[str, Workload]:
+    """For a pipeline: what its components without samples of their own are fed and give in it."""
+    without = [each.name for each in info.components if not component_samples(info, each.name)]
+    if not info.is_pipeline or not without:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
+        arguments = {
+            "root": str(info.root),
+            "trust": wishes.trust,
+            "folder": folder,
+            "sizes": dict(wishes.sizes),
+        }
+        answer = call_in_child(
+            "ortpkg.bench.pipeline_recording:record",
+            arguments,
+            timeout_s=plan.timeout_s,
+            memory_limit_nbytes=plan.memory_limit_nbytes,
+        )
+        if answer.outcome is not ChildOutcome.DONE:
+            notes.append(
+                f"the pipeline cannot be run to record its components' inputs: {answer.reason}"
+            )
+            return {}
+        return {
+            entry["component"]: Workload(
+                feeds=read_arrays(Path(folder, f"{entry['number']}.feeds")),
+                expected=read_arrays(Path(folder, f"{entry['number']}.outputs")),
+                has_tolerances=False,
+                description=(
+                    f"recorded in the pipeline, fed from {answer.value['description']}; distances"
+                    f" are from what {quoted(entry['variant'])} gave there on"
+                    f" {quoted(entry['backend'])}"
+                ),
+            )
+            for entry in answer.value["ran"]
+            if entry["component"] in without
+        }
 
 
 class RecordingSession:

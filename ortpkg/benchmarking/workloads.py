@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
 
 from ortpkg.arrays.array_files import read_npz
 from ortpkg.arrays.synthetic_inputs import SEED, DeclaredValue, synthetic_feed
+from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.measure import Feed, Workload
 from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.graph.model_signature import ValueSignature, read_model_signature
 from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import PackageInfo
 
 Array = npt.NDArray[Any]
@@ -61,6 +65,24 @@ def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue
         expected=expected[:_MOST_FEEDS],
         description=f"the package's samples {', '.join(map(quoted, names))} ({what})",
     )
+
+
+def component_workload(
+    package: PackageInfo,
+    component: str,
+    candidates: Sequence[Candidate],
+    *,
+    sizes: Mapping[str, int] = EMPTY,
+) -> Workload:
+    """What the component's samples feed and expect, in shapes that all ``candidates`` take; without
+    samples, random values.
+    """
+    inputs = _inputs(candidates)
+    samples = component_samples(package, component)
+    if samples:
+        return sample_workload(samples, inputs)
+    why = f"component {quoted(component)} has no samples"
+    return synthetic_workload(package, inputs, sizes=sizes, why=why)
 
 
 def synthetic_workload(
@@ -131,3 +153,28 @@ def _sample_count(sample_set: SampleSet, arrays: Sequence[Array]) -> int:
             path=sample_set.inputs,
         )
     return lengths.pop()
+
+
+def _inputs(candidates: Sequence[Candidate]) -> tuple[ValueSignature, ...]:
+    """The inputs as all variants take them: a dimension that one of them fixes is fixed for all."""
+    paths = dict.fromkeys(each.model_path for each in candidates if each.model_path is not None)
+    signatures = [
+        {value.name: value for value in read_model_signature(path).inputs} for path in paths
+    ]
+    return tuple(
+        replace(value, shape=_fixed([each[name].shape for each in signatures if name in each]))
+        for name, value in signatures[0].items()
+    )
+
+
+def _fixed(
+    shapes: Sequence[Sequence[int | str | None] | None],
+) -> tuple[int | str | None, ...] | None:
+    first = shapes[0]
+    if first is None:
+        return None
+    alike = [shape for shape in shapes if shape is not None and len(shape) == len(first)]
+    columns = zip(*alike, strict=True)
+    return tuple(
+        next((each for each in column if isinstance(each, int)), column[0]) for column in columns
+    )

@@ -5,19 +5,16 @@ selections.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from ortpkg.api.bench_candidates import candidates_of, embedded_candidate
-from ortpkg.api.bench_feeds import component_samples, sample_workload, synthetic_workload
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.benchmarking.array_file import read_arrays
+from ortpkg.bench.candidates import candidates_of
+from ortpkg.bench.pipeline_recording import recordings
 from ortpkg.benchmarking.candidate import Candidate
+from ortpkg.benchmarking.candidate_making import embedded_candidate
 from ortpkg.benchmarking.fingerprint import default_threads
 from ortpkg.benchmarking.measure import (
-    CAUSES,
     CandidateResult,
     OnStep,
     Outcome,
@@ -26,18 +23,17 @@ from ortpkg.benchmarking.measure import (
     measure_candidates,
     run_once,
 )
-from ortpkg.benchmarking.record_store import now_text, place_of, write_quarantine, write_records
+from ortpkg.benchmarking.record_store import place_of, write_quarantine, write_records
+from ortpkg.benchmarking.variant_trial import quarantine_entry
+from ortpkg.benchmarking.workloads import component_workload
 from ortpkg.engine.run_control import machine_memory_nbytes
 from ortpkg.errors import quoted
-from ortpkg.graph.model_signature import ValueSignature, read_model_signature
-from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, QuarantineEntry
 from ortpkg.storage.state_directory import bench_lock_path
 
 _MEMORY_SHARE = 0.9
-_LONGEST_DETAIL = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,14 +125,14 @@ def bench(
     workloads: dict[str, Workload] = {}
     with _only_benchmark(on_note) as problem:
         notes += [problem] if problem else []
-        recordings = _recordings(package, wishes, plan, notes)
+        recorded = recordings(package.info, wishes, plan, notes)
         for component in components:
             own = candidates_of(package, component, wishes)
             candidates += own
             runnable = [each for each in own if not each.obstacle]
             if runnable:
-                workload = recordings.get(component.name) or _workload(
-                    package, component, runnable, wishes
+                workload = recorded.get(component.name) or component_workload(
+                    package.info, component.name, runnable, sizes=wishes.sizes
                 )
                 workloads[component.name] = _with_reference(
                     workload, component, runnable, offer, plan, notes
@@ -167,45 +163,6 @@ def measurements_of(
 # --- what to measure with -------------------------------------------------------------------------
 
 
-def _workload(
-    package: ModelPackage,
-    component: ComponentInfo,
-    candidates: Sequence[Candidate],
-    wishes: BenchWishes,
-) -> Workload:
-    inputs = _inputs(candidates)
-    samples = component_samples(package.info, component.name)
-    if samples:
-        return sample_workload(samples, inputs)
-    why = f"component {quoted(component.name)} has no samples"
-    return synthetic_workload(package.info, inputs, sizes=wishes.sizes, why=why)
-
-
-def _inputs(candidates: Sequence[Candidate]) -> tuple[ValueSignature, ...]:
-    """The inputs as all variants take them: a dimension that one of them fixes is fixed for all."""
-    paths = dict.fromkeys(each.model_path for each in candidates if each.model_path is not None)
-    signatures = [
-        {value.name: value for value in read_model_signature(path).inputs} for path in paths
-    ]
-    return tuple(
-        replace(value, shape=_fixed([each[name].shape for each in signatures if name in each]))
-        for name, value in signatures[0].items()
-    )
-
-
-def _fixed(
-    shapes: Sequence[Sequence[int | str | None] | None],
-) -> tuple[int | str | None, ...] | None:
-    first = shapes[0]
-    if first is None:
-        return None
-    alike = [shape for shape in shapes if shape is not None and len(shape) == len(first)]
-    columns = zip(*alike, strict=True)
-    return tuple(
-        next((each for each in column if isinstance(each, int)), column[0]) for column in columns
-    )
-
-
 def _with_reference(
     workload: Workload,
     component: ComponentInfo,
@@ -234,49 +191,6 @@ def _with_reference(
         " the embedded engine"
     )
     return replace(workload, expected=outputs, has_tolerances=False, description=description)
-
-
-def _recordings(
-    package: ModelPackage, wishes: BenchWishes, plan: Plan, notes: list[str]
-) -> dict[str, Workload]:
-    """For a pipeline: what its components without samples of their own are fed and give in it."""
-    info = package.info
-    is_pipeline = info.has_pipeline or (len(info.components) > 1 and info.compat is None)
-    without = [each.name for each in info.components if not component_samples(info, each.name)]
-    if not is_pipeline or not without:
-        return {}
-    with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
-        arguments = {
-            "root": str(info.root),
-            "trust": wishes.trust,
-            "folder": folder,
-            "sizes": dict(wishes.sizes),
-        }
-        answer = call_in_child(
-            "ortpkg.api.pipeline_recording:record",
-            arguments,
-            timeout_s=plan.timeout_s,
-            memory_limit_nbytes=plan.memory_limit_nbytes,
-        )
-        if answer.outcome is not ChildOutcome.DONE:
-            notes.append(
-                f"the pipeline cannot be run to record its components' inputs: {answer.reason}"
-            )
-            return {}
-        return {
-            entry["component"]: Workload(
-                feeds=read_arrays(Path(folder, f"{entry['number']}.feeds")),
-                expected=read_arrays(Path(folder, f"{entry['number']}.outputs")),
-                has_tolerances=False,
-                description=(
-                    f"recorded in the pipeline, fed from {answer.value['description']}; distances"
-                    f" are from what {quoted(entry['variant'])} gave there on"
-                    f" {quoted(entry['backend'])}"
-                ),
-            )
-            for entry in answer.value["ran"]
-            if entry["component"] in without
-        }
 
 
 # --- what came out --------------------------------------------------------------------------------
@@ -327,26 +241,6 @@ def _quarantine_entries(
     for result in results:
         if result.is_held_against:
             yield quarantine_entry(result, offer)
-
-
-def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> QuarantineEntry:
-    """The entry for a failure that is held against a variant."""
-    candidate = result.candidate
-    place = place_of(
-        candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
-    )
-    return QuarantineEntry(
-        component_name=place.component_name,
-        variant_name=place.variant_name,
-        ep_name=place.ep_name,
-        backend=place.backend,
-        device=place.device,
-        ep_version=place.ep_version,
-        driver_version=place.driver_version,
-        cause=CAUSES[result.outcome],
-        detail=result.reason[:_LONGEST_DETAIL],
-        recorded_at=now_text(),
-    )
 
 
 def _recorded(

@@ -15,7 +15,6 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.api.onnxruntime_args import make_onnxruntime_args
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import (
     DigestMismatchError,
@@ -24,6 +23,7 @@ from ortpkg.errors import (
     NoSuitableVariantError,
     TrustRequiredError,
 )
+from ortpkg.providers.onnxruntime_args import make_onnxruntime_args
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

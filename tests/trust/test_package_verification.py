@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import ortpkg
-from ortpkg.api import package_verification
 from ortpkg.errors import DigestMismatchError, ModelError, PackageFormatError
+from ortpkg.trust import package_verification
 from tests.cli.conftest import DIGITS
 
 LOADED = (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ortpkg.bench.plot import bench_svg
 from ortpkg.benchmarking.accuracy import Distance
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.measure import CandidateResult, Outcome
-from ortpkg.benchmarking.plot import bench_svg
 from ortpkg.benchmarking.run_statistics import run_times
 from ortpkg.devices.hardware import EpDevice
 

@@ -4,16 +4,10 @@ did not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ortpkg.api.bench import quarantine_entry
-from ortpkg.api.bench_candidates import candidate_of
-from ortpkg.api.bench_feeds import component_samples, sample_workload, synthetic_workload
-from ortpkg.api.model_package import ModelPackage
-from ortpkg.api.model_variant import ModelVariant
-from ortpkg.benchmarking.candidate import Candidate
+from ortpkg.benchmarking.candidate_making import candidate_of
 from ortpkg.benchmarking.fingerprint import default_threads
 from ortpkg.benchmarking.measure import Plan, Workload
 from ortpkg.benchmarking.record_format import CanaryPass
@@ -25,48 +19,27 @@ from ortpkg.benchmarking.record_store import (
     write_canary_pass,
     write_quarantine,
 )
-from ortpkg.benchmarking.variant_trial import CanaryResult, check_variant
+from ortpkg.benchmarking.variant_trial import CanaryResult, check_variant, quarantine_entry
+from ortpkg.benchmarking.workloads import component_samples, component_workload
 from ortpkg.engine.run_control import machine_memory_nbytes
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
-from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.package.frozen import EMPTY
+from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import CanaryFailure
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.verdict import Selection, Verdict
-
-if TYPE_CHECKING:
-    from ortpkg.api.wishes import VariantWishes
+from ortpkg.trust.package_verification import PackageVerifier
 
 CANARY_TIMEOUT_S = 120.0
 _MEMORY_SHARE = 0.9
 
 
-def best_variant_by_canary(
-    package: ModelPackage,
-    component: str | None = None,
-    *,
-    backend: str = "auto",
-    trust: bool = False,
-    verify: bool = True,
-    timeout_s: float = CANARY_TIMEOUT_S,
-    memory_limit_nbytes: int | None = None,
-    on_note: Callable[[str], None] = lambda _text: None,
-    **wishes: Unpack[VariantWishes],
-) -> ModelVariant:
-    """As :meth:`ModelPackage.best_variant`, but a variant must first load and run one sample in a
-    child process.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryWishes:
+    """How a variant is tried in a child process.
 
-    One that crashes, hangs, fails or gives wrong outputs is CANARY_FAILED in the selection that
-    comes back, and goes into quarantine there, so that later selections have it QUARANTINED;
-    ``on_note`` is told, and the next best is tried. One that passed before with the same versions
-    of EP and driver is not tried again. Without samples the input is made up, and what the model
-    gives is not judged.
-
-    Args:
-        package, component, wishes: as for ``best_variant``.
-        backend: only what runs on it; "auto": any.
-        trust: accept options of the package that can reach beyond it.
+    Attributes:
         verify: first compare what is loaded with digests.json, so that damage is not taken for a
             backend's failure.
         timeout_s: a child that takes longer is ended; it is held against the variant if this is not
@@ -74,48 +47,74 @@ def best_variant_by_canary(
         memory_limit_nbytes: a child that holds more is ended, which is not held against the
             variant; None: most of the machine's memory, and then it is.
         on_note: told what failed, in a sentence each.
+    """
+
+    verify: bool = True
+    timeout_s: float = CANARY_TIMEOUT_S
+    memory_limit_nbytes: int | None = None
+    on_note: Callable[[str], None] = lambda _text: None
+
+
+def select_by_canary(
+    package: PackageInfo,
+    component: ComponentInfo,
+    select: Callable[[Sequence[CanaryFailure]], Selection],
+    wishes: CanaryWishes,
+    *,
+    backend: str = "auto",
+    trust: bool = False,
+) -> Selection:
+    """The selection whose best variant has loaded and run one sample in a child process.
+
+    One that crashes, hangs, fails or gives wrong outputs is CANARY_FAILED in the selection that
+    comes back, and goes into quarantine there, so that later selections have it QUARANTINED; the
+    next best is tried. One that passed before with the same versions of EP and driver is not tried
+    again. Without samples the input is made up, and what the model gives is not judged.
+
+    Args:
+        package, component: of what.
+        select: selects a variant of the component, with what failed just now in view.
+        wishes: how variants are tried.
+        backend: only what runs on it; "auto": any.
+        trust: accept options of the package that can reach beyond it.
 
     Raises NoSuitableVariantError where none is left, DigestMismatchError for a file that is not as
     recorded.
     """
-    info = package.component(component)
     offer = this_machine(
-        named={each.constraints.ep for each in info.variants if each.constraints.ep}
+        named={each.constraints.ep for each in component.variants if each.constraints.ep}
     )
     failures: dict[tuple[str, ...], CanaryFailure] = {}
     while True:
-        selection = package.select(
-            component, backend=backend, **wishes, canary_failures=tuple(failures.values())
-        )
+        selection = select(tuple(failures.values()))
         verdict = next(_candidates(selection, backend, offer, failures), None)
         if verdict is None:
-            what = no_suitable_variant_message(selection)
-            if failures:
-                tried = (
-                    f"every variant of component {quoted(info.name)} that could run here failed its"
-                    " first try"
-                )
-                what = f"{tried} in a child process\n{what}"
-            raise NoSuitableVariantError(what, selection=selection)
-        is_best = selection.best is not None and verdict == selection.best
-        chosen = ModelVariant(
-            verdict.variant,
-            selection if is_best else replace(selection, best=verdict),
-            package=package.info,
-            trust=trust,
-        )
-        if verify and package.info.compat is None:
-            chosen.verify()
-        plan = _plan(timeout_s, memory_limit_nbytes)
+            raise _nothing_left(component, selection, has_tried=bool(failures))
+        if wishes.verify and package.compat is None:
+            PackageVerifier(package).verify_variant(verdict.variant)
+        plan = _plan(wishes.timeout_s, wishes.memory_limit_nbytes)
         problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, plan=plan)
         if not problem:
-            return chosen
+            return selection if verdict == selection.best else replace(selection, best=verdict)
         failure = _failure_of(verdict, offer, problem)
         failures[_place_of(verdict, offer)] = failure
-        on_note(
+        wishes.on_note(
             f"{quoted(verdict.variant.name)} is not used on {failure.ep_name} ({failure.backend}):"
             f" its first try in a child process failed: {problem}"
         )
+
+
+def _nothing_left(
+    component: ComponentInfo, selection: Selection, *, has_tried: bool
+) -> NoSuitableVariantError:
+    what = no_suitable_variant_message(selection)
+    if has_tried:
+        tried = (
+            f"every variant of component {quoted(component.name)} that could run here failed its"
+            " first try"
+        )
+        what = f"{tried} in a child process\n{what}"
+    return NoSuitableVariantError(what, selection=selection)
 
 
 def _candidates(
@@ -154,7 +153,7 @@ def _failure_of(verdict: Verdict, offer: MachineOffer, problem: str) -> CanaryFa
 
 
 def canary(
-    package: ModelPackage,
+    package: PackageInfo,
     verdict: Verdict,
     *,
     plan: Plan | None = None,
@@ -166,14 +165,17 @@ def canary(
 
     ``provider_options`` come before the package's of the same key.
     """
-    samples = component_samples(package.info, verdict.variant.component_name)
+    samples = component_samples(package, verdict.variant.component_name)
     candidate = candidate_of(package, verdict, samples, trust)
     candidate = replace(
         candidate, provider_options={**candidate.provider_options, **provider_options}
     )
-    return check_variant(
-        candidate, _workload(package, candidate), plan or _plan(CANARY_TIMEOUT_S, None)
+    workload = (
+        Workload(feeds=[])
+        if candidate.obstacle or candidate.model_path is None
+        else component_workload(package, candidate.component_name, [candidate])
     )
+    return check_variant(candidate, workload, plan or _plan(CANARY_TIMEOUT_S, None))
 
 
 def _plan(timeout_s: float, memory_limit_nbytes: int | None) -> Plan:
@@ -193,7 +195,7 @@ def _wished(selection: Selection, verdict: Verdict) -> Mapping[str, str]:
 
 
 def _try(
-    package: ModelPackage,
+    package: PackageInfo,
     verdict: Verdict,
     offer: MachineOffer,
     wished: Mapping[str, str],
@@ -210,7 +212,7 @@ def _try(
     place = place_of(
         verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
     )
-    if not wished and has_passed_canary(package.info, place):
+    if not wished and has_passed_canary(package, place):
         return ""
     try:
         found = canary(package, verdict, plan=plan, trust=trust, provider_options=wished)
@@ -219,9 +221,9 @@ def _try(
     if wished:
         return found.reason
     if found.cause is not None:
-        write_quarantine(package.info, [quarantine_entry(found.result, offer)])
+        write_quarantine(package, [quarantine_entry(found.result, offer)])
     elif found.has_passed:
-        write_canary_pass(package.info, _pass_of(place))
+        write_canary_pass(package, _pass_of(place))
     return found.reason
 
 
@@ -236,13 +238,3 @@ def _pass_of(place: EpDevicePlace) -> CanaryPass:
         driver_version=place.driver_version,
         recorded_at=now_text(),
     )
-
-
-def _workload(package: ModelPackage, candidate: Candidate) -> Workload:
-    if candidate.obstacle or candidate.model_path is None:
-        return Workload(feeds=[])
-    inputs = read_model_signature(candidate.model_path).inputs
-    samples = component_samples(package.info, candidate.component_name)
-    if samples:
-        return sample_workload(samples, inputs)
-    return synthetic_workload(package.info, inputs, sizes={}, why="there are no samples")

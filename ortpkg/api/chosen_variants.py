@@ -1,0 +1,44 @@
+"""What a session on a package runs: the variant of one component model, or one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ortpkg.api.model_variant import ModelVariant
+from ortpkg.package.package_info import PackageInfo
+
+if TYPE_CHECKING:
+    from ortpkg.pipelines.pipeline_session import PipelineSession
+    from ortpkg.session.inference_session import InferenceSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenVariants:
+    """The variants that :meth:`~ortpkg.ModelPackage.choose` found.
+
+    Attributes:
+        package: the package that they are of.
+        variants: component → its variant, in execution order.
+        is_pipeline: whether the whole package was asked for, and is a pipeline.
+    """
+
+    package: PackageInfo
+    variants: Mapping[str, ModelVariant]
+    is_pipeline: bool
+
+    def create_session(
+        self, create: Callable[[ModelVariant], InferenceSession] = ModelVariant.create_session
+    ) -> InferenceSession | PipelineSession:
+        """A session on them: over all of a pipeline, or the only one; ``create`` makes each
+        variant's.
+        """
+        sessions = {name: create(variant) for name, variant in self.variants.items()}
+        if not self.is_pipeline:
+            (session,) = sessions.values()
+            return session
+        # The pipeline runner loads numpy; only packages that need it pay.
+        from ortpkg.pipelines.pipeline_session import PipelineSession
+
+        return PipelineSession(self.package, sessions)

@@ -1,0 +1,63 @@
+"""Which variants of a component are measured, and where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.benchmarking.candidate import Candidate
+from ortpkg.benchmarking.candidate_making import QUARANTINED, candidate_of
+from ortpkg.benchmarking.workloads import component_samples
+from ortpkg.errors import OrtpkgError, UsageError, quoted
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.selection.verdict import Verdict
+from ortpkg.trust.package_verification import PackageVerifier
+
+if TYPE_CHECKING:
+    from ortpkg.api.wishes import SelectionWishes
+    from ortpkg.bench.benchmark import BenchWishes
+
+
+def candidates_of(
+    package: ModelPackage, component: ComponentInfo, wishes: BenchWishes
+) -> list[Candidate]:
+    """Every variant on every EP device where selection calls it eligible, and those in quarantine,
+    which are skipped.
+
+    Raises NoSuitableVariantError where there are none.
+    """
+    asked: SelectionWishes = {"variant": wishes.variant, "ep": wishes.ep, "device": wishes.device}
+    selection = package.select(component.name, **asked)
+    verdicts = [each for each in selection.verdicts if each.is_eligible or each.code == QUARANTINED]
+    if not verdicts:
+        package.best_variant(component.name, **asked)  # raises, with every reason
+    chosen = [each for each in verdicts if wishes.backend in {None, _backend(each)}]
+    if not chosen:
+        known = ", ".join(sorted({_backend(each) for each in verdicts}))
+        raise UsageError(
+            f"no variant can be measured on backend {quoted(wishes.backend)}; here are: {known}"
+        )
+    samples = component_samples(package.info, component.name)
+    damaged = {
+        each.variant.name: _damage(package.info, each.variant)
+        for each in {each.variant.name: each for each in chosen}.values()
+    }
+    return [
+        candidate_of(package.info, each, samples, wishes.trust, damaged[each.variant.name])
+        for each in chosen
+    ]
+
+
+def _backend(verdict: Verdict) -> str:
+    return "" if verdict.ep_device is None else verdict.ep_device.backend
+
+
+def _damage(package: PackageInfo, variant: VariantInfo) -> str:
+    """Why the variant's files must not be loaded; "" where they are as digests.json says, or there
+    is none.
+    """
+    try:
+        PackageVerifier(package).verify_variant(variant)
+    except OrtpkgError as error:
+        return str(error)
+    return ""
