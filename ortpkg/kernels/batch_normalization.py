@@ -88,8 +88,10 @@ def batch_normalization(info: OpKernelInfo) -> Compute:
 
 def _scale_and_shift(x: Tensor, factor: Tensor, shift: Tensor, out: Tensor) -> None:
     """``out = x · factor + shift``, some channels at a time: the sum finds the product in cache."""
+    if not x.size:  # however many images without elements there are
+        return
     channels = x.shape[1]
-    step = max(_BLOCK // max(x[0, :1].size, 1), 1) if x.size else 1
+    step = max(_BLOCK // x[0, :1].size, 1)
     per_channel = [
         np.broadcast_to(parameter.reshape(parameter.shape[-(x.ndim - 1) :]), x.shape[1:])
         for parameter in (factor, shift)

@@ -13,7 +13,9 @@ import numpy as np
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.sliding_windows import WindowAttributes
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
@@ -98,6 +100,7 @@ def _add_windows(
     """
     spatial = columns.shape[1 + len(kernel_shape) :]
     for tap in itertools.product(*(range(size) for size in kernel_shape)):
+        poll_run()
         place_of_tap: list[Any] = [
             slice(at * dilation, at * dilation + (size - 1) * stride + 1, stride)
             for at, dilation, size, stride in zip(
@@ -123,6 +126,8 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         place = _placement(attributes, spatial, kernel_shape, output_padding, output_shape)
         per_group = weight.shape[1]
         out = context.output(0, (x.shape[0], per_group * group, *place.output), x.dtype)
+        if not out.size:
+            return out
         dtype = compute_dtype(x.dtype)
         columns_count = element_count(kernel_shape) * element_count(spatial)
         context.check_allocation(
@@ -138,8 +143,11 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         ]
         for n, g in itertools.product(range(x.shape[0]), range(group)):
             own = slice(g * channels, (g + 1) * channels)
-            matrix = wide_weight[own].reshape(channels, -1)
-            columns = matrix.T @ wide[n, own].reshape(channels, -1)
+            matrix = wide_weight[own].reshape(channels, per_group * element_count(kernel_shape))
+            columns = np.empty((matrix.shape[1], element_count(spatial)), dtype)
+            product_in_blocks(
+                matrix.T, wide[n, own].reshape(channels, element_count(spatial)), columns
+            )
             full = np.zeros((per_group, *place.full), dtype)
             _add_windows(
                 columns.reshape(per_group, *kernel_shape, *spatial), place, kernel_shape, full
@@ -177,6 +185,7 @@ def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: T
     planes = x.reshape(*x.shape[:2], height * width)
 
     def run(n: int, g: int, first: int) -> None:
+        poll_run()
         last = min(first + rows, height)
         own, filters = (
             slice(g * channels, (g + 1) * channels),

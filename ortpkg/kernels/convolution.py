@@ -23,6 +23,7 @@ from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.im2col import padded_image, unroll
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
@@ -122,6 +123,7 @@ def _pointwise(
     for image in range(x.shape[0]):
         for group in range(weights.group):
             own = slice(group * per_group, (group + 1) * per_group)
+            poll_run()
             target = epilogue.part(image, own, positions)
             np.matmul(
                 matrix[own], columns[image, group * channels : (group + 1) * channels], out=target
@@ -149,6 +151,7 @@ def _by_panels(
     step = max(PANEL_NBYTES // max(matrix.shape[1] * per_row * dtype.itemsize, 1), 1)
     padded = padded_image(x, windows, dtype, zero_point)
     for start in range(0, count, step):
+        poll_run()
         stop = min(start + step, count)
         (columns,) = take_scratch(
             Slot.PANEL, ((channels, *windows.kernel, stop - start, *windows.output[1:]), dtype)

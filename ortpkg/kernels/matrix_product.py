@@ -64,6 +64,8 @@ def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 def product_in_blocks(a: Tensor, b: Tensor, out: Tensor) -> None:
     """``out = a @ b``; a large product in parts, between which the run may end."""
+    if not out.size:  # of however many matrices without elements
+        return
     most = _MOST_PRODUCTS_AT_ONCE if a.dtype.kind in "fc" else _MOST_PRODUCTS_WITHOUT_BLAS
     if out.size * a.shape[-1] <= most or min(a.ndim, b.ndim) < 2:
         np.matmul(a, b, out=out)

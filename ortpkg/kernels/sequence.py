@@ -6,6 +6,9 @@ they go in or come out (see :mod:`ortpkg.kernels.ownership`).
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+
 import numpy as np
 
 from ortpkg.kernels.axes import int_tuple, normalized_axis
@@ -14,6 +17,11 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.ownership import copied
 
 Sequence = list[Value]
+
+#: What an array of its own takes beside its elements, and after how many of them a run is asked
+#: whether it is to end.
+_PART_NBYTES = 128
+_PARTS_AT_ONCE = 1024
 
 
 def _position(index: Tensor, length: int, *, most: int) -> int:
@@ -101,26 +109,42 @@ def split_to_sequence(info: OpKernelInfo) -> Compute:
     axis_attribute = int(info.attribute("axis", 0))
     keeps_axis = bool(info.attribute("keepdims", 1))
 
-    def compute(_context: OpKernelContext, x: Tensor, split: Tensor | None = None) -> Sequence:
-        axis = normalized_axis(axis_attribute, x.ndim)
-        size = x.shape[axis]
-        if split is None and not keeps_axis:
-            return [part.copy() for part in np.moveaxis(x, axis, 0)]
-        ends = np.cumsum(_part_lengths(split, size))
-        return [part.copy() for part in np.split(x, ends[:-1], axis=axis)] if len(ends) else []
+    def compute(context: OpKernelContext, x: Tensor, split: Tensor | None = None) -> Sequence:
+        moved = np.moveaxis(x, normalized_axis(axis_attribute, x.ndim), 0)
+        context.check_allocation(x.nbytes + _PART_NBYTES * _part_count(split, len(moved)))
+        start, parts = 0, []
+        for number, length in enumerate(_part_lengths(split, len(moved))):
+            if not number % _PARTS_AT_ONCE:
+                context.check_cancelled()
+            if split is None and not keeps_axis:
+                part = moved[start].copy()
+            else:
+                part = np.array(
+                    np.moveaxis(moved[start : start + length], 0, axis_attribute), order="C"
+                )
+            parts.append(part)
+            start += length
+        return parts
 
     return compute
 
 
-def _part_lengths(split: Tensor | None, size: int) -> tuple[int, ...]:
+def _part_count(split: Tensor | None, size: int) -> int:
+    """At most; before anything is made of them."""
     if split is None:
-        return (1,) * size
+        return size
+    return -(-size // max(int(split), 1)) if split.ndim == 0 else split.size
+
+
+def _part_lengths(split: Tensor | None, size: int) -> Iterable[int]:
+    if split is None:
+        return itertools.repeat(1, size)
     lengths = int_tuple(split)
     if split.ndim == 0:
         if lengths[0] <= 0:
             raise ValueError(f"parts have a positive length, not {lengths[0]}")
         whole, rest = divmod(size, lengths[0])
-        return lengths * whole + ((rest,) if rest else ())
+        return itertools.chain(itertools.repeat(lengths[0], whole), (rest,) if rest else ())
     if any(length < 0 for length in lengths) or sum(lengths) != size:
         raise ValueError(f"parts of lengths {lengths} do not make up an axis of size {size}")
     return lengths

@@ -20,6 +20,7 @@ import numpy as np
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.sliding_windows import Windows
 
@@ -82,6 +83,7 @@ def convolve(
     own = slice(group * filters, (group + 1) * filters)
     positions = per_row * windows.output[-1]
     for start in range(0, count, step):
+        poll_run()
         stop = min(start + step, count)
         rows = (stop - start) * per_row
         unrolled, sums = take_scratch(

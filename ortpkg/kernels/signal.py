@@ -137,6 +137,10 @@ def dft(info: OpKernelInfo) -> Compute:
     return compute
 
 
+#: What a transform of a length with large prime factors takes, in complex numbers for each sample.
+_DFT_SCRATCH = 6
+
+
 def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None, int], Tensor]:
     """The transform of (..., 1) real or (..., 2) complex samples along an axis; the result is
     complex likewise.
@@ -159,8 +163,9 @@ def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None
             size = 2 * (x.shape[axis] - 1)
         if size < 1:
             raise ValueError(f"a DFT has a positive length, not {size}")
+        rows = signal.size // max(x.shape[axis], 1)
         context.check_allocation(
-            signal.size // max(x.shape[axis], 1) * size * np.dtype(np.complex128).itemsize
+            (3 * rows + _DFT_SCRATCH) * size * np.dtype(np.complex128).itemsize
         )
         if is_half:
             return _parts(context, np.fft.irfft(signal, n=size, axis=axis)[..., None], x.dtype)

@@ -21,6 +21,8 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 _BOOL = np.dtype(np.bool_)
 #: Of Split: before, parts without lengths are equal.
 _UNEVEN_PARTS_SINCE = 18
+#: Where an element of a padded axis comes from, with what is computed on the way to it.
+_INDEX_NBYTES = 24
 
 
 def _copied(context: OpKernelContext, x: Tensor, index: int = 0) -> Tensor:
@@ -195,6 +197,10 @@ def _padded(
         return out
     for axis, (before, after) in enumerate(pads):
         if before or after:
+            size = x.shape[axis] + before + after
+            context.check_allocation(
+                x.nbytes // max(x.shape[axis], 1) * size + _INDEX_NBYTES * size
+            )
             x = np.take(x, _source_indices(x.shape[axis], before, after, mode), axis=axis)
     np.copyto(out, x)
     return out

@@ -84,6 +84,31 @@ LONG: dict[str, tuple[str, Callable[[], dict[str, Any]], int, dict[str, Any]]] =
     "matmul-integer": ("MatMulInteger", lambda: squares(np.int8, 20), 1, {}),
     "integer-matmul": ("MatMul", lambda: squares(np.int64), 1, {}),
     "einsum": ("Einsum", lambda: squares(np.int64), 1, {"equation": "ij,jk->ik"}),
+    "conv": (
+        "Conv",
+        lambda: {"x": ones(1, 64, 256, 256), "w": ones(8, 64, 31, 31)},
+        1,
+        {"pads": [15] * 4},
+    ),
+    "conv-strided": (
+        "Conv",
+        lambda: {"x": ones(1, 64, 512, 512), "w": ones(8, 64, 31, 31)},
+        1,
+        {"pads": [15] * 4, "strides": [2, 2]},
+    ),
+    "conv-depthwise": (
+        "Conv",
+        lambda: {"x": ones(1, 64, 256, 256), "w": ones(64, 1, 63, 63)},
+        1,
+        {"pads": [31] * 4, "group": 64},
+    ),
+    "conv-transpose": (
+        "ConvTranspose",
+        lambda: {"x": ones(64, 64, 64, 64), "w": ones(64, 4, 31, 31)},
+        1,
+        {},
+    ),
+    "split-to-sequence": ("SplitToSequence", lambda: {"x": ones(6_000_000)}, 1, {}),
     "det": ("Det", lambda: {"x": ones(6000, 6000)}, 1, {}),
     "string-normalizer": (
         "StringNormalizer",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from onnx import GraphProto, ModelProto, TensorProto, helper
+from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
 from ortpkg.errors import InvalidGraphError, LimitExceededError, LoadCancelledError, ModelFileError
 from ortpkg.graph.load_control import LoadControl, load_limits, poll_load
@@ -162,6 +162,22 @@ def test_a_sparse_constant_is_made_dense_once() -> None:
     constant = load_model(sparse(10)).graph.initializers["w0"]
     assert constant.numpy() is constant.numpy()
     np.testing.assert_array_equal(constant.numpy(), np.eye(1, 10)[0])
+
+
+def test_folded_constants_keep_to_the_memory_limit_together() -> None:
+    weight = numpy_helper.from_array(np.ones(100_000, np.float32), "v0")
+    nodes = [helper.make_node("Exp", [f"v{number}"], [f"v{number + 1}"]) for number in range(40)]
+    nodes.append(helper.make_node("Sum", ["x", *(f"v{number}" for number in range(1, 41))], ["y"]))
+    x, y = (helper.make_tensor_value_info(name, FLOAT, [100_000]) for name in ("x", "y"))
+    graph = helper.make_graph(nodes, "g", [x], [y], [weight])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+    def weight_nbytes(limit_nbytes: int | None) -> int:
+        options = SessionOptions(memory_limit_nbytes=limit_nbytes)
+        with InferenceSession(proto.SerializeToString(), options, ["cpu"]) as session:
+            return session.get_plan().graph.weight_nbytes
+
+    assert weight_nbytes(8_000_000) <= 4_400_000 < weight_nbytes(None)
 
 
 def test_loading_is_cancelled_between_nodes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ortpkg.engine.transformers.transform_context import (
 )
 from ortpkg.errors import OrtpkgError
 from ortpkg.graph.graph import ML_DOMAIN, ONNX_DOMAIN, ArrayInitializer, Graph, Initializer, Node
-from ortpkg.graph.load_control import poll_load
+from ortpkg.graph.load_control import load_control, poll_load
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import TensorType, element_type_of, numpy_dtype
 
@@ -32,39 +32,62 @@ _FREE_NBYTES = 1 << 20
 def _run(graph: Graph, context: TransformContext) -> int:
     if context.evaluate is None:
         return 0
-    folded = 0
+    folded, left_nbytes = 0, _budget(graph)
     for index in topological_order(graph):
         poll_load()
         node = graph.node(index)
-        if context.may_change(node) and _fold(graph, node, context, context.evaluate):
-            folded += 1
+        if context.may_change(node):
+            nbytes = _fold(graph, node, context, context.evaluate, left_nbytes)
+            if nbytes is not None:
+                folded += 1
+                left_nbytes -= nbytes
     return folded
 
 
-def _fold(graph: Graph, node: Node, context: TransformContext, evaluate: ConstantEvaluator) -> bool:
+def _budget(graph: Graph) -> float:
+    """How much more folding may make in all: constants and a copy of the next keep to the session's
+    memory limit.
+    """
+    control = load_control()
+    if control is None or control.memory_limit_nbytes is None:
+        return inf
+    made = sum(
+        each.nbytes for each in graph.initializers.values() if isinstance(each, ArrayInitializer)
+    )
+    return control.memory_limit_nbytes // 2 - made
+
+
+def _fold(
+    graph: Graph,
+    node: Node,
+    context: TransformContext,
+    evaluate: ConstantEvaluator,
+    left_nbytes: float,
+) -> int | None:
+    """Replaces ``node`` by what it makes; how many bytes that is, None where the node stays."""
     constants = _constant_inputs(graph, node)
     if constants is None:
-        return False
-    most = _most_nbytes(constants, context)
+        return None
+    most = min(_most_nbytes(constants, context), left_nbytes)
     if any(_nbytes(tensor_type(graph, output)) > most for output in node.outputs if output):
-        return False
+        return None
     try:
         outputs = evaluate(
             graph, node, [None if constant is None else constant.numpy() for constant in constants]
         )
     except OrtpkgError:
-        return False  # it fails at run time, with the node's name, if it ever runs
+        return None  # it fails at run time, with the node's name, if it ever runs
     if (
         outputs is None
         or not _are_tensors(outputs)
         or sum(output.nbytes for output in outputs) > most
     ):
-        return False
+        return None
     graph.remove_node(node)
     for name, output in zip(node.outputs, outputs, strict=False):
         if name:
             _add(graph, name, output)
-    return True
+    return int(sum(output.nbytes for output in outputs))
 
 
 def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | None:
