@@ -21,7 +21,7 @@ _MOST_ROUNDS = 8
 def if_(context: ShapeContext) -> None:
     """What both branches have in common; a condition that is known counts one branch only."""
     condition = context.number(0)
-    then, other = context.attribute("then_branch"), context.attribute("else_branch")
+    then, other = context.subgraph("then_branch"), context.subgraph("else_branch")
     made = [context.infer_subgraph(branch, ()) for branch in (then, other)]
     for slot in range(len(context.node.outputs)):
         ways = [way[slot] if slot < len(way) else None for way in made]
@@ -36,7 +36,7 @@ def loop(context: ShapeContext) -> None:
     """Body (iteration, condition, states...) to (condition, states..., what it adds to the scan
     outputs).
     """
-    body = context.attribute("body")
+    body = context.subgraph("body")
     states: list[Knowledge | None] = [
         context.known(slot) for slot in range(2, len(context.node.inputs))
     ]
@@ -100,7 +100,7 @@ def _stack(context: ShapeContext, slot: int, each: Knowledge | None, count: Size
 @infers("Scan")
 def scan(context: ShapeContext) -> None:
     """Version 8 has sequence lengths first and a batch axis around everything."""
-    body, scanned = context.attribute("body"), context.attribute("num_scan_inputs", 0)
+    body, scanned = context.subgraph("body"), context.attribute("num_scan_inputs", 0)
     if context.version < 9:
         _scan_batches(context)
         return
@@ -179,7 +179,7 @@ def _scan_batches(context: ShapeContext) -> None:
     """Version 8: inputs (lengths, states (batch, ...), scanned (batch, length, ...)); outputs
     likewise.
     """
-    body, scanned = context.attribute("body"), context.attribute("num_scan_inputs", 0)
+    body, scanned = context.subgraph("body"), context.attribute("num_scan_inputs", 0)
     given = [context.known(slot) for slot in range(1, len(context.node.inputs))]
     states, inputs = given[: len(given) - scanned], given[len(given) - scanned :]
     first = next(

@@ -90,6 +90,13 @@ class ShapeContext:
             raise ShapeError(f"{self.node}: the attribute {name} is of type {found.kind}, not INTS")
         return () if found is None else tuple(found.value)
 
+    def subgraph(self, name: str) -> Graph:
+        """The graph that an attribute holds. ShapeError where there is none."""
+        found = self.attribute(name)
+        if not isinstance(found, Graph):
+            raise ShapeError(f"{self.node}: the attribute {name} is no graph")
+        return found
+
     @property
     def version(self) -> int:
         """Of the operator's definition."""
