@@ -31,7 +31,9 @@ help:
 run: $(VENV)/.installed
 	@$(BIN)/ortpkg run $(PACKAGE)
 
-test: lint types layers tests
+# At the same time, in this order: types keep one core busy while the first tests run on the other.
+test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory -j2 lint types layers tests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

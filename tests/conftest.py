@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.warm.popen import WarmPopen
+from tests.warm.popen import warm_popen
 
 #: A shape function that cannot cope with a node is a mistake of ours: no session is made then, nor
 #: in child processes. Tests of what users meet instead, a warning, take it away
@@ -70,16 +70,17 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("answers")
     environment = {**os.environ, "ORTPKG_CACHE_DIR": str(folder), "ORTPKG_PROBE_TIMEOUT": "300"}
     words = [sys.executable, "-m", "ortpkg", "devices", "--json"]
-    subprocess.run(
-        words, env=environment, cwd=Path(__file__).parents[1], capture_output=True, check=True
-    )
+    with warm_popen():
+        subprocess.run(
+            words, env=environment, cwd=Path(__file__).parents[1], capture_output=True, check=True
+        )
     return folder
 
 
 @pytest.fixture
-def warm_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def warm_processes() -> Iterator[None]:
     """Has child processes copied from one that has loaded everything, for tests that are not about
-    their start.
+    their start (``tests/warm``).
     """
-    if sys.platform == "linux":
-        monkeypatch.setattr(subprocess, "Popen", WarmPopen)
+    with warm_popen():
+        yield

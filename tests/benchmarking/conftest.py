@@ -20,6 +20,7 @@ import onnx.parser
 import pytest
 
 import ortpkg
+from tests.warm.popen import warm_popen
 
 HERE = Path(__file__).parent
 DIGITS = HERE.parents[1] / "sample_packages" / "digits.ortpackage"
@@ -91,7 +92,8 @@ def command_line(tmp_path_factory: pytest.TempPathFactory, answers: Path) -> Lin
         f"[ortpkg.execution_providers]\n{FAULTY_EP} = faulty_ep:FaultyFactory\n"
     )
     shutil.copytree(answers, first / "cache")
-    asked = _line_below(first)("devices", "--ep", FAULTY_EP, ORTPKG_PROBE_TIMEOUT="300")
+    with warm_popen():
+        asked = _line_below(first)("devices", "--ep", FAULTY_EP, ORTPKG_PROBE_TIMEOUT="300")
     assert asked.code == 0, asked.err
 
     def make(folder: Path) -> CommandLine:

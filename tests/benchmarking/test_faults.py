@@ -19,6 +19,7 @@ from tests.benchmarking.conftest import (
     add_samples,
     scale_model,
 )
+from tests.warm.popen import warm_popen
 
 #: Fault → how its measurement must end.
 _OUTCOMES = {
@@ -76,7 +77,8 @@ def benched(tmp_path_factory: pytest.TempPathFactory, command_line: LineMaker) -
         "--trust",
         "--json",
     )
-    return Benched(root=root, ortpkg=run, done=run("bench", root, *options))
+    with warm_popen():
+        return Benched(root=root, ortpkg=run, done=run("bench", root, *options))
 
 
 @pytest.mark.parametrize("fault", _OUTCOMES)

@@ -83,7 +83,10 @@ def test_no_text_for_users_names_a_file_that_the_wheel_lacks_or_an_index_without
     """Docstrings and comments may; what is printed may not."""
     folder = Path(ortpkg_package.__file__).parent
     for path in folder.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if "docs/" not in text and "pip install" not in text:
+            continue
+        tree = ast.parse(text)
         docstrings = {
             id(node.body[0].value)
             for node in ast.walk(tree)

@@ -21,6 +21,7 @@ from ortpkg.isolation import backend_probe
 from ortpkg.providers import plugins
 from tests.ep_context.compiling import compiled
 from tests.ep_context.fake_compiler import NAME
+from tests.warm.popen import warm_popen
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Two partitions (MatMul and Exp; Exp), cut by a Neg that stays on the CPU and has a weight of its
@@ -120,7 +121,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1.0\n")
     points = f"[ortpkg.execution_providers]\n{NAME} = fake_plugin_module:FakeFactory\n"
     (information / "entry_points.txt").write_text(points)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warm_popen():
         made.set_up(patch)
         model = _saved_model(made.folder / "source")
         ortpkg.create(made.package, [ortpkg.NewVariant(model=model, name="plain", ep="cpu")])

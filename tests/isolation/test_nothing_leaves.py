@@ -37,7 +37,6 @@ COMMANDS: dict[str, bool] = {
     "devices": True,
     "doctor": True,
     "select PKG": True,
-    "select PKG --explain": True,
     "run PKG": True,
     "run OV --backend openvino": True,
     "run OV --backend openvino --isolate": True,
@@ -46,18 +45,19 @@ COMMANDS: dict[str, bool] = {
     "bench PKG --repeat 2 --rounds 1": True,
     "compile PKG --ep openvino": True,
     "run OV --backend openvino --cache": True,
-    "validate PKG": False,
     "inspect PKG": False,
-    "plan PKG": True,
-    "verify PKG": False,
-    "pack PKG -o OUT/digits.ortpkg": False,
     "--version": False,
-    "--help": False,
 }
 #: Lines that one process runs after each other: commands that start no child of their own, or the
 #: same as above.
 LINES: tuple[str, ...] = (
     "explain ORT115",
+    "--help",
+    "select PKG --explain",
+    "plan PKG",
+    "validate PKG",
+    "verify PKG",
+    "pack PKG -o OUT/digits.ortpkg",
     "settings",
     "diff PKG PKG",
     "migrate-check PKG",

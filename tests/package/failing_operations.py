@@ -40,6 +40,17 @@ class FailingOperations(FileOperations):
         if len(self.log) == self._index + 1:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
+    def faults(self, *, kill: bool) -> list[int]:
+        """The operations of the log to fail at. All; but a process that is killed before it waits
+        for the disk leaves what one leaves that is killed before the next operation.
+        """
+        last = len(self.log) - 1
+        return [
+            index
+            for index, (operation, _) in enumerate(self.log)
+            if not kill or index == last or not operation.startswith("fsync")
+        ]
+
 
 def content_of(root: Path) -> dict[str, bytes]:
     """Every file below ``root``, by its relative path."""

@@ -12,10 +12,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ortpkg.isolation import process as children
 
@@ -116,6 +119,15 @@ def _started(words: list[str]) -> tuple[str, str, list[str], bool] | None:
     if words[:2] == [sys.executable, "-c"]:
         return PROGRAM, words[2], ["-c", *words[3:]], False
     return None
+
+
+@contextmanager
+def warm_popen() -> Iterator[None]:
+    """Within, ``subprocess`` starts processes of ours as copies; on Linux only."""
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.platform == "linux":
+            patch.setattr(subprocess, "Popen", WarmPopen)
+        yield
 
 
 class _Server:
