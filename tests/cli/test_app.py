@@ -113,6 +113,7 @@ def test_every_command_has_help_of_its_own(ortpkg: RunCommand, name: str) -> Non
     assert "--json" in done.out
 
 
+@pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize(
     "distribution", ["onnxruntime_openvino", "onnxruntime_gpu", "onnxruntime_directml"]
 )
@@ -266,6 +267,7 @@ def test_nothing_is_coloured_when_piped() -> None:
     assert "\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("warm_processes")
 def test_completion_knows_the_commands() -> None:
     environment = {
         "_ORTPKG_COMPLETE": "complete_bash",

@@ -69,6 +69,7 @@ def test_the_example_is_what_the_page_says() -> None:
         )
 
 
+@pytest.mark.usefixtures("warm_processes")
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(sys.platform == "win32", reason="the page edits a file with sed")
 def test_the_page_is_enough_to_write_install_and_run_a_provider(tmp_path: Path) -> None:
