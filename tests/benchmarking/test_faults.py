@@ -94,7 +94,7 @@ def test_names_how_a_variant_failed(benched: Benched, fault: str) -> None:
         ("hang", "not measured: over the limit: no answer within 15 s; it is not quarantined"),
         ("raise", "failed: device lost"),
         ("exit", "it ended with status 0 without a result"),
-        ("memory", "not measured: over the limit: it held more than 800000000 bytes of memory"),
+        ("memory", "not measured: over the limit: it held more than 800 MB of memory"),
         ("wrong", "y is off by up to 1"),
         ("nan", "y has NaN or infinity where a number is expected"),
         ("shape", "it gets from FaultyExecutionProvider 'y' as float32[1, 2]"),
