@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, NodeContext, run_error
+from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext, run_error
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
+from ortpkg.engine.instructions import Instruction
 from ortpkg.engine.pending import Pending, PendingValue, begun, finished, settle
 
 

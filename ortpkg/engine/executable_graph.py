@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
-import numpy as np
-
-from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
+from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.bound_outputs import BoundOutputs
-from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, OutputSlot, empty_views
-from ortpkg.engine.execution_plan import ABSENT, CPU_DEVICE, ExecutionPlan
+from ortpkg.engine.execution_frame import ExecutionFrame, FrameGround, empty_views
+from ortpkg.engine.execution_plan import ExecutionPlan
+from ortpkg.engine.instructions import Instruction, make_instructions
 from ortpkg.engine.memories import Memories
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
@@ -50,9 +49,8 @@ class ExecutableGraph:
         entry: the gate as a context manager, of no effect where there is none.
         size_classes: what lays out patterns for the sizes that runs bring; None where one pattern
             serves every run.
-        no_views: what a frame without a workspace has for views.
-        memories: those of the session; ``allocate_block`` and ``copy_within`` are of their
-            allocators.
+        memories: those of the session.
+        ground: of the frames.
     """
 
     def __init__(
@@ -76,11 +74,15 @@ class ExecutableGraph:
         self.size_classes = size_classes
         self.gate = gate
         self.entry: AbstractContextManager[None] = nullcontext() if gate is None else gate
-        self.no_views = empty_views(len(plan.values))
         self.instructions = make_instructions(plan, allocation, computes)
         self.memories = Memories({}) if memories is None else memories
-        self.allocate_block = self.memories.allocate
-        self.copy_within = self.memories.copy
+        self.ground = FrameGround(
+            plan=plan,
+            allocation=allocation,
+            memories=self.memories,
+            run_subgraph=partial(_run_subgraph, subgraphs),
+            no_views=empty_views(len(plan.values)),
+        )
         self._execute = execute
         self._template: list[Value] = [None] * (len(plan.values) + 1)
         for index, constant in constants.items():
@@ -109,43 +111,57 @@ class ExecutableGraph:
             SessionError: the session was closed. ModelFileError: a mapped file has become shorter.
         """
         control.check()
+        wanted = self.plan.outputs if outputs is None else outputs
         with self.entry:
-            return self._run(
-                feeds, outer, control, self.plan.outputs if outputs is None else outputs, targets
-            )
+            values = self.initial_values()
+            for index, value in zip(self.plan.inputs, feeds, strict=True):
+                if value is not None:
+                    values[index] = value
+            for index, value in zip(self.plan.outer_values, outer, strict=True):
+                values[index] = value
+            if self.pool is not None:
+                return self._run_in_pattern(self.pool, values, feeds, control, wanted, targets)
+            return self._run(ExecutionFrame(self.ground, values, control), feeds, wanted, targets)
 
-    def _run(
+    def _run_in_pattern(
         self,
+        pool: WorkspacePool,
+        values: list[Value],
         feeds: Sequence[Value],
-        outer: Sequence[Value],
         control: RunControl,
         outputs: Sequence[int],
         targets: Mapping[int, Tensor] | None,
     ) -> list[Value]:
-        values = self.initial_values()
-        for index, value in zip(self.plan.inputs, feeds, strict=True):
-            if value is not None:
-                values[index] = value
-        for index, value in zip(self.plan.outer_values, outer, strict=True):
-            values[index] = value
+        """In a workspace where there are patterns for these sizes; else traced, to make them."""
         sizes = () if self.size_classes is None else self.size_classes.sizes_of(feeds)
         entry = self._find_patterns(sizes)
         workspace = None if entry is None else self._take_workspace(entry, control)
         tracer = self._tracer(sizes) if entry is None else None
-        frame = ExecutionFrame(self, values, control, workspace=workspace, tracer=tracer)
+        frame = ExecutionFrame(self.ground, values, control, workspace=workspace, tracer=tracer)
+        try:
+            results = self._run(frame, feeds, outputs, targets)
+            if tracer is not None and sizes is not None:
+                self._plan_class(sizes, tracer.sizes())
+            return results
+        finally:
+            if workspace is not None and entry is not None:
+                control.discharge(workspace.nbytes)
+                pool.give_back(entry, workspace)
+
+    def _run(
+        self,
+        frame: ExecutionFrame,
+        feeds: Sequence[Value],
+        outputs: Sequence[int],
+        targets: Mapping[int, Tensor] | None,
+    ) -> list[Value]:
         if targets:
             frame.bind(self._bound_outputs.choose(targets, feeds))
         try:
-            with np.errstate(all="ignore"):
-                self._execute(self.instructions, frame)
-            if tracer is not None and sizes is not None:
-                self._plan_class(sizes, tracer.sizes())
+            self._execute(self.instructions, frame)
             return frame.fetch_all(outputs)
         finally:
             frame.close()
-            if workspace is not None and entry is not None and self.pool is not None:
-                control.discharge(workspace.nbytes)
-                self.pool.give_back(entry, workspace)
 
     @cached_property
     def _bound_outputs(self) -> BoundOutputs:
@@ -195,50 +211,14 @@ class ExecutableGraph:
         return OrtValuePatternPlanner(self.plan, self.allocation)
 
 
-def make_instructions(
-    plan: ExecutionPlan, allocation: AllocationPlan, computes: Sequence[Compute]
-) -> tuple[Instruction, ...]:
-    """The plans as one instruction per step."""
-    outputs = frozenset(plan.outputs)
-    shared = {
-        value.reused_buffer for value in allocation.values if value.alloc_kind is AllocKind.REUSE
-    }
-    instructions = []
-    for number, (step, compute) in enumerate(zip(plan.steps, computes, strict=True)):
-        aliased = {output for _input, output in step.kernel.alias}
-        slots = []
-        for position, index in enumerate(step.outputs):
-            if index == ABSENT:
-                unseen = (
-                    None
-                    if step.device.is_host_accessible or position in step.kernel.host_outputs
-                    else step.device
-                )
-                slots.append(
-                    OutputSlot(ABSENT, AllocKind.ALLOCATE_OUTPUT, ABSENT, False, False, unseen)
-                )
-                continue
-            value = allocation.values[index]
-            buffer = value.reused_buffer
-            takes_buffer = buffer in shared and buffer in allocation.buffers
-            is_plain = value.location == CPU_DEVICE or index in outputs
-            device = None if is_plain else value.location
-            slots.append(
-                OutputSlot(
-                    index, value.alloc_kind, buffer, takes_buffer, position in aliased, device
-                )
-            )
-        instructions.append(
-            Instruction(
-                compute=compute,
-                inputs=step.inputs,
-                outputs=tuple(slots),
-                releases=allocation.releases[number],
-                buffer_releases=allocation.buffer_releases[number],
-                step=number,
-                node_index=step.node_index,
-                node_name=step.node_name,
-                op_type=step.op_type,
-            )
-        )
-    return tuple(instructions)
+def _run_subgraph(
+    subgraphs: Mapping[tuple[int, str], Subgraph],
+    node_index: int,
+    attribute: str,
+    feeds: Sequence[Value],
+    values: Sequence[Value],
+    control: RunControl,
+) -> list[Value]:
+    subgraph = subgraphs[node_index, attribute]
+    outer = [values[index] for index in subgraph.captures]
+    return subgraph.executable.run(feeds, outer, control)

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.engine.execution_plan import ABSENT, OrtDevice
+from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
+from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
+from ortpkg.engine.instructions import Instruction, OutputSlot
+from ortpkg.engine.memories import Memories
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.workspace import Workspace, tensor_at
@@ -30,10 +33,7 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.kernels.device_tensor import DeviceTensor
-from ortpkg.kernels.op_kernel import Compute, Tensor, Value
-
-if TYPE_CHECKING:
-    from ortpkg.engine.executable_graph import ExecutableGraph
+from ortpkg.kernels.op_kernel import Tensor, Value
 
 #: Smaller arrays do not count towards a run's memory limit.
 LEAST_COUNTED_NBYTES = 1 << 16
@@ -42,38 +42,37 @@ LEAST_COUNTED_NBYTES = 1 << 16
 _PLANNED_KINDS = (AllocKind.ALLOCATE, AllocKind.REUSE)
 
 
-class OutputSlot(NamedTuple):
-    """Where one output of a node goes.
+class RunSubgraph(Protocol):
+    """Runs the sub-graph that a node of the graph has as its ``attribute``."""
+
+    def __call__(
+        self,
+        node_index: int,
+        attribute: str,
+        feeds: Sequence[Value],
+        values: Sequence[Value],
+        control: RunControl,
+    ) -> list[Value]:
+        """``values``: of the graph around it, from which it takes its outer values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameGround:
+    """What all runs of one graph stand on.
 
     Attributes:
-        value_index: ABSENT for an output that nobody takes.
-        kind: as planned.
-        buffer: the value whose buffer it lies in.
-        takes_buffer: without a pattern, whether an earlier or later value lies in the same buffer.
-        is_alias: whether the kernel may hand back a view of its input.
-        device: the memory that its provider's allocator hands out; None for plain arrays of numpy.
+        plan, allocation: the graph's.
+        memories: where arrays that lie in no workspace come from.
+        run_subgraph: for the nodes that have any.
+        no_views: what a frame without a workspace has for views.
     """
 
-    value_index: int
-    kind: AllocKind
-    buffer: int
-    takes_buffer: bool
-    is_alias: bool
-    device: OrtDevice | None = None
-
-
-class Instruction(NamedTuple):
-    """All that an executor needs to run one node, made once at initialization."""
-
-    compute: Compute
-    inputs: tuple[int, ...]
-    outputs: tuple[OutputSlot, ...]
-    releases: tuple[int, ...]
-    buffer_releases: tuple[int, ...]
-    step: int
-    node_index: int
-    node_name: str
-    op_type: str
+    plan: ExecutionPlan
+    allocation: AllocationPlan
+    memories: Memories
+    run_subgraph: RunSubgraph
+    no_views: Sequence[Tensor | None]
 
 
 class NodeContext:
@@ -133,7 +132,7 @@ class ExecutionFrame:
     __slots__ = (
         "_buffers",
         "_charges",
-        "_graph",
+        "_ground",
         "_tracer",
         "_workspace",
         "control",
@@ -144,21 +143,21 @@ class ExecutionFrame:
 
     def __init__(
         self,
-        graph: ExecutableGraph,
+        ground: FrameGround,
         values: list[Value],
         control: RunControl,
         *,
         workspace: Workspace | None = None,
         tracer: OrtValuePatternPlanner | None = None,
     ) -> None:
-        self._graph = graph
+        self._ground = ground
         self._workspace = workspace
         self._tracer = tracer
         self._buffers: dict[int, Tensor] = {}
         self._charges: dict[int, int] = {}
         self.control = control
         self.values = values
-        self.views: Sequence[Any] = graph.no_views if workspace is None else workspace.views
+        self.views: Sequence[Any] = ground.no_views if workspace is None else workspace.views
         self.is_bookkeeping = tracer is not None
         if tracer is not None:
             for index, value in enumerate(values):
@@ -201,7 +200,7 @@ class ExecutionFrame:
         if slot.kind not in _PLANNED_KINDS:
             kind = getattr(slot.kind, "value", slot.kind)
             raise PlanVerificationError(
-                f"node {quoted(self._graph.plan.steps[step].node_name)}: output {slot.value_index}"
+                f"node {quoted(self._ground.plan.steps[step].node_name)}: output {slot.value_index}"
                 f" is planned as {quoted(kind)}, which nothing that a node makes can be"
             )
         if self._tracer is not None:
@@ -232,7 +231,7 @@ class ExecutionFrame:
             self._charge(slot.value_index, nbytes)
         if slot.device is None or dtype.hasobject:
             return np.empty(shape, dtype)
-        block = self._graph.allocate_block(slot.device, max(nbytes, 1))
+        block = self._ground.memories.allocate(slot.device, max(nbytes, 1))
         tensor: Tensor = tensor_at(slot.device, block, 0, shape, dtype)
         return tensor
 
@@ -302,7 +301,8 @@ class ExecutionFrame:
                 if isinstance(value, list)
                 else value
             )
-        if any(value is array for array in context.handed):
+        handed = context.handed
+        if handed and any(value is array for array in handed):
             return value
         if (
             type(value) is not np.ndarray
@@ -312,7 +312,7 @@ class ExecutionFrame:
             return value
         if value.dtype.kind in "US":
             return value.astype(object)
-        if any(np.may_share_memory(value, array) for array in context.handed):
+        if handed and any(np.may_share_memory(value, array) for array in handed):
             return value
         if (
             _may_share_memory(value, context.arguments)
@@ -358,7 +358,7 @@ class ExecutionFrame:
         """A tensor of its own in the same memory."""
         assert slot.device is not None
         copy: Any = self._allocate_new(slot, value.nbytes, value.shape, value.dtype)
-        self._graph.copy_within(slot.device, value, copy)
+        self._ground.memories.copy(slot.device, value, copy)
         self.is_bookkeeping = True
         return copy
 
@@ -374,7 +374,7 @@ class ExecutionFrame:
     def fetch(self, index: int) -> Value:
         """A graph output for whoever asked for it: never an array that somebody else holds."""
         value = self.values[index]
-        if self._graph.allocation.values[index].alloc_kind is not AllocKind.ALLOCATE_OUTPUT:
+        if self._ground.allocation.values[index].alloc_kind is not AllocKind.ALLOCATE_OUTPUT:
             return _copy(value)
         return value
 
@@ -384,9 +384,9 @@ class ExecutionFrame:
         self, instruction: Instruction, attribute: str, feeds: Sequence[Value]
     ) -> list[Value]:
         """Runs a sub-graph of a node on ``feeds``, with the outer values that it uses."""
-        subgraph = self._graph.subgraphs[instruction.node_index, attribute]
-        outer = [self.values[index] for index in subgraph.captures]
-        return subgraph.executable.run(feeds, outer, self.control)
+        return self._ground.run_subgraph(
+            instruction.node_index, attribute, feeds, self.values, self.control
+        )
 
 
 def run_error(error: BaseException, instruction: Instruction) -> OrtpkgError:
@@ -432,9 +432,16 @@ def _arrays_of(values: Sequence[Value]) -> Iterator[Tensor]:
 
 
 def _may_share_memory(array: Tensor, arguments: Sequence[Value]) -> bool:
-    if array.base is None:
-        return any(array is argument for argument in arguments)
-    return any(np.may_share_memory(array, argument) for argument in _arrays_of(arguments))
+    for argument in arguments:  # plain, since every result of a library comes by here
+        if array is argument:
+            return True
+        if (
+            array.base is not None
+            and isinstance(argument, np.ndarray)
+            and np.may_share_memory(array, argument)
+        ):
+            return True
+    return False
 
 
 def _without_shared_elements(sequence: list[Value], arguments: Sequence[Value]) -> list[Value]:

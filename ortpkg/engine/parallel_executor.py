@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, NodeContext, run_error
+from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext, run_error
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
+from ortpkg.engine.instructions import Instruction
 from ortpkg.kernels.polling import polled
 
 

@@ -11,12 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
+
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.async_executor import AsyncExecutor
 from ortpkg.engine.device_copies import Given, copy_compute, insert_copies, is_copy
 from ortpkg.engine.executable_graph import ExecutableGraph, Execute, Subgraph
+from ortpkg.engine.execution_frame import ExecutionFrame
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, create_execution_plan
 from ortpkg.engine.fused_kernel import FusedKernel, checked_kernel, fused_compute
+from ortpkg.engine.instructions import Instruction
 from ortpkg.engine.kernel_lookup import find_kernels
 from ortpkg.engine.memories import memories_of
 from ortpkg.engine.memory_pattern import has_symbolic_sizes, trace_static_shapes
@@ -140,7 +144,7 @@ class GraphPlanner:
                 key: Subgraph(executable, self._captures(plan, executable))
                 for key, executable in subgraphs.items()
             },
-            execute=self._executor(plan, is_parallel=is_parallel),
+            execute=self._executor(graph, plan, is_parallel=is_parallel),
             pool=pool,
             size_classes=size_classes,
             gate=RunGate(_mapped_files(graph))
@@ -166,11 +170,19 @@ class GraphPlanner:
         names = (subgraph.plan.values.name_of(index) for index in subgraph.plan.outer_values)
         return tuple(plan.values.index_of(name) for name in names)
 
-    def _executor(self, plan: ExecutionPlan, *, is_parallel: bool) -> Execute:
+    def _executor(self, graph: Graph, plan: ExecutionPlan, *, is_parallel: bool) -> Execute:
+        """Runs the graph; in numpy's silence where that is not the run around it's, nor native."""
         if is_parallel:
             assert self._threads is not None
             return ParallelExecutor(plan, self._threads, parallel_threads(self._options))
-        return AsyncExecutor(plan) if _overlaps(plan) else execute_sequentially
+        execute: Execute = AsyncExecutor(plan) if _overlaps(plan) else execute_sequentially
+        if graph.parent is not None or all(map(self._is_native, graph.nodes)):
+            return execute
+        return partial(_execute_silently, execute)
+
+    def _is_native(self, node: Node) -> bool:
+        fused = self._fused.get(node)
+        return fused is not None and self._by_name[fused.provider].computes_natively
 
     def _computes(self, graph: Graph, plan: ExecutionPlan, *, is_parallel: bool) -> list[Compute]:
         """The compute function of each step; asynchronous ones wait where nothing can be done
@@ -215,6 +227,13 @@ class GraphPlanner:
             is_strict = self._options.config_entries.get(STRICT_FUSED_NODES_ENTRY) == "1"
             compute = fused_compute(fused, state, is_strict=is_strict)
         return compute if self._profiler is None else self._profiler.profiled(compute, step)
+
+
+def _execute_silently(
+    execute: Execute, instructions: Sequence[Instruction], frame: ExecutionFrame
+) -> None:
+    with np.errstate(all="ignore"):
+        execute(instructions, frame)
 
 
 def _overlaps(plan: ExecutionPlan) -> bool:

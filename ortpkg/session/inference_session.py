@@ -12,8 +12,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypedDict
 
-import numpy as np
-
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.engine.provider_answers import end_quietly
 from ortpkg.engine.run_control import RunControl
@@ -151,7 +149,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
 
     def _take(self, parts: SessionParts) -> None:
         self._providers, self._state, self._profiler = parts.providers, parts.state, parts.profiler
-        self._is_native, self._direct = parts.is_native, parts.direct
+        self._is_native = parts.is_native
         self._inputs, self._overridable, self._outputs = (
             parts.required,
             parts.overridable,
@@ -250,32 +248,17 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             input_feed = fed_with_adapters(input_feed, adapters)
         control = self._run_control(run_options)
         feeds = self._check_feeds(input_feed, control.check)
-        if self._direct is not None and (self._is_native or not targets):
-            if self._is_native:
-                found = self._direct.run(feeds, control, positions)
-            else:  # a compiling EP that computes with numpy
-                with np.errstate(all="ignore"), self._threads(feeds):
-                    found = self._direct.run(feeds, control, positions)
-            if found is not None:
-                return found
-        executable = self._state.executable
-        wanted = (
-            None
-            if positions is None
-            else [executable.plan.outputs[position] for position in positions]
-        )
-        bound = {
-            executable.plan.outputs[self._output_names.index(name)]: target
-            for name, target in (targets or {}).items()
-        }
+        bound = None
+        if targets:
+            bound = {self._output_names.index(name): targets[name] for name in targets}
         start_ns = time.perf_counter_ns()
         if (
             self._is_native
         ):  # threads are the library's matter; setting numpy's would cost as much as a small model
-            results = executable.run(feeds, (), control, wanted, bound)
+            results = self._state.run(feeds, control, positions, bound)
         else:
             with self._threads(feeds):
-                results = executable.run(feeds, (), control, wanted, bound)
+                results = self._state.run(feeds, control, positions, bound)
         if self._profiler is not None:
             self._profiler.record("model_run", "Session", start_ns)
         return results

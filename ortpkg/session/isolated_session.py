@@ -29,7 +29,7 @@ from ortpkg.errors import (
 from ortpkg.isolation.own_values import load_value
 from ortpkg.isolation.run_watch import Watched, run_watched
 from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
-from ortpkg.kernels.op_kernel import Value
+from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.plugins import Plugin
 from ortpkg.quantities import amount_text, limit_text, nbytes_text, time_limit_text
@@ -90,9 +90,13 @@ class IsolatedSession:
         raise SessionError("what is planned of an isolated session lies in its child process")
 
     def run(
-        self, feeds: Sequence[Value], control: RunControl, positions: Sequence[int] | None
+        self,
+        feeds: Sequence[Value],
+        control: RunControl,
+        positions: Sequence[int] | None = None,
+        _targets: Mapping[int, Tensor] | None = None,
     ) -> list[Value]:
-        """The outputs at ``positions``, all for None.
+        """The outputs at ``positions``, all for None; nothing is computed in the caller's memory.
 
         Raises what a run here would raise, and RunError where the child ended.
         """

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ortpkg.engine.direct_run import DirectRun, direct_run_of
 from ortpkg.engine.profiler import Profiler
 from ortpkg.ep_context.context_node import (
     EpContextAttributes,
@@ -99,8 +98,6 @@ class SessionParts:
         state: what is planned here, or the child process that has it all.
         is_native: native libraries, or another process, run all of it, so that numpy's settings and
             threads are no matter.
-        direct: the short way through a plan of fused nodes; None where there is none, or steps are
-            to be recorded.
     """
 
     providers: list[ExecutionProvider]
@@ -113,7 +110,6 @@ class SessionParts:
     sparse_outputs: Mapping[int, SparseTensor] = field(default_factory=dict)
     metadata: ModelMetadata
     is_native: bool
-    direct: DirectRun | IsolatedSession | None
 
 
 def make_session_parts(wishes: SessionWishes) -> SessionParts:
@@ -212,7 +208,6 @@ def _parts(
         sparse_outputs=before.sparse_outputs,
         metadata=model_metadata(model),
         is_native=_computes_natively(state, providers),
-        direct=_direct_run(state, profiler),
     )
 
 
@@ -320,7 +315,6 @@ def _isolated_parts(
         outputs=facts["outputs"],
         metadata=facts["metadata"],
         is_native=True,
-        direct=session,
     )
 
 
@@ -382,9 +376,3 @@ def _declared_by(graph: Graph) -> _Declared:
 def _computes_natively(state: SessionState, providers: Sequence[ExecutionProvider]) -> bool:
     native = {provider.name for provider in providers if provider.computes_natively}
     return all(each.fused_node and each.provider in native for each in state.partitions)
-
-
-def _direct_run(state: SessionState, profiler: Profiler | None) -> DirectRun | None:
-    if profiler is not None or not all(each.fused_node for each in state.partitions):
-        return None
-    return direct_run_of(state.executable)

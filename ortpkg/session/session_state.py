@@ -19,6 +19,7 @@ from ortpkg.engine.graph_partitioner import partition_graph
 from ortpkg.engine.partition import Partition, PartitionResult
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.profiler import Profiler
+from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.transformers import TransformLevel
 from ortpkg.ep_context.ep_context_options import (
     CONTEXT_ENABLE,
@@ -32,6 +33,7 @@ from ortpkg.errors import InvalidSessionOptionError, ModelFileError, SessionErro
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
 from ortpkg.graph.type_checks import verify_types
+from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
@@ -81,6 +83,27 @@ class SessionState:
     choices: tuple[PartitionChoice, ...] = ()
     threads: ThreadPoolExecutor | None = None
     releases: tuple[Callable[[], None], ...] = ()
+
+    def run(
+        self,
+        feeds: Sequence[Value],
+        control: RunControl,
+        positions: Sequence[int] | None = None,
+        targets: Mapping[int, Tensor] | None = None,
+    ) -> list[Value]:
+        """Runs the model once, as :meth:`ExecutableGraph.run` does.
+
+        ``positions``: of the outputs that are asked for, all for None; ``targets``: position of an
+        output → memory in which it is wanted.
+        """
+        outputs = self.executable.plan.outputs
+        return self.executable.run(
+            feeds,
+            (),
+            control,
+            None if positions is None else [outputs[at] for at in positions],
+            None if targets is None else {outputs[at]: targets[at] for at in targets},
+        )
 
     def close(self) -> None:
         """Waits for runs under way, then releases what compiled partitions hold, and ends the

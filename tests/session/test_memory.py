@@ -131,7 +131,7 @@ def test_a_traced_run_records_what_was_there_what_came_and_what_was_reused() -> 
         tracer = OrtValuePatternPlanner(executable.plan, executable.allocation)
         values = executable.initial_values()
         values[executable.plan.inputs[0]] = X["x"]
-        frame = ExecutionFrame(executable, values, RunControl(), tracer=tracer)
+        frame = ExecutionFrame(executable.ground, values, RunControl(), tracer=tracer)
         execute_sequentially(executable.instructions, frame)
     name_of = executable.plan.values.name_of
     assert {
@@ -152,7 +152,7 @@ def test_a_traced_run_records_what_was_there_what_came_and_what_was_reused() -> 
 def test_a_kind_that_no_output_can_have_is_a_failure_that_names_the_node(kind: Any) -> None:
     with session_of(CHAIN) as session:
         executable = session._state.executable
-        frame = ExecutionFrame(executable, executable.initial_values(), RunControl())
+        frame = ExecutionFrame(executable.ground, executable.initial_values(), RunControl())
         slot = executable.instructions[0].outputs[0]._replace(kind=kind)
         with pytest.raises(
             PlanVerificationError, match=r"node 'Exp_.*planned as '.*', which nothing"

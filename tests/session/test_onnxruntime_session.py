@@ -198,7 +198,6 @@ def test_a_provider_that_fails_in_a_run_is_replaced_by_the_cpu_once(
     def fail(*_: Any) -> Any:
         raise ExecutionProviderError("device lost", ep_name=AZURE)
 
-    monkeypatch.setattr(session, "_direct", None)
     monkeypatch.setattr(type(state.executable), "run", _first(fail, type(state.executable).run))
     with pytest.warns(UserWarning, match="device lost; the session falls back"):
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], [[1, 0]])
@@ -217,7 +216,6 @@ def test_fallback_in_runs_is_forbidden(is_early: bool, monkeypatch: pytest.Monke
     def fail(*_: Any) -> Any:
         raise ExecutionProviderError("device lost", ep_name=AZURE)
 
-    monkeypatch.setattr(session, "_direct", None)
     monkeypatch.setattr(type(session._state.executable), "run", fail)
     with pytest.raises(ExecutionProviderError, match="device lost"):
         session.run(None, {"x": X})

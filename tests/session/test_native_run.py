@@ -1,5 +1,5 @@
-"""A session whose model is one node on a native library runs without the engine around it, and
-means the same.
+"""A session whose model is one node on a native library: what the engine adds is what protects the
+caller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import pytest
 from ortpkg.errors import (
     CancelledError,
     LimitExceededError,
-    OrtpkgError,
     RunError,
     SessionError,
     UsageError,
@@ -48,51 +47,56 @@ def _feeds(rows: int = 2) -> dict[str, Any]:
     return {"x": x - 3, "b": np.ones((rows, 4), np.float32)}
 
 
-def _is_direct(session: InferenceSession) -> bool:
-    return session._direct is not None
-
-
-def _indirect(text: str = MLP, options: SessionOptions | None = None) -> InferenceSession:
-    session = _session(text, options)
-    session._direct = None
-    return session
-
-
-def test_a_model_that_one_library_takes_whole_runs_directly() -> None:
+def test_runs_a_model_that_one_library_takes_whole() -> None:
     with _session() as session:
-        assert _is_direct(session)
+        assert [each.fused_node != "" for each in session.get_partitions()] == [True]
         y, z = session.run(None, _feeds())
     np.testing.assert_array_equal(y, [[0, 0, 0, 1], [2, 3, 4, 5]])
     np.testing.assert_array_equal(z, [[2, 1, 0, -1], [-2, -3, -4, -5]])
 
 
-def test_openvino_runs_directly_too() -> None:
+def test_openvino_gives_what_onnxruntime_gives() -> None:
     pytest.importorskip("openvino")
     with (
         _session(backend="openvino", providers=["OpenVINOExecutionProvider"]) as session,
-        _indirect() as other,
+        _session() as other,
     ):
-        assert _is_direct(session)
         for ours, theirs in zip(
             session.run(None, _feeds()), other.run(None, _feeds()), strict=True
         ):
             np.testing.assert_allclose(ours, theirs)
 
 
-def test_all_else_runs_as_always() -> None:
-    profiled = SessionOptions()
-    profiled.enable_profiling = True
-    sessions = [_session(options=profiled), _session(backend="embedded"), _session(HANDED_THROUGH)]
-    assert [_is_direct(session) for session in sessions] == [False, False, False]
-    y, x = sessions[2].run(None, {"x": _feeds()["x"]})
-    np.testing.assert_array_equal(x, _feeds()["x"])
+def test_an_input_that_is_handed_through_is_copied() -> None:
+    x = _feeds()["x"]
+    with _session(HANDED_THROUGH) as session:
+        y, through = session.run(None, {"x": x})
+    np.testing.assert_array_equal(through, x)
     np.testing.assert_array_equal(y, np.maximum(x, 0))
+    assert not np.may_share_memory(through, x)
+
+
+def test_numpys_settings_are_left_alone_where_a_library_computes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+
+    def compute(_self: Any, inputs: Sequence[Any], _context: Any) -> Sequence[Any]:
+        seen.append(np.geterr()["over"])
+        return [inputs[0] + 0, inputs[0] + 0]
+
+    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", compute)
+    with _session() as session, np.errstate(over="raise"):
+        session.run(None, _feeds())
+    assert seen == ["raise"]
 
 
 @pytest.mark.parametrize("names", [["z"], ["z", "y"], ["y", "y"], ["z", "y", "z"], [], None])
 def test_gives_the_outputs_that_are_named_each_an_array_of_its_own(names: list[str] | None) -> None:
-    with _session() as session, _indirect() as other:
-        found, expected = session.run(names, _feeds()), other.run(names, _feeds())
+    made = {"y": [[0, 0, 0, 1], [2, 3, 4, 5]], "z": [[2, 1, 0, -1], [-2, -3, -4, -5]]}
+    expected = [made[name] for name in (names or ["y", "z"])]
+    with _session() as session:
+        found = session.run(names, _feeds())
     assert len(found) == len(expected)
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(ours, theirs)
@@ -177,10 +181,11 @@ def _limited(**limits: Any) -> SessionOptions:
 
 def test_outputs_count_towards_the_memory_limit() -> None:
     rows = 1 << 14
-    with _session(options=_limited(memory_limit_nbytes=rows * 16 + 1)) as session:
-        assert _is_direct(session)
-        with pytest.raises(LimitExceededError, match=r"node 'CPU.*memory limit") as caught:
-            session.run(None, _feeds(rows))
+    with (
+        _session(options=_limited(memory_limit_nbytes=rows * 16 + 1)) as session,
+        pytest.raises(LimitExceededError, match=r"node 'CPU.*memory limit") as caught,
+    ):
+        session.run(None, _feeds(rows))
     assert caught.value.limit == "memory"
 
 
@@ -208,56 +213,90 @@ def _read_only(array: Any) -> Any:
     return array
 
 
-#: What a library may do that is not what is asked of it.
-_MANNERS: dict[str, Compute] = {
-    "gives back its inputs": lambda _self, inputs, _context: inputs,
-    "gives back a view of an input": lambda _self, inputs, _context: [inputs[0][:1], inputs[1].T],
-    "gives what cannot be written": lambda _self, inputs, _context: [
-        _read_only(each + 1) for each in inputs
-    ],
-    "gives numbers": lambda _self, _inputs, _context: (np.float32(1), np.float32(2)),
-    "gives texts": lambda _self, _inputs, _context: (np.array(["a"]), np.array([b"b"])),
-    "gives a view of what is its own": lambda _self, inputs, _context: [
-        (each + 1)[::-1] for each in inputs
-    ],
-    "gives one of two": lambda _self, inputs, _context: [inputs[0] + 1],
-    "gives three of two": lambda _self, inputs, _context: [inputs[0] + 1] * 3,
-    "gives nothing": lambda _self, _inputs, _context: (),
-    "gives what is no array": lambda _self, _inputs, _context: (None, "text"),
-    "asks the engine for memory": _from_context,
-    "asks for too much": _asks_for_too_much,
-    "raises": _raises(ValueError("\x1b[31mno")),
-    "runs out of memory": _raises(MemoryError("none left")),
-    "raises an error of ours": _raises(CancelledError("ended")),
-    "ends the process": _raises(SystemExit(3)),
-    "ends a generator": _raises(GeneratorExit()),
-    "raises what is no Exception": _raises(BaseException("odd")),
+#: What a library may do that is not what is asked of it, and what the caller gets: arrays, or an
+#: error and what it says.
+_MANNERS: dict[str, tuple[Compute, Any]] = {
+    "gives back its inputs": (
+        lambda _self, inputs, _context: inputs,
+        lambda x, b: (x, b),
+    ),
+    "gives back a view of an input": (
+        lambda _self, inputs, _context: [inputs[0][:1], inputs[1].T],
+        lambda x, b: (x[:1], b.T),
+    ),
+    "gives what cannot be written": (
+        lambda _self, inputs, _context: [_read_only(each + 1) for each in inputs],
+        lambda x, b: (x + 1, b + 1),
+    ),
+    "gives numbers": (
+        lambda _self, _inputs, _context: (np.float32(1), np.float32(2)),
+        lambda _x, _b: (np.array(1, np.float32), np.array(2, np.float32)),
+    ),
+    "gives a view of what is its own": (
+        lambda _self, inputs, _context: [(each + 1)[::-1] for each in inputs],
+        lambda x, b: ((x + 1)[::-1], (b + 1)[::-1]),
+    ),
+    "asks the engine for memory": (_from_context, lambda x, _b: (x, x)),
+    "gives texts": (
+        lambda _self, _inputs, _context: (np.array(["a"]), np.array([b"b"])),
+        (RunError, "it gets from CPUExecutionProvider 'y' as <U1[1], declared is tensor(float)"),
+    ),
+    "gives one of two": (
+        lambda _self, inputs, _context: [inputs[0] + 1],
+        (RunError, "CPUExecutionProvider returned 1 outputs where the node has 2"),
+    ),
+    "gives three of two": (
+        lambda _self, inputs, _context: [inputs[0] + 1] * 3,
+        (RunError, "CPUExecutionProvider returned 3 outputs where the node has 2"),
+    ),
+    "gives nothing": (
+        lambda _self, _inputs, _context: (),
+        (RunError, "CPUExecutionProvider returned 0 outputs where the node has 2"),
+    ),
+    "gives what is no array": (
+        lambda _self, _inputs, _context: (None, "text"),
+        (RunError, "it gets from CPUExecutionProvider 'y' as NoneType, declared is tensor(float)"),
+    ),
+    "asks for too much": (
+        _asks_for_too_much,
+        (LimitExceededError, "the run asks for 4611686.1 TB"),
+    ),
+    "raises": (_raises(ValueError("\x1b[31mno")), (RunError, "(CPU__0) failed: \\x1b[31mno")),
+    "runs out of memory": (
+        _raises(MemoryError("none left")),
+        (LimitExceededError, "(CPU__0) failed: out of memory: none left"),
+    ),
+    "raises an error of ours": (_raises(CancelledError("ended")), (CancelledError, "ended")),
+    "ends the process": (_raises(SystemExit(3)), (RunError, "(CPU__0) failed: SystemExit: 3")),
+    "ends a generator": (_raises(GeneratorExit()), (RunError, "(CPU__0) failed: GeneratorExit")),
+    "raises what is no Exception": (
+        _raises(BaseException("odd")),
+        (RunError, "(CPU__0) failed: BaseException: odd"),
+    ),
 }
 
 
-def _outcome(session: InferenceSession, feeds: dict[str, Any]) -> tuple[Any, ...]:
-    try:
-        results = session.run(None, feeds)
-    except OrtpkgError as error:
-        return type(error), str(error), getattr(error, "node_name", None), type(error.__cause__)
-    for result in results:
-        if isinstance(result, np.ndarray):
-            assert result.flags.writeable
-            assert not any(np.may_share_memory(result, feed) for feed in feeds.values())
-    return tuple(
-        (str(each.dtype), each.shape, each.tolist()) if isinstance(each, np.ndarray) else each
-        for each in results
-    )
-
-
-@pytest.mark.parametrize("compute", _MANNERS.values(), ids=_MANNERS)
-def test_whatever_a_library_does_comes_out_as_the_engine_has_it(
-    compute: Compute, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("compute", "expected"), _MANNERS.values(), ids=_MANNERS)
+def test_whatever_a_library_does_the_caller_gets_arrays_of_its_own_or_an_error_that_names_the_node(
+    compute: Compute, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", compute)
-    with _session() as session, _indirect() as other:
-        found, expected = _outcome(session, _feeds()), _outcome(other, _feeds())
-    assert found == expected
+    feeds = _feeds()
+    with _session() as session:
+        if isinstance(expected, tuple):
+            kind, said = expected
+            with pytest.raises(kind) as caught:
+                session.run(None, feeds)
+            assert said in str(caught.value)
+            assert getattr(caught.value, "node_name", "CPU__0") == "CPU__0"
+            return
+        results = session.run(None, feeds)
+    for result, each in zip(results, expected(feeds["x"], feeds["b"]), strict=True):
+        assert type(result) is np.ndarray
+        assert (result.dtype, result.shape) == (each.dtype, each.shape)
+        np.testing.assert_array_equal(result, each)
+        assert result.flags.writeable
+        assert not any(np.may_share_memory(result, feed) for feed in feeds.values())
 
 
 @pytest.mark.parametrize("mode", ExecutionMode)
@@ -280,14 +319,14 @@ def test_an_interrupt_stays_one(mode: ExecutionMode, monkeypatch: pytest.MonkeyP
         onnxruntime_library._OnnxRuntimeModel, "compute", _raises(KeyboardInterrupt())
     )
     options = _limited(execution_mode=mode, inter_op_num_threads=2, enable_profiling=True)
-    with _session() as direct, pytest.raises(KeyboardInterrupt):
-        direct.run(None, _feeds())
+    with _session() as plain, pytest.raises(KeyboardInterrupt):
+        plain.run(None, _feeds())
     with _session(options=options) as session, pytest.raises(KeyboardInterrupt):
         session.run(None, _feeds())
 
 
 def test_a_failure_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _MANNERS["raises"])
+    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _MANNERS["raises"][0])
     with (
         _session() as session,
         pytest.raises(RunError, match=r"node 'CPU__0' \(CPU__0\) failed") as caught,
