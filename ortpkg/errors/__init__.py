@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from ortpkg.errors.codes import ExitCode as ExitCode
 from ortpkg.errors.codes import StatusCode as StatusCode
@@ -31,9 +31,6 @@ from ortpkg.errors.onnxruntime_exceptions import (
     InvalidGraph,
 )
 from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
-
-if TYPE_CHECKING:
-    from ortpkg.selection.verdict import Selection
 
 
 class OrtpkgError(Exception):
@@ -267,9 +264,13 @@ class UnknownComponentError(SelectionError):
 
 
 class NoSuitableVariantError(SelectionError):
-    """Every variant was rejected; ``selection`` says why, one by one."""
+    """Every variant was rejected; ``selection`` says why, one by one.
 
-    def __init__(self, message: str, *, selection: Selection | None = None) -> None:
+    Attributes:
+        selection: an :class:`ortpkg.selection.verdict.Selection`; None where there is no variant.
+    """
+
+    def __init__(self, message: str, *, selection: Any = None) -> None:
         super().__init__(message)
         self.selection = selection
 

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.quantities import duration_text
+from ortpkg.selection.candidate import Candidate
 from ortpkg.selection.policies import DeviceKind, device_kind
-from ortpkg.selection.ranking import CRITERIA
 
 if TYPE_CHECKING:
-    from ortpkg.selection.judging import Candidate
     from ortpkg.selection.measurements import Measurement
 
-_BACKEND_AT = CRITERIA.index("backend")
 #: With fewer nothing was compared, and what was measured alone need not be fast.
 _LEAST_COMPARED = 2
 
@@ -40,7 +38,8 @@ def choose_backends(
     groups: dict[tuple[object, ...], list[int]] = {}
     for position, candidate in enumerate(found):
         if candidate.rank is not None and candidate.ep_device is not None:
-            key = (candidate.rank[:_BACKEND_AT], *_device_of(candidate.ep_device, hardware))
+            equal = candidate.rank._replace(backend=0, declared_at=0, ep_device_at=0)
+            key = (equal, *_device_of(candidate.ep_device, hardware))
             groups.setdefault(key, []).append(position)
     for key, positions in groups.items():
         usual = sorted(positions, key=lambda position: found[position].rank or ())

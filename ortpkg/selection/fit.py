@@ -2,25 +2,23 @@
 of the device.
 
 These rules follow those of ``matches_variant``. They are about a variant itself rather than about
-what it requires, so that they are asked of a variant only when its turn has come.
+what it requires, and may read its model, so that they are asked only when its turn has come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import quoted, unquoted
-from ortpkg.graph.operator_scan import NOTHING, ModelOperators
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.quantities import nbytes_text
+from ortpkg.selection.candidate import Judgement
 from ortpkg.selection.operators import OperatorEvidence, judge_operators
 from ortpkg.selection.variant_facts import (
-    PEAK_MEMORY_FACT,
-    SIZE_FACT,
     peak_memory_of,
     precision_of,
     size_of,
@@ -78,7 +76,6 @@ class FitContext:
         limits: the caller's.
         ep_devices: in the order of the selection.
         budgets: of each EP device; None where its memory is unknown.
-        smallest_nbytes: of all budgets; None where there is none.
         sizes: variant → bytes of its files, where the package does not record them.
         records: what was measured and what failed here; None where nothing was.
         operators: what models need and EP devices have; None where that is not looked at.
@@ -88,45 +85,10 @@ class FitContext:
     limits: Limits
     ep_devices: tuple[EpDevice, ...]
     budgets: tuple[MemoryBudget | None, ...]
-    smallest_nbytes: int | None
     sizes: Mapping[str, int]
     records: RecordIndex | None
     operators: OperatorEvidence | None = None
     package_version: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Concern:
-    """What is to be said of a variant's fit.
-
-    Attributes:
-        rejection: what holds on every EP device.
-        need: memory, as far as the package tells.
-        notes: for the verdict on every EP device, where nothing else need be looked at.
-        unchecked: limits that could not be checked.
-        recorded: the variant's name where there are records of it.
-        operators: what its model needs that not everybody has.
-    """
-
-    rejection: Rejection | None = None
-    need: MemoryNeed | None = None
-    notes: tuple[str, ...] = ()
-    unchecked: tuple[str, ...] = ()
-    recorded: str | None = None
-    operators: ModelOperators = NOTHING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitOutcome:
-    """What the rules of this module say of a variant on one EP device."""
-
-    rejection: Rejection | None = None
-    notes: tuple[str, ...] = ()
-    unchecked: tuple[str, ...] = ()
-    measurement: Measurement | None = None
-
-
-_UNKNOWN_FITS = Concern(notes=(_UNKNOWN,))
 
 
 def fit_context(
@@ -139,27 +101,22 @@ def fit_context(
     asked_memory: Collection[HardwareDevice] = (),
     operators: OperatorEvidence | None = None,
     package_version: str | None = None,
-) -> FitContext | None:
-    """The context of one selection; None where there is nothing that a variant's facts could be
-    compared with.
+) -> FitContext:
+    """The context of one selection.
 
     What is free on the devices of ``asked_memory`` counts only for variants because of which one
     would have asked.
     """
     budgets = tuple(_budget_of(ep_device.device, asked_memory) for ep_device in ep_devices)
-    known = [budget.nbytes for budget in budgets if budget is not None]
     index = None
     if records is not None:
         from ortpkg.selection.record_index import index_records  # most machines have no records
 
         index = index_records(records, component_name, ep_devices)
-    if not known and index is None and operators is None and limits == NO_LIMITS:
-        return None
     return FitContext(
-        limits=NO_LIMITS if limits == NO_LIMITS else limits,
+        limits=limits,
         ep_devices=tuple(ep_devices),
         budgets=budgets,
-        smallest_nbytes=min(known, default=None),
         sizes=sizes,
         records=index,
         operators=operators,
@@ -167,101 +124,45 @@ def fit_context(
     )
 
 
-def concern_of(variant: VariantInfo, context: FitContext) -> Concern | None:
-    """What is to be said of the variant's fit; None if nothing, on any EP device."""
-    concern = _concern_without_operators(variant, context)
+def judge_fit(variant: VariantInfo, ep_device_at: int, context: FitContext) -> Judgement:
+    """The variant on one EP device: its operators, then all else."""
     needed = None if context.operators is None else context.operators.needs(variant)
-    return replace(concern or Concern(), operators=needed) if needed else concern
+    if not needed or context.operators is None:
+        return _judge_facts(variant, ep_device_at, context)
+    told = judge_operators(needed, context.ep_devices[ep_device_at], context.operators)
+    if told.code is not None:
+        return told
+    return told.and_then(_judge_facts(variant, ep_device_at, context))
 
 
-def _concern_without_operators(variant: VariantInfo, context: FitContext) -> Concern | None:
-    has_records = context.records is not None and variant.name in context.records.variants
-    if context.limits is NO_LIMITS and not has_records:
-        return _plain_concern(variant, context)
-    rejections, unchecked = _check_facts(variant, context)
-    return Concern(
-        rejection=next(iter(rejections), None),
-        need=memory_need_of(variant, context.sizes),
-        unchecked=tuple(unchecked),
-        recorded=variant.name if has_records else None,
-    )
-
-
-def judge_fit(concern: Concern, ep_device_at: int, context: FitContext) -> FitOutcome:
-    """The variant on one EP device: its operators, then all else; what could not be told of them is
-    for the verdict.
-    """
-    if not concern.operators or context.operators is None:
-        return _judge_facts(concern, ep_device_at, context)
-    outcome = judge_operators(
-        concern.operators, context.ep_devices[ep_device_at], context.operators
-    )
-    if outcome.rejection is not None:
-        return FitOutcome(rejection=outcome.rejection)
-    found = _judge_facts(concern, ep_device_at, context)
-    return replace(
-        found,
-        notes=(*outcome.unchecked, *found.notes),
-        unchecked=(*outcome.unchecked, *found.unchecked),
-    )
-
-
-def _judge_facts(concern: Concern, ep_device_at: int, context: FitContext) -> FitOutcome:
+def _judge_facts(variant: VariantInfo, ep_device_at: int, context: FitContext) -> Judgement:
     """Its facts, its memory there, then what was measured and what failed there."""
-    if concern.notes:
-        return FitOutcome(notes=() if context.budgets[ep_device_at] is None else concern.notes)
-    # most variants come with nothing that is asked here
-    from ortpkg.selection.record_index import (
-        canary_rejection,
-        error_rejection,
-        latency_rejection,
-        measured_note,
-        quarantine_rejection,
-    )
-
-    limits, index, place = context.limits, context.records, (concern.recorded or "", ep_device_at)
+    limits, index, place = context.limits, context.records, (variant.name, ep_device_at)
     measurement = None if index is None else index.measurements.get(place)
-    need = _need_there(concern, measurement, context.ep_devices[ep_device_at])
+    need = _need_there(variant, measurement, context.ep_devices[ep_device_at], context.sizes)
     memory = _memory_notes(need, ep_device_at, context)
-    unknown = (*concern.unchecked, *(memory if limits.max_memory_nbytes is not None else ()))
+    of_facts, unchecked = _check_facts(variant, context)
+    unknown = (*unchecked, *(memory if limits.max_memory_nbytes is not None else ()))
     unmeasured = tuple(_unmeasured(measurement, limits))
-    rejection = (
-        concern.rejection
+    found = (
+        next(iter(of_facts), None)
         or _memory_rejection(need, ep_device_at, context)
-        or latency_rejection(measurement, limits)
-        or error_rejection(measurement, limits)
+        or (None if index is None else index.limit_rejection(place, limits))
         or (_strict_rejection(unknown, unmeasured) if limits.strict_facts else None)
-        or canary_rejection(
-            None if index is None else index.canary_failures.get(place), measurement
-        )
-        or quarantine_rejection(None if index is None else index.quarantined.get(place))
+        or (None if index is None else index.failure_rejection(place))
     )
-    measured = () if measurement is None else (measured_note(measurement),)
-    notes = measured if rejection else (*measured, *memory, *concern.unchecked, *unmeasured)
-    return FitOutcome(
-        rejection=rejection, notes=notes, unchecked=(*unknown, *unmeasured), measurement=measurement
+    code, reason = found or (None, "")
+    measured = () if index is None else index.measured_notes(place)
+    return Judgement(
+        code=code,
+        reason=reason,
+        notes=measured if found else (*measured, *memory, *unchecked, *unmeasured),
+        unchecked=(*unknown, *unmeasured),
+        measurement=measurement,
     )
 
 
 # --- memory ---------------------------------------------------------------------------------------
-
-
-def _plain_concern(variant: VariantInfo, context: FitContext) -> Concern | None:
-    """Where nothing but the devices' memory can speak against a variant; on the way of every
-    selection.
-    """
-    smallest_nbytes, facts = context.smallest_nbytes, variant.metadata
-    if smallest_nbytes is None:
-        return None
-    stated = facts.get(PEAK_MEMORY_FACT)
-    if stated is None:
-        stated = facts.get(SIZE_FACT)
-    if type(stated) is int and 0 <= stated <= smallest_nbytes:
-        return None
-    need = memory_need_of(variant, context.sizes) if stated is not None or context.sizes else None
-    if need is None:
-        return _UNKNOWN_FITS
-    return Concern(need=need) if need.nbytes > smallest_nbytes else None
 
 
 def _budget_of(
@@ -325,14 +226,17 @@ def _memory_notes(
 
 
 def _need_there(
-    concern: Concern, measurement: Measurement | None, ep_device: EpDevice
+    variant: VariantInfo,
+    measurement: Measurement | None,
+    ep_device: EpDevice,
+    sizes: Mapping[str, int],
 ) -> MemoryNeed | None:
     """What was measured counts before what is declared, but for a discrete GPU, whose memory is not
     the process's.
     """
     measured = None if measurement is None else measurement.peak_memory_nbytes
     if measured is None or (ep_device.device is not None and ep_device.device.is_discrete):
-        return concern.need
+        return memory_need_of(variant, sizes)
     return MemoryNeed(nbytes=measured, source="measured here")
 
 

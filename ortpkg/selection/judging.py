@@ -1,25 +1,20 @@
-"""Judges the variants of a component on every EP device, and finds the best: the inner loop of a
-selection.
+"""Judges the variants of a component on every EP device, and finds the best.
 
-Most variants are never looked at. Those that require the same but for their compatibility strings
-are of one kind; the rules say what rank a kind can have at best on an EP device, and variants are
-judged in that order, until none that is left can be better than the best. The rest is judged when
-somebody reads the verdicts.
+The rules of matching are asked of every variant, once for those that require the same; they give
+each variant that matches an EP device its rank. The rules of fit may read a variant's model: they
+are asked in the order of ranks until a variant fits, and of the rest when somebody reads the
+verdicts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush, heapreplace
 
-from ortpkg.devices.hardware import EpDevice
 from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.fit import FitContext, concern_of, judge_fit
+from ortpkg.selection.candidate import Candidate, Judgement, best_first
+from ortpkg.selection.fit import FitContext, judge_fit
 from ortpkg.selection.matches_variant import (
-    Judgement,
     MatchContext,
     Requirements,
     matches_variant,
@@ -27,51 +22,15 @@ from ortpkg.selection.matches_variant import (
 )
 from ortpkg.selection.policies import Policy, device_kind
 from ortpkg.selection.provider_option_devices import device_option_of
-from ortpkg.selection.ranking import MEASURED_STANDING_OF_NONE, measured_standing, standing_of
+from ortpkg.selection.ranking import (
+    AnyRank,
+    Rank,
+    are_tied,
+    backend_preference,
+    compatibility_preference,
+    measured_rank,
+)
 from ortpkg.selection.verdict import ReasonCode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What the rules say of requirements on one EP device; ``standing`` is the rank's beginning,
-    None if rejected.
-    """
-
-    ep_device: EpDevice | None
-    ep_device_at: int
-    judgement: Judgement
-    standing: tuple[int, ...] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """Variants that require the same, but for what their compatibility strings say.
-
-    Attributes:
-        requirements: without a compatibility string.
-        members: each variant's position in the package and its compatibility string, None where it
-            has none; in the order of positions.
-        is_rated: whether any has one.
-    """
-
-    requirements: Requirements
-    members: list[tuple[int, str | None]] = field(default_factory=list)
-    is_rated: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A variant on an EP device, judged, with its rank if it is eligible.
-
-    ``compared``: what it has in common with the candidates with which measurements compared it;
-        None where none did.
-    """
-
-    variant: VariantInfo
-    ep_device: EpDevice | None
-    judgement: Judgement
-    rank: tuple[int, ...] | None
-    compared: tuple[object, ...] | None = None
 
 
 class Judges:
@@ -81,7 +40,11 @@ class Judges:
         variants: of the component, in declaration order.
         context: for the rules of matching.
         policy: whose order of devices counts.
-        fit: for the rules of fit; None where there is nothing to compare with.
+        fit: for the rules of fit.
+
+    Attributes:
+        requirements: of each variant, by its position.
+        lacking: variants that would have come before the winner, had anything their operators.
     """
 
     def __init__(
@@ -89,87 +52,139 @@ class Judges:
         variants: Sequence[VariantInfo],
         context: MatchContext,
         policy: Policy,
-        fit: FitContext | None,
+        fit: FitContext,
     ) -> None:
         self.variants = variants
-        self.kinds = _kinds_of(variants)
         self._context = context
-        self._policy = policy
         self._fit = fit
         self._uses_measurements = policy.uses_measurements
-        self._outcomes: dict[tuple[Requirements, int], Outcome] = {}
-        self._of_other_eps: dict[tuple[str, int], Outcome] = {}
-        #: Variants that would have come before the winner, had anything their operators.
+        self._device_preferences = [
+            policy.preference(device_kind(each, context.hardware)) for each in context.ep_devices
+        ]
+        self._judged: dict[tuple[Requirements, int], Judgement] = {}
+        self._places: dict[Requirements, list[int]] = {}
+        for like in alike(variants):
+            option = device_option_of(like) if like.provider_options else None
+            requirements = Requirements.of(like.constraints, option)
+            self._places.setdefault(requirements, []).extend(like.places)
+        self.requirements = {
+            place: requirements for requirements, places in self._places.items() for place in places
+        }
         self.lacking: dict[str, Candidate] = {}
 
     def winner(self) -> Candidate | None:
         """The best of all that fits."""
-        measured = self._best_measured() if self._uses_measurements else None
-        best = measured or self._first_in_order()
+        best = self._first_that_fits()
         if best is None or best.rank is None or not self._has_choice(best.variant):
             return best
-        declared_at = best.rank[-2]
-        kind, info = self._places()[declared_at]
-        return min(
-            (each for each in self._of_variant(kind, info, declared_at) if each.rank is not None),
-            key=lambda each: each.rank or (),
-        )
-
-    def _first_in_order(self) -> Candidate | None:
-        for each in self._in_order():
-            if each.rank is not None:
-                return each
-            if each.judgement.code is ReasonCode.OPERATOR_NOT_AVAILABLE:
-                self.lacking.setdefault(each.variant.name, each)
-        return None
+        return best_first(self._of_variant(best.rank.declared_at))[0]
 
     def candidates(self) -> Iterator[Candidate]:
         """Every variant on every EP device, in declaration order."""
-        places = self._places()
         for declared_at in range(len(self.variants)):
-            yield from self._of_variant(*places[declared_at], declared_at)
+            yield from self._of_variant(declared_at)
 
     def recorded(self) -> Iterator[Candidate]:
         """The same for the variants of which there are records."""
-        index = None if self._fit is None else self._fit.records
-        if index is None:
+        if self._fit.records is None:
             return
-        for kind in self.kinds:
-            for declared_at, info in kind.members:
-                if self.variants[declared_at].name in index.variants:
-                    outcomes = self._all_outcomes(_with_info(kind, info))
-                    yield from (self._candidate(outcome, declared_at) for outcome in outcomes)
+        for declared_at, variant in enumerate(self.variants):
+            if variant.name in self._fit.records.variants:
+                yield from self._judged_everywhere(declared_at)
 
-    def tied_with(self, winner: Candidate, length: int) -> tuple[str, ...]:
-        """Names of the other variants whose rank begins with the same ``length`` numbers, in
-        declaration order.
+    def tied_with(self, winner: Candidate) -> tuple[str, ...]:
+        """Names of the other variants that only declaration order puts behind the winner, in that
+        order.
         """
         assert winner.rank is not None
-        best = winner.rank[:length]
-        standing = best[len(MEASURED_STANDING_OF_NONE) :] if self._uses_measurements else best
         tied = {
-            declared_at
-            for kind in self.kinds
-            for at_best in self._at_best(kind)
-            if at_best.standing is not None and at_best.standing <= standing
-            for declared_at, info in kind.members
-            if (outcome := self._rated(at_best, kind, info)).standing == standing
-            and (rank := self._candidate(outcome, declared_at).rank) is not None
-            and rank[:length] == best
+            rank.declared_at
+            for rank in self._ranks()
+            if are_tied(rank, winner.rank) and self._ranked_candidate(rank).rank is not None
         }
         names = (self.variants[declared_at] for declared_at in sorted(tied))
         return tuple(each.name for each in names if each is not winner.variant)
 
-    def _places(self) -> dict[int, tuple[Kind, str | None]]:
-        """Each variant's kind and compatibility string, by its position in the package."""
-        return {
-            declared_at: (kind, info) for kind in self.kinds for declared_at, info in kind.members
-        }
+    def _first_that_fits(self) -> Candidate | None:
+        for rank in sorted(self._ranks()):
+            candidate = self._ranked_candidate(rank)
+            if candidate.rank is not None:
+                return candidate
+            if candidate.judgement.code is ReasonCode.OPERATOR_NOT_AVAILABLE:
+                self.lacking.setdefault(candidate.variant.name, candidate)
+        return None
 
-    def _of_variant(self, kind: Kind, info: str | None, declared_at: int) -> Iterable[Candidate]:
-        """A variant on every EP device, with the ranks that count."""
-        outcomes = self._all_outcomes(_with_info(kind, info))
-        found = (self._candidate(outcome, declared_at) for outcome in outcomes)
+    def _ranks(self) -> Iterator[AnyRank]:
+        """Of every variant on every EP device that it matches, whether or not it fits."""
+        for requirements, places in self._places.items():
+            for ep_device_at, ep_device in enumerate(self._context.ep_devices):
+                if requirements.ep is None or requirements.ep == ep_device.ep_name:
+                    judgement = self._judge(requirements, ep_device_at)
+                    if judgement.code is None:
+                        first = self._first_rank(judgement, requirements, ep_device_at)
+                        for declared_at in places:
+                            yield self._rank(first, declared_at)
+
+    def _first_rank(
+        self, judgement: Judgement, requirements: Requirements, ep_device_at: int
+    ) -> Rank:
+        """Of the first variant of the package, if it were judged so."""
+        return Rank(
+            device=self._device_preferences[ep_device_at],
+            compatibility=compatibility_preference(judgement.compatibility),
+            architecture=judgement.architecture_distance,
+            named_ep=0 if requirements.ep is not None else 1,
+            backend=backend_preference(self._context.ep_devices[ep_device_at].backend),
+            declared_at=0,
+            ep_device_at=ep_device_at,
+        )
+
+    def _rank(self, first: Rank, declared_at: int) -> AnyRank:
+        rank = first._replace(declared_at=declared_at)
+        if not self._uses_measurements:
+            return rank
+        records, place = self._fit.records, (self.variants[declared_at].name, rank.ep_device_at)
+        return measured_rank(rank, None if records is None else records.measurements.get(place))
+
+    def _judge(self, requirements: Requirements, ep_device_at: int) -> Judgement:
+        """By the rules of matching, once: an EP that is asked twice may not answer twice alike."""
+        key = (requirements, ep_device_at)
+        judgement = self._judged.get(key)
+        if judgement is None:
+            ep_device = self._context.ep_devices[ep_device_at]
+            judgement = matches_variant(requirements, ep_device, self._context)
+            self._judged[key] = judgement
+        return judgement
+
+    def _candidate(self, declared_at: int, ep_device_at: int) -> Candidate:
+        """Judged by all rules."""
+        variant, requirements = self.variants[declared_at], self.requirements[declared_at]
+        rank, judgement = None, self._judge(requirements, ep_device_at)
+        if judgement.code is None:
+            fitting = judgement.and_then(judge_fit(variant, ep_device_at, self._fit))
+            if fitting.code is None:
+                first = self._first_rank(judgement, requirements, ep_device_at)
+                rank = self._rank(first, declared_at)
+            judgement = fitting
+        ep_device = self._context.ep_devices[ep_device_at]
+        return Candidate(variant=variant, ep_device=ep_device, judgement=judgement, rank=rank)
+
+    def _ranked_candidate(self, rank: AnyRank) -> Candidate:
+        return self._candidate(rank.declared_at, rank.ep_device_at)
+
+    def _judged_everywhere(self, declared_at: int) -> Iterator[Candidate]:
+        """A variant on every EP device; on none, where there is none of its EP."""
+        unavailable = unavailable_ep(self.requirements[declared_at], self._context)
+        if unavailable is not None:
+            variant = self.variants[declared_at]
+            yield Candidate(variant=variant, ep_device=None, judgement=unavailable, rank=None)
+            return
+        for ep_device_at in range(len(self._context.ep_devices)):
+            yield self._candidate(declared_at, ep_device_at)
+
+    def _of_variant(self, declared_at: int) -> Iterable[Candidate]:
+        """The same, with the ranks that count."""
+        found = self._judged_everywhere(declared_at)
         if not self._has_choice(self.variants[declared_at]):
             return found
         from ortpkg.selection.backend_choice import (
@@ -182,187 +197,5 @@ class Judges:
         """Whether measurements may choose the variant's backend; where they are the policy, they
         choose everything.
         """
-        index = None if self._fit is None or self._uses_measurements else self._fit.records
+        index = None if self._uses_measurements else self._fit.records
         return index is not None and variant.name in index.compared
-
-    def _best_measured(self) -> Candidate | None:
-        measured = (
-            each for each in self.recorded() if each.rank is not None and each.judgement.measurement
-        )
-        return min(measured, key=lambda each: each.rank or (), default=None)
-
-    def _in_order(self) -> Iterator[Candidate]:
-        """What the rules of matching let pass, best first; each is judged and made when it is asked
-        for.
-
-        A heap of rows: for each kind and EP device its next variant, with the rank that it can have
-        at best; and variants whose rating has told their rank. What comes first and is rated is the
-        best: nothing left has less.
-        """
-        rows: list[tuple[tuple[int, ...], Outcome, Kind | None, int]] = [
-            ((*at_best.standing, kind.members[0][0], at_best.ep_device_at), at_best, kind, 0)
-            for kind in self.kinds
-            for at_best in self._at_best(kind)
-            if at_best.standing is not None
-        ]
-        # ranks differ in the variant or the EP device: nothing behind them is compared
-        heapify(rows)
-        while rows:
-            rank, outcome, kind, row_at = rows[0]
-            if kind is None:
-                heappop(rows)
-                yield self._candidate(outcome, rank[-2])
-                continue
-            declared_at, info = kind.members[row_at]
-            if row_at + 1 < len(kind.members):
-                next_rank = (*rank[:-2], kind.members[row_at + 1][0], rank[-1])
-                heapreplace(rows, (next_rank, outcome, kind, row_at + 1))
-            else:
-                heappop(rows)
-            rated = self._rated(outcome, kind, info)
-            if rated.standing == outcome.standing:
-                yield self._candidate(rated, declared_at)
-            elif rated.standing is not None:
-                heappush(rows, ((*rated.standing, declared_at, rank[-1]), rated, None, 0))
-
-    def _at_best(self, kind: Kind) -> Iterator[Outcome]:
-        """What the rules say of a kind on each EP device that it names, if every compatibility
-        string is OPTIMAL.
-        """
-        requirements = kind.requirements
-        for ep_device_at, ep_device in enumerate(self._context.ep_devices):
-            if requirements.ep is None or requirements.ep == ep_device.ep_name:
-                outcome = self._outcome(requirements, ep_device_at)
-                if kind.is_rated and outcome.standing is not None:
-                    standing = self._standing(
-                        outcome.judgement, requirements, ep_device_at, is_optimal=True
-                    )
-                    outcome = replace(outcome, standing=standing)
-                yield outcome
-
-    def _rated(self, at_best: Outcome, kind: Kind, info: str | None) -> Outcome:
-        """What the rules say of a kind's variant with a compatibility string, where ``at_best`` is
-        what it can be.
-        """
-        if not kind.is_rated:
-            return at_best
-        return self._outcome(_with_info(kind, info), at_best.ep_device_at)
-
-    def _all_outcomes(self, requirements: Requirements) -> Iterator[Outcome]:
-        """What the rules say on each EP device; on one of another EP it is the same for every
-        variant of an EP.
-        """
-        unavailable = unavailable_ep(requirements, self._context)
-        if unavailable is not None:
-            yield Outcome(ep_device=None, ep_device_at=0, judgement=unavailable, standing=None)
-            return
-        ep = requirements.ep
-        for ep_device_at, ep_device in enumerate(self._context.ep_devices):
-            if ep is None or ep == ep_device.ep_name:
-                yield self._outcome(requirements, ep_device_at)
-                continue
-            outcome = self._of_other_eps.get((ep, ep_device_at))
-            if outcome is None:
-                outcome = self._of_other_eps[ep, ep_device_at] = self._judge(
-                    requirements, ep_device_at
-                )
-            yield outcome
-
-    def _outcome(self, requirements: Requirements, ep_device_at: int) -> Outcome:
-        """Judged once: an EP that is asked twice may not answer twice alike."""
-        key = (requirements, ep_device_at)
-        outcome = self._outcomes.get(key)
-        if outcome is None:
-            outcome = self._outcomes[key] = self._judge(requirements, ep_device_at)
-        return outcome
-
-    def _judge(self, requirements: Requirements, ep_device_at: int) -> Outcome:
-        ep_device = self._context.ep_devices[ep_device_at]
-        judgement = matches_variant(requirements, ep_device, self._context)
-        standing = (
-            None
-            if judgement.code is not None
-            else self._standing(judgement, requirements, ep_device_at)
-        )
-        return Outcome(
-            ep_device=ep_device, ep_device_at=ep_device_at, judgement=judgement, standing=standing
-        )
-
-    def _standing(
-        self,
-        judgement: Judgement,
-        requirements: Requirements,
-        ep_device_at: int,
-        *,
-        is_optimal: bool = False,
-    ) -> tuple[int, ...]:
-        ep_device = self._context.ep_devices[ep_device_at]
-        return standing_of(
-            device_preference=self._policy.preference(
-                device_kind(ep_device, self._context.hardware)
-            ),
-            compatibility=CompiledModelCompatibility.OPTIMAL
-            if is_optimal
-            else judgement.compatibility,
-            architecture_distance=judgement.architecture_distance,
-            names_ep=requirements.ep is not None,
-            backend=ep_device.backend,
-        )
-
-    def _candidate(self, outcome: Outcome, declared_at: int) -> Candidate:
-        variant = self.variants[declared_at]
-        judgement = outcome.judgement
-        if self._fit is not None and judgement.code is None:
-            judgement = _with_fit(judgement, variant, outcome.ep_device_at, self._fit)
-        rank = None
-        if outcome.standing is not None and judgement.code is None:
-            rank = (*outcome.standing, declared_at, outcome.ep_device_at)
-            if self._uses_measurements:
-                rank = (*measured_standing(judgement.measurement), *rank)
-        return Candidate(
-            variant=variant, ep_device=outcome.ep_device, judgement=judgement, rank=rank
-        )
-
-
-def _kinds_of(variants: Sequence[VariantInfo]) -> list[Kind]:
-    """In the order of their first mention."""
-    kinds: dict[tuple[object, ...], Kind] = {}
-    for like in alike(variants):
-        stated, places = like.constraints, like.places
-        info = stated.ep_compatibility_info or None
-        option = device_option_of(like) if like.provider_options else None
-        key = (stated.ep, stated.device, stated.architecture, option, info is None)
-        kind = kinds.get(key)
-        if kind is None:
-            requirements = Requirements.of(stated, option)
-            kind = kinds[key] = Kind(requirements=requirements, is_rated=info is not None)
-        if len(places) == 1:
-            kind.members.append((places[0], info))
-        else:
-            kind.members.extend([(declared_at, info) for declared_at in places])
-    for kind in kinds.values():
-        kind.members.sort()
-    return list(kinds.values())
-
-
-def _with_info(kind: Kind, info: str | None) -> Requirements:
-    return kind.requirements if info is None else kind.requirements.with_compatibility_info(info)
-
-
-def _with_fit(
-    judgement: Judgement, variant: VariantInfo, ep_device_at: int, fit: FitContext
-) -> Judgement:
-    """The judgement with what the rules of fit add to it."""
-    concern = concern_of(variant, fit)
-    if concern is None:
-        return judgement
-    outcome = judge_fit(concern, ep_device_at, fit)
-    code, reason = outcome.rejection or (None, "")
-    return replace(
-        judgement,
-        code=code,
-        reason=reason,
-        notes=(*judgement.notes, *outcome.notes),
-        unchecked=outcome.unchecked,
-        measurement=outcome.measurement,
-    )

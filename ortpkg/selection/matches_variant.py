@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ortpkg.devices.architecture import architecture_distance, runs_code_for
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
@@ -20,15 +19,13 @@ from ortpkg.errors import quoted
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_factory import OFFERED_UNNAMED, CompiledModelCompatibility
+from ortpkg.selection.candidate import Judgement
 from ortpkg.selection.provider_option_devices import (
     named_device_types,
     names_other_ordinal,
     wished_device_option,
 )
 from ortpkg.selection.verdict import ReasonCode
-
-if TYPE_CHECKING:
-    from ortpkg.selection.measurements import Measurement
 
 #: A distance that is farther than every known one.
 NO_ARCHITECTURE = 1000
@@ -48,23 +45,13 @@ class Requirements:
 
     @classmethod
     def of(cls, constraints: Constraints, device_option: tuple[str, str] | None) -> Requirements:
-        """What variants of these constraints require, but for their compatibility string."""
+        """What variants of these constraints require."""
         return cls(
             ep=None if constraints.ep is None else resolve_ep_name(constraints.ep),
             device=None if not constraints.device else constraints.device.lower(),
             architecture=constraints.architecture or None,
-            compatibility_info=None,
+            compatibility_info=constraints.ep_compatibility_info or None,
             device_option=device_option,
-        )
-
-    def with_compatibility_info(self, info: str) -> Requirements:
-        """The same, with another compatibility string."""
-        return Requirements(
-            ep=self.ep,
-            device=self.device,
-            architecture=self.architecture,
-            compatibility_info=info,
-            device_option=self.device_option,
         )
 
 
@@ -100,30 +87,6 @@ class MatchContext:
             *(ep_device.device for ep_device in self.ep_devices if ep_device.device is not None),
         ]
         return any(hardware.type.value == device for hardware in known)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """What the rules say together: a rejection's code and reason, or neither; what was noted on the
-    way.
-
-    Attributes:
-        code, reason: of a rejection.
-        compatibility: the EP's rating.
-        architecture_distance: how far the device's architecture is from the constraint's; 0 where
-            that is not checked, NO_ARCHITECTURE where nothing is stated or they cannot be compared.
-        notes: for the verdict.
-        unchecked: those of the notes that say which limit of the caller's could not be checked.
-        measurement: what was measured of the variant there.
-    """
-
-    code: ReasonCode | None = None
-    reason: str = ""
-    compatibility: CompiledModelCompatibility = CompiledModelCompatibility.NOT_APPLICABLE
-    architecture_distance: int = 0
-    notes: tuple[str, ...] = ()
-    unchecked: tuple[str, ...] = ()
-    measurement: Measurement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

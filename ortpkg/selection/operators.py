@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import ep_of_context_source
@@ -25,10 +24,8 @@ from ortpkg.graph.onnx_opsets import (
 from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator, Operator, operator_text
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.operator_support import OperatorSupport, who_has
+from ortpkg.selection.candidate import Judgement
 from ortpkg.selection.verdict import ReasonCode
-
-if TYPE_CHECKING:
-    from ortpkg.selection.record_index import Rejection
 
 #: A variant's needs beyond the operators of the opsets that it imports; None where they are not
 #: known.
@@ -47,38 +44,28 @@ class OperatorEvidence:
     support: SupportOf
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorOutcome:
-    """What is to be said of a variant's operators on one EP device: a rejection, or what could not
-    be told.
-
-    ``unchecked`` has also what can be run there, and nowhere else.
-    """
-
-    rejection: Rejection | None = None
-    unchecked: tuple[str, ...] = ()
-
-
 def judge_operators(
     needed: ModelOperators, ep_device: EpDevice, evidence: OperatorEvidence
-) -> OperatorOutcome:
+) -> Judgement:
     """The rule: the model is one that is read here, and what it needs is in the EP or the CPU
     provider behind it.
+
+    Of a variant that is kept, ``unchecked`` has also what can be run there, and nowhere else.
     """
     unreadable = _why_unreadable(needed)
     if unreadable:
-        return OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, unreadable))
+        return Judgement(code=ReasonCode.OPERATOR_NOT_AVAILABLE, reason=unreadable)
     place = f"{ep_device.ep_name} ({ep_device.backend})"
     try:
         support = evidence.support(ep_device, needed)
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept
-        return OperatorOutcome(
-            unchecked=(f"{place} failed to tell whether it has {_listed(needed)}: {quoted(error)}",)
-        )
+        failed = f"{place} failed to tell whether it has {_listed(needed)}: {quoted(error)}"
+        return Judgement(notes=(failed,), unchecked=(failed,))
     reason = _why_missing(support.missing, place)
     if reason:
-        return OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, reason))
-    return OperatorOutcome(unchecked=tuple(_what_to_know(needed, support, place)))
+        return Judgement(code=ReasonCode.OPERATOR_NOT_AVAILABLE, reason=reason)
+    told = tuple(_what_to_know(needed, support, place))
+    return Judgement(notes=told, unchecked=told)
 
 
 def _why_unreadable(needed: ModelOperators) -> str:

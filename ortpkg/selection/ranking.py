@@ -1,6 +1,6 @@
 """The written total order among eligible candidates ("Selection" in the design; docs/selection.md).
 
-A rank is a tuple of small integers, compared from the left; smaller is better. No part of it
+A rank is a tuple of integers, compared from the left; smaller is better. No part of it
 depends on the order in which execution providers and devices were discovered: EP devices are first
 put into a canonical order.
 """
@@ -8,7 +8,7 @@ put into a canonical order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import ep_priority
@@ -18,15 +18,59 @@ from ortpkg.selection.policies import Policy, device_kind
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import Measurement
 
-_DECLARED = "declaration order"
-#: What each position of a rank means, in order.
+
+class Rank(NamedTuple):
+    """The place of a candidate: of two ranks the lesser is better, and what comes first decides.
+
+    Attributes:
+        device: the policy's number for the device's kind.
+        compatibility: the EP's rating, the best first.
+        architecture: 0 for the device's own architecture, more for an ancestor; 0 where it is not
+            checked.
+        named_ep: 0 for a variant that names its EP, 1 for one that runs on any.
+        backend: what would run it, the fastest known first.
+        declared_at: the variant's position in the package.
+        ep_device_at: the EP device's in :func:`order_devices`.
+    """
+
+    device: int
+    compatibility: int
+    architecture: int
+    named_ep: int
+    backend: int
+    declared_at: int
+    ep_device_at: int
+
+
+class MeasuredRank(NamedTuple):
+    """The same for a policy that uses measurements.
+
+    Attributes:
+        measured: 0 for what was measured here, 1 for what was not and comes after.
+        latency: the median time in nanoseconds; 0 where it was not measured.
+    """
+
+    measured: int
+    latency: int
+    device: int
+    compatibility: int
+    architecture: int
+    named_ep: int
+    backend: int
+    declared_at: int
+    ep_device_at: int
+
+
+AnyRank = Rank | MeasuredRank
+
+#: What each position of a rank means, in words and in order.
 CRITERIA: tuple[str, ...] = (
     "device",
     "compatibility",
     "architecture",
     "named EP",
     "backend",
-    _DECLARED,
+    "declaration order",
     "EP device order",
 )
 #: The same for a policy that uses measurements.
@@ -105,52 +149,23 @@ def backend_preference(backend: str) -> int:
     return _BACKEND_ORDER.get(backend, _PLUGIN_BACKEND)
 
 
-def tie_length(criteria: Sequence[str]) -> int:
-    """Variants whose ranks are equal up to here are tied: only the publisher's order separates
-    them.
-    """
-    return criteria.index(_DECLARED)
+def compatibility_preference(compatibility: CompiledModelCompatibility) -> int:
+    """0 for the best rating; UNSUPPORTED has none, being a rejection."""
+    return _COMPATIBILITY_ORDER[compatibility]
 
 
-def standing_of(
-    *,
-    device_preference: int,
-    compatibility: CompiledModelCompatibility,
-    architecture_distance: int,
-    names_ep: bool,
-    backend: str,
-) -> tuple[int, ...]:
-    """What of a rank does not depend on which variant it is: one number per entry of CRITERIA, up
-    to a tie.
+def measured_rank(rank: Rank, measurement: Measurement | None) -> MeasuredRank:
+    """The rank where measurements count: what was measured comes first, by its median time."""
+    if measurement is None:
+        return MeasuredRank(1, 0, *rank)
+    return MeasuredRank(0, round(measurement.p50_s * 1e9), *rank)
 
-    A whole rank adds the variant's position in the package, and the EP device's in
-    :func:`order_devices`.
 
-    Args:
-        device_preference: the policy's number for the device's kind.
-        compatibility: what the EP said; never UNSUPPORTED, which is a rejection.
-        architecture_distance: 0 for the device's own architecture, more for an ancestor; 0 where it
-            is not checked.
-        names_ep: whether the variant names its EP; an unset one means any.
-        backend: what would run it.
-    """
-    return (
-        device_preference,
-        _COMPATIBILITY_ORDER[compatibility],
-        architecture_distance,
-        0 if names_ep else 1,
-        backend_preference(backend),
+def are_tied(rank: AnyRank, other: AnyRank) -> bool:
+    """Whether only the publisher's order, or that of EP devices, separates the two."""
+    return rank._replace(declared_at=0, ep_device_at=0) == other._replace(
+        declared_at=0, ep_device_at=0
     )
-
-
-#: What stands before a rank where measurements count, of what was not measured: after everything
-#: that was.
-MEASURED_STANDING_OF_NONE = (1, 0)
-
-
-def measured_standing(measurement: Measurement | None) -> tuple[int, int]:
-    """What stands before a rank where measurements count: the median time in nanoseconds."""
-    return MEASURED_STANDING_OF_NONE if measurement is None else (0, round(measurement.p50_s * 1e9))
 
 
 def deciding_criterion(

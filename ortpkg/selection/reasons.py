@@ -10,7 +10,7 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.labels import hardware_label
 from ortpkg.errors import quoted, unquoted
 from ortpkg.quantities import duration_text
-from ortpkg.selection.matches_variant import Judgement
+from ortpkg.selection.candidate import Judgement
 from ortpkg.selection.policies import device_kind
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 

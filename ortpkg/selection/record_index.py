@@ -54,6 +54,23 @@ class RecordIndex:
     variants: frozenset[str]
     compared: frozenset[str] = frozenset()
 
+    def limit_rejection(self, place: tuple[str, int], limits: Limits) -> Rejection | None:
+        """Of what was measured of a variant on an EP device, by the caller's limits."""
+        measurement = self.measurements.get(place)
+        return _latency_rejection(measurement, limits) or _error_rejection(measurement, limits)
+
+    def failure_rejection(self, place: tuple[str, int]) -> Rejection | None:
+        """Of what failed there, or gave other outputs than the package expects."""
+        failed, measurement = self.canary_failures.get(place), self.measurements.get(place)
+        return _canary_rejection(failed, measurement) or _quarantine_rejection(
+            self.quarantined.get(place)
+        )
+
+    def measured_notes(self, place: tuple[str, int]) -> tuple[str, ...]:
+        """What was measured there, in one line, or none."""
+        measurement = self.measurements.get(place)
+        return () if measurement is None else (_measured_note(measurement),)
+
 
 def index_records(
     records: SelectionRecords, component_name: str, ep_devices: Sequence[EpDevice]
@@ -104,7 +121,7 @@ def index_records(
     )
 
 
-def latency_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
+def _latency_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
     """Of a measured time above ``max_latency_s``."""
     limit = limits.max_latency_s
     if limit is None or measurement is None or measurement.p95_s <= limit:
@@ -118,7 +135,7 @@ def latency_rejection(measurement: Measurement | None, limits: Limits) -> Reject
     )
 
 
-def error_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
+def _error_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
     """Of a measured distance from the expected outputs above ``max_error``."""
     limit, error = limits.max_error, None if measurement is None else measurement.max_abs_error
     # A distance that is no number (NaN) is not within any limit.
@@ -133,7 +150,7 @@ def error_rejection(measurement: Measurement | None, limits: Limits) -> Rejectio
     )
 
 
-def canary_rejection(
+def _canary_rejection(
     failure: CanaryFailure | None, measurement: Measurement | None
 ) -> Rejection | None:
     """Of a first try that failed just now, or outputs that were not within the package's own
@@ -155,7 +172,7 @@ def canary_rejection(
     )
 
 
-def quarantine_rejection(entry: QuarantineEntry | None) -> Rejection | None:
+def _quarantine_rejection(entry: QuarantineEntry | None) -> Rejection | None:
     """Of what failed here with these versions of EP and driver."""
     if entry is None:
         return None
@@ -172,7 +189,7 @@ def quarantine_rejection(entry: QuarantineEntry | None) -> Rejection | None:
     )
 
 
-def measured_note(measurement: Measurement) -> str:
+def _measured_note(measurement: Measurement) -> str:
     """What was measured, in one line."""
     parts = [
         f"median {duration_text(measurement.p50_s)}",

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import quoted, unquoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.judging import Candidate, Judges
+from ortpkg.selection.candidate import Candidate
+from ortpkg.selection.judging import Judges
 from ortpkg.selection.matches_variant import Requirements
 from ortpkg.selection.reasons import ep_device_label
 from ortpkg.selection.verdict import ReasonCode
@@ -29,7 +30,7 @@ def selection_warnings(
         better = [each for each in judges.lacking.values() if each.variant is not winner.variant]
         yield from map(_passed_over_text, better[:_MOST_LACKING])
         yield from _winner_warnings(winner)
-    if not any(_covers_cpu(kind.requirements) for kind in judges.kinds):
+    if not any(map(_covers_cpu, judges.requirements.values())):
         # A package without a variant for a bare CPU leaves machines without accelerators with
         # nothing.
         name = quoted(component_name)

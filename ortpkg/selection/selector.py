@@ -15,8 +15,9 @@ from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.candidate import Candidate, best_first
 from ortpkg.selection.fit import fit_context
-from ortpkg.selection.judging import Candidate, Judges
+from ortpkg.selection.judging import Judges
 from ortpkg.selection.lazy_tuple import LazyTuple
 from ortpkg.selection.matches_variant import CompatibilityOf, MatchContext
 from ortpkg.selection.policies import find_policy
@@ -26,7 +27,6 @@ from ortpkg.selection.ranking import (
     MEASURED_CRITERIA,
     deciding_criterion,
     order_devices,
-    tie_length,
 )
 from ortpkg.selection.reasons import lower_rank_reason
 from ortpkg.selection.selection_warnings import selection_warnings
@@ -153,9 +153,7 @@ def select_ep_devices(
         provider_options=request.provider_options,
         limits=() if limits is NO_LIMITS else limits.described(),
         machine=request.machine,
-        ties=()
-        if winner is None
-        else LazyTuple(partial(judges.tied_with, winner, tie_length(criteria))),
+        ties=() if winner is None else LazyTuple(partial(judges.tied_with, winner)),
         hardware=request.hardware,
         ep_devices=context.ep_devices,
         warnings=(*request.notes, *selection_warnings(component.name, judges, winner, request)),
@@ -181,12 +179,9 @@ def _all_verdicts(
     rejections = (_rejection(candidate) for candidate in candidates if candidate.rank is None)
     if winner is None or best is None:
         return tuple(rejections)
-    eligible = sorted(
-        (each for each in candidates if each.rank is not None), key=lambda each: each.rank or ()
-    )
     return (
         best,
-        *(_eligible_verdict(candidate, winner, criteria) for candidate in eligible[1:]),
+        *(_eligible_verdict(each, winner, criteria) for each in best_first(candidates)[1:]),
         *rejections,
     )
 

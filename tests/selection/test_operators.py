@@ -10,7 +10,8 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator
 from ortpkg.providers.operator_support import OperatorSupport, who_has
 from ortpkg.selection import operators
-from ortpkg.selection.operators import OperatorEvidence, OperatorOutcome, judge_operators
+from ortpkg.selection.candidate import Judgement
+from ortpkg.selection.operators import OperatorEvidence, judge_operators
 from ortpkg.selection.verdict import ReasonCode
 
 DEVICE = EpDevice(ep_name="AcmeExecutionProvider", backend="acme", device=None)
@@ -21,7 +22,7 @@ def custom(count: int) -> ModelOperators:
     return ModelOperators(operators=tuple(("acme.ops", f"Op{number}") for number in range(count)))
 
 
-def judged(needed: ModelOperators, support: OperatorSupport | Exception) -> OperatorOutcome:
+def judged(needed: ModelOperators, support: OperatorSupport | Exception) -> Judgement:
     def answer(ep_device: EpDevice, asked: ModelOperators) -> OperatorSupport:
         assert (ep_device, asked) == (DEVICE, needed)
         if isinstance(support, Exception):
@@ -35,14 +36,16 @@ def judged(needed: ModelOperators, support: OperatorSupport | Exception) -> Oper
 
 def rejection_of(needed: ModelOperators) -> str:
     outcome = judged(needed, OperatorSupport(missing=needed))
-    assert outcome.rejection is not None
-    code, reason = outcome.rejection
-    assert (code, outcome.unchecked) == (ReasonCode.OPERATOR_NOT_AVAILABLE, ())
-    return reason
+    assert (outcome.code, outcome.unchecked) == (ReasonCode.OPERATOR_NOT_AVAILABLE, ())
+    return outcome.reason
+
+
+def kept(told: str) -> Judgement:
+    return Judgement(notes=(told,), unchecked=(told,))
 
 
 def test_nothing_is_said_of_what_is_there() -> None:
-    assert judged(custom(2), OperatorSupport()) == OperatorOutcome()
+    assert judged(custom(2), OperatorSupport()) == Judgement()
 
 
 @pytest.mark.parametrize(
@@ -87,9 +90,7 @@ def test_of_contexts_that_are_not_loaded_the_first_ones_maker_is_named(
 
 def test_what_cannot_be_told_keeps_the_variant() -> None:
     outcome = judged(custom(2), OperatorSupport(unknown=custom(1)))
-    assert outcome == OperatorOutcome(
-        unchecked=(f"it cannot be told here whether {PLACE} has operator 'acme.ops:Op0'",)
-    )
+    assert outcome == kept(f"it cannot be told here whether {PLACE} has operator 'acme.ops:Op0'")
     context = ModelOperators(context_sources=("QNN",))
     outcome = judged(context, OperatorSupport(unknown=context))
     assert outcome.unchecked == (
@@ -99,14 +100,12 @@ def test_what_cannot_be_told_keeps_the_variant() -> None:
 
 def test_what_is_missing_counts_before_what_cannot_be_told() -> None:
     needed = custom(2)
-    assert judged(needed, OperatorSupport(missing=custom(1), unknown=needed)).rejection is not None
+    assert judged(needed, OperatorSupport(missing=custom(1), unknown=needed)).code is not None
 
 
 def test_a_backend_that_fails_to_tell_keeps_the_variant_and_says_why() -> None:
     outcome = judged(custom(1), ValueError("boom"))
-    assert outcome == OperatorOutcome(
-        unchecked=(f"{PLACE} failed to tell whether it has operator 'acme.ops:Op0': 'boom'",)
-    )
+    assert outcome == kept(f"{PLACE} failed to tell whether it has operator 'acme.ops:Op0': 'boom'")
 
 
 GELU = OnnxOperator("", "Gelu", 17)
@@ -125,9 +124,9 @@ def test_what_an_ep_has_beyond_the_opset_keeps_the_variant_and_is_told() -> None
     needed = ModelOperators(undefined=(GELU,))
     told = f"its model needs operator 'ai.onnx:Gelu' of opset 17, which {PLACE} has all the same; "
     told += "ONNX has Gelu from opset 20 on"
-    assert judged(needed, OperatorSupport()) == OperatorOutcome(unchecked=(told,))
+    assert judged(needed, OperatorSupport()) == kept(told)
     unknown = f"it cannot be told here whether {PLACE} has operator 'ai.onnx:Gelu' of opset 17"
-    assert judged(needed, OperatorSupport(unknown=needed)) == OperatorOutcome(unchecked=(unknown,))
+    assert judged(needed, OperatorSupport(unknown=needed)) == kept(unknown)
 
 
 @pytest.mark.parametrize("opset", [0, 25, 1000])
@@ -137,5 +136,5 @@ def test_a_model_of_an_opset_that_is_not_known_is_not_read(
     monkeypatch.setattr(operators, "newest_opset_here", lambda: 25)
     outcome = judged(ModelOperators(opset=opset), OperatorSupport())
     reason = f"its model imports opset {opset} of ai.onnx; opsets 1 to 25 are known here"
-    expected = OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, reason))
-    assert outcome == (OperatorOutcome() if opset == 25 else expected)
+    expected = Judgement(code=ReasonCode.OPERATOR_NOT_AVAILABLE, reason=reason)
+    assert outcome == (Judgement() if opset == 25 else expected)

@@ -114,7 +114,7 @@ def test_compatibility_is_judged_on_each_device_by_itself(
     assert asked == [("AI Boost", "blob"), ("Arc", "blob"), ("Core Ultra", "blob")]
 
 
-def test_compatibility_is_asked_only_where_it_can_change_the_choice_until_somebody_looks(
+def test_each_compatibility_string_is_asked_once_whoever_looks(
     machines: Any, make_variant: Any, select: Any
 ) -> None:
     asked: list[str] = []
@@ -136,9 +136,8 @@ def test_compatibility_is_asked_only_where_it_can_change_the_choice_until_somebo
     ]
 
     selection = select(machines["core-ultra"], made, compatibility=rate)
-    assert selection.best.variant.name == "v2"
-    assert asked == infos[:3]
 
+    assert selection.best.variant.name == "v2"
     assert selection.ties == ("v3",)
     assert {verdict.variant.name for verdict in selection.verdicts} == {
         "v0",

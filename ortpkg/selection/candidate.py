@@ -1,0 +1,72 @@
+"""A variant on an EP device: what the rules say of it, and its rank where it is eligible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.package.package_info import VariantInfo
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.ranking import AnyRank
+from ortpkg.selection.verdict import ReasonCode
+
+if TYPE_CHECKING:
+    from ortpkg.selection.measurements import Measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the rules say together: a rejection's code and reason, or neither; what was noted on the
+    way.
+
+    Attributes:
+        code, reason: of a rejection.
+        compatibility: the EP's rating.
+        architecture_distance: how far the device's architecture is from the constraint's; 0 where
+            that is not checked, NO_ARCHITECTURE where nothing is stated or they cannot be compared.
+        notes: for the verdict.
+        unchecked: those of the notes that say what could not be told, which a winner is warned of.
+        measurement: what was measured of the variant there.
+    """
+
+    code: ReasonCode | None = None
+    reason: str = ""
+    compatibility: CompiledModelCompatibility = CompiledModelCompatibility.NOT_APPLICABLE
+    architecture_distance: int = 0
+    notes: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    measurement: Measurement | None = None
+
+    def and_then(self, later: Judgement) -> Judgement:
+        """This one, which is no rejection, with what later rules add."""
+        return replace(
+            self,
+            code=later.code,
+            reason=later.reason,
+            notes=(*self.notes, *later.notes),
+            unchecked=(*self.unchecked, *later.unchecked),
+            measurement=later.measurement,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A variant on an EP device, judged; without a rank it is rejected.
+
+    ``compared``: what it has in common with the candidates with which measurements compared it;
+        None where none did.
+    """
+
+    variant: VariantInfo
+    ep_device: EpDevice | None
+    judgement: Judgement
+    rank: AnyRank | None
+    compared: tuple[object, ...] | None = None
+
+
+def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Those that are eligible, in the order of their ranks."""
+    ranked = [(each.rank, each) for each in candidates if each.rank is not None]
+    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
