@@ -17,7 +17,6 @@ from ortpkg.errors import (
     Finding,
     PackageFormatError,
     PackageNotFoundError,
-    PathEscapesPackageError,
     UnsupportedSchemaVersionError,
     quoted,
 )
@@ -44,9 +43,7 @@ from ortpkg.package.formats.metadata_format import (
 from ortpkg.package.formats.universal_format import merge_generations
 from ortpkg.package.frozen import freeze
 from ortpkg.package.package_info import ComponentInfo, Layout, PackageFormat, PackageInfo
-from ortpkg.package.paths.path_resolver import PathKind, PathResolver, escape_finding
-from ortpkg.package.paths.plain_names import PlainNames
-from ortpkg.package.paths.reference_resolver import kind_at
+from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver, kind_at
 from ortpkg.package.reading_rules import ReadingRules, reading_rules
 from ortpkg.package.rules import (
     COMPONENT_UNUSED,
@@ -151,7 +148,10 @@ def _read(
     # The directory itself is looked at only where it has no manifest: looks are most of what
     # opening costs.
     reader = _PackageReader(
-        PathResolver(root), found, rules, allow_external_paths=allow_external_paths
+        PathResolver(root, portable_names=rules.portable_names),
+        found,
+        rules,
+        allow_external_paths=allow_external_paths,
     )
     if reader.lacks_documents() and not os.path.isdir(root):  # noqa: PTH112  # text or path
         raise _no_directory(root)
@@ -188,12 +188,11 @@ class _PackageReader:
         self._found = found
         self._rules = rules
         self._allow_external_paths = allow_external_paths
-        self._plain = PlainNames()
         self._documents = CountedDocuments(rules.limits, rules.package_limits)
 
     def read(self) -> PackageInfo | None:
         if self._rules.generations and self._is_component_root():
-            root = read_component_root(self._resolver, self._found, self._documents, self._plain)
+            root = read_component_root(self._resolver, self._found, self._documents)
             return self._finish(_Contents(manifest={"model_name": root.name}, metadata=(root,)))
         manifest = self._read_manifest()
         if manifest is None:
@@ -222,30 +221,21 @@ class _PackageReader:
         return not self._has(MANIFEST) and self._has(METADATA)
 
     def _has(self, name: str) -> bool:
-        """Whether the root holds something of that name; strings, as on all of this way: paths are
-        dear.
-        """
-        place = self._plain.find(name, self._resolver.real_root)
-        return self._exists(name) if place is None else place.kind is not PathKind.MISSING
-
-    def _exists(self, name: str) -> bool:
+        """Whether the root holds something of that name, a link that leads nowhere included."""
         return os.path.lexists(f"{self._resolver.real_root}{os.sep}{name}")
 
     def _read_manifest(self) -> dict[str, Any] | None:
         path = f"{self._resolver.real_root}{os.sep}{MANIFEST}"
         try:
-            seen = self._plain.find(MANIFEST, self._resolver.real_root)
-            if seen is not None:
-                path, kind = seen
-            elif self._rules.confined_documents:
+            if self._rules.confined_documents:
                 path, kind = self._resolver.locate(MANIFEST)
             else:
                 kind = kind_at(path)
             if kind is PathKind.MISSING:
                 raise PackageNotFoundError(self._no_manifest(), path=self._resolver.root)
             return self._documents.read_object(path, document=MANIFEST)
-        except PathEscapesPackageError as error:
-            self._found.extend([escape_finding(error, MANIFEST)])
+        except PathRefusedError as error:
+            self._found.extend([error.finding(MANIFEST)])
         except PackageFormatError as error:
             self._found.extend(error.findings)
         return None
@@ -298,9 +288,7 @@ class _PackageReader:
         self._found.extend(findings)
         if any(finding.pointer.startswith("/component_models") for finding in findings):
             return None
-        return read_metadata_format(
-            manifest, self._resolver, self._found, self._documents, self._plain
-        )
+        return read_metadata_format(manifest, self._resolver, self._found, self._documents)
 
     def _read_component_keys(
         self, manifest: Mapping[str, Any], version: tuple[int, int] | None
@@ -310,11 +298,10 @@ class _PackageReader:
         component = read_component_format(
             manifest,
             version,
-            self._resolver.real_root,
+            self._resolver,
             rules=self._rules,
             documents=self._documents,
             found=found,
-            plain=self._plain,
             allow_external_paths=self._allow_external_paths,
         )
         # by the metadata keys, of the same variants
@@ -357,7 +344,7 @@ class _PackageReader:
             inputs=read_value_infos(values.get("inputs")),
             outputs=read_value_infos(values.get("outputs")),
             additional_metadata=freeze(manifest.get("additional_metadata")),
-            has_samples=self._exists(SAMPLES),
+            has_samples=self._has(SAMPLES),
             layout=Layout.PORTABLE if component is None else component.layout,
             shared_assets=() if component is None else component.shared_assets,
             compat=self._rules.compat,

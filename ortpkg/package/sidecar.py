@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ortpkg.errors import PackageFormatError, PathEscapesPackageError
+from ortpkg.errors import PackageFormatError
 from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.package.documents.json_documents import read_document
 from ortpkg.package.findings import FindingCollector
-from ortpkg.package.paths.path_resolver import PathKind, PathResolver, escape_finding
+from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver
 from ortpkg.package.rules import SCHEMA_VERSION
 
 DIGESTS_FILE = "digests.json"
@@ -45,8 +45,8 @@ def read_sidecar(
         if place.kind is PathKind.MISSING:
             return None
         value = read_document(place.path, document=name)
-    except PathEscapesPackageError as error:
-        found.extend([escape_finding(error, name)])
+    except PathRefusedError as error:
+        found.extend([error.finding(name)])
         return None
     except PackageFormatError as error:
         found.extend(error.findings)

@@ -13,11 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import Finding, Severity
+from ortpkg.errors import Severity
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
-from ortpkg.package.formats.component_format import _ComponentReader
-from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.paths.plain_names import PlainNames
 from ortpkg.package.reader import check_package
 from tests.package.component_cases import (
     ALL_CASES,
@@ -133,33 +130,6 @@ def test_what_the_strict_rules_accept_onnxruntime_accepts_too(
     compatible, findings = check_package(package_of, compat=ONNXRUNTIME_1_31)
     assert strict is None or compatible is not None
     assert all(str(finding).isprintable() for finding in findings)
-
-
-@given(manifest=MANIFESTS, compat=st.sampled_from([None, ONNXRUNTIME_1_31]))
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-def test_a_glance_at_a_plain_variant_says_what_a_closer_look_says(
-    package_of: Path, manifest: dict[str, Any], compat: str | None
-) -> None:
-    (package_of / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    assert check_package(package_of, compat=compat) == check_closely(package_of, compat)
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in ALL_CASES])
-def test_a_glance_at_a_case_says_what_a_closer_look_says(case: Case, tmp_path: Path) -> None:
-    root = written(case, tmp_path)
-    for compat in (None, ONNXRUNTIME_1_31):
-        assert check_package(root, compat=compat) == check_closely(root, compat)
-
-
-def check_closely(root: Path, compat: str | None) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
-    """With none of the short cuts that reading takes for what is plain."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ComponentReader, "_read_plain_variant", lambda *_: None)
-        patch.setattr(PlainNames, "find", lambda *_: None)
-        patch.setattr(PlainNames, "list_folders", lambda *_, **__: None)
-        return check_package(root, compat=compat)
 
 
 @pytest.fixture

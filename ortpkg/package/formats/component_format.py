@@ -9,7 +9,7 @@ that reader, this one reports everything that is wrong, not the first thing;
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from ortpkg.ep_names import CPU_EP, is_known_ep
 from ortpkg.errors import quoted
 from ortpkg.package.documents.counted_documents import CountedDocuments
-from ortpkg.package.documents.document_schemas import are_valid, check_schema
+from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.package.documents.schema_version import knows_all_keys
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.formats.component_variant import CheckedComponentVariant
@@ -25,10 +25,8 @@ from ortpkg.package.formats.constraints import DEVICES, warn_of_device, warn_of_
 from ortpkg.package.formats.executor_info import (
     NO_EXECUTOR_INFO,
     ORT,
-    PAYLOAD_SCHEMA,
     ExecutorInfo,
     read_executor_info,
-    read_plain_executor_info,
 )
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
@@ -43,9 +41,13 @@ from ortpkg.package.package_info import (
     SharedAsset,
     Source,
 )
-from ortpkg.package.paths.path_resolver import PathKind, is_plain_name, why_not_a_name
-from ortpkg.package.paths.plain_names import Place, PlainNames
-from ortpkg.package.paths.reference_resolver import ReferenceResolver, kind_at
+from ortpkg.package.paths.path_resolver import (
+    PathKind,
+    PathResolver,
+    Place,
+    kind_at,
+    why_not_a_name,
+)
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
@@ -77,7 +79,6 @@ MANIFEST_KEYS = frozenset(
     }
 )
 COMPONENT_KEYS = frozenset({"component_name", "variants", "additional_metadata"})
-_MANY = 8  # variants; asking of so many at once pays
 VARIANT_KEYS = frozenset(
     {
         "variant_directory",
@@ -105,12 +106,11 @@ class ComponentGeneration:
 def read_component_format(
     manifest: Mapping[str, Any],
     schema_version: tuple[int, int],
-    root: str,
+    resolver: PathResolver,
     *,
     rules: ReadingRules,
     documents: CountedDocuments,
     found: FindingCollector,
-    plain: PlainNames,
     allow_external_paths: bool,
 ) -> ComponentGeneration | None:
     """The components, in declaration order, of a package of a supported version; None with findings
@@ -122,11 +122,10 @@ def read_component_format(
     Args:
         manifest: the document.
         schema_version: which it states.
-        root: the real path of the package root.
+        resolver: of the package, which confines paths to it.
         rules: how the package is read.
         documents: of the package.
         found: takes the findings.
-        plain: of the package.
         allow_external_paths: a package of the layout "installed" may name paths outside of it.
     """
     findings = check_schema(manifest, "component_manifest", document=MANIFEST)
@@ -143,8 +142,11 @@ def read_component_format(
     may_leave = layout is Layout.INSTALLED and (
         allow_external_paths or rules.follows_installed_layout
     )
-    resolver = ReferenceResolver(root, rules, is_confined=not may_leave)
-    references = ReferenceReader(resolver, rules, documents, found, plain)
+    if may_leave:
+        resolver = PathResolver(
+            resolver.root, portable_names=rules.portable_names, is_confined=False
+        )
+    references = ReferenceReader(resolver, rules, documents, found)
     documents.count_components(len(manifest["components"]))
     shared_assets = read_shared_assets(manifest.get("shared_assets", EMPTY), references)
     if not manifest["components"]:
@@ -209,8 +211,6 @@ class _ComponentReader:
         self._found = references.found
         self._knows_keys = knows_keys
         self._constraints: dict[tuple[str | None, ...], tuple[Constraints, Constraints]] = {}
-        self._doubtful: set[int] = set()
-        self._are_payloads_valid = False
 
     def read(self, declared: str | Mapping[str, Any]) -> ComponentInfo | None:
         source = Source(document=MANIFEST, pointer=json_pointer("components", self._name))
@@ -268,7 +268,6 @@ class _ComponentReader:
             pointer = source.pointer + json_pointer("variants")
             self._found.add(COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer)
         self._references.documents.count_variants(len(body["variants"]), source.document)
-        self._references.plain.list_folders(directory, expected=len(body["variants"]))
         return ComponentInfo(
             name=self._name,
             directory=Path(directory),
@@ -282,59 +281,10 @@ class _ComponentReader:
         self, bodies: Mapping[str, Mapping[str, Any]], directory: str, source: Source
     ) -> Iterator[CheckedComponentVariant]:
         """What was read of each variant that can be used."""
-        self._are_payloads_valid = _are_payloads_valid(bodies.values())
         for name, body in bodies.items():
-            checked = self._read_plain_variant(name, body, directory, source)
-            if checked is None:
-                checked = self._read_variant(name, body, directory, source)
+            checked = self._read_variant(name, body, directory, source)
             if checked is not None:
                 yield checked
-
-    def _read_plain_variant(
-        self, name: str, body: Mapping[str, Any], directory: str, component: Source
-    ) -> CheckedComponentVariant | None:
-        """What :meth:`_read_variant` gives where nothing needs a closer look; None: ask there.
-
-        Nearly all variants are such: only known keys, a known EP and device, an ordinary name for
-        the folder and for the model, which are there, and options that nobody restricts.
-        """
-        payload = body.get("executor_info", EMPTY).get(ORT)
-        constraints = self._interned_constraints(body)
-        additional_metadata = body.get("additional_metadata")
-        if (
-            id(constraints[1]) in self._doubtful
-            or not body.keys() <= VARIANT_KEYS
-            or (type(additional_metadata) is dict and FACTS in additional_metadata)
-            or type(payload) is not dict
-            or ("variant_directory" in body and not is_plain_name(name))
-        ):
-            return None
-        folder = self._references.plain.find(body.get("variant_directory", name), directory)
-        if folder is None or folder.kind is not PathKind.DIRECTORY:
-            return None
-        executor_info = read_plain_executor_info(
-            body["executor_info"],
-            folder.path,
-            self._references,
-            is_payload_valid=self._are_payloads_valid,
-        )
-        if executor_info is None:
-            return None
-        stated, meant = constraints
-        model, path = executor_info.model_path, folder.path
-        return CheckedComponentVariant(
-            name,
-            self._name,
-            component,
-            body,
-            path,
-            True,
-            model,
-            executor_info,
-            stated,
-            meant,
-            EMPTY,
-        )
 
     def _read_variant(
         self, name: str, body: Mapping[str, Any], directory: str, component: Source
@@ -428,52 +378,29 @@ class _ComponentReader:
     def _read_constraints(
         self, name: str, body: Mapping[str, Any], source: Source
     ) -> tuple[Constraints, Constraints]:
-        """Those of :meth:`_interned_constraints`, with warnings of what is doubtful in them."""
-        found = self._interned_constraints(body)
-        if id(found[1]) in self._doubtful:
-            self._warn_of(found[1], source.below("variants", name))
-        return found
-
-    def _interned_constraints(self, body: Mapping[str, Any]) -> tuple[Constraints, Constraints]:
         """The constraints as they are written, and as selection wants them: no empty texts, the
         device in lower case.
 
         Most variants share theirs with others: these get the same objects.
         """
         key = body.get("ep"), body.get("device"), body.get("compatibility_string")
-        known = self._constraints.get(key)
-        if known is None:
+        found = self._constraints.get(key)
+        if found is None:
             device = key[1].lower() if key[1] else None
             stated = Constraints(ep=key[0], device=key[1], ep_compatibility_info=key[2])
             meant = Constraints(
                 ep=key[0] or None, device=device, ep_compatibility_info=key[2] or None
             )
-            known = self._constraints[key] = (stated, meant)
-            if _is_doubtful(meant):
-                self._doubtful.add(id(meant))
-        return known
+            found = self._constraints[key] = (stated, meant)
+        self._warn_of(found[1], name, source)
+        return found
 
-    def _warn_of(self, constraints: Constraints, source: Source) -> None:
+    def _warn_of(self, constraints: Constraints, name: str, source: Source) -> None:
         if constraints.ep is not None and not is_known_ep(constraints.ep):
-            warn_of_ep(constraints.ep, source.below("ep"), self._found)
+            warn_of_ep(constraints.ep, source.below("variants", name, "ep"), self._found)
         if constraints.device is not None and constraints.device not in DEVICES:
-            warn_of_device(constraints.device, source.below("device"), self._found)
-
-
-def _are_payloads_valid(bodies: Collection[Mapping[str, Any]]) -> bool:
-    """Whether those of all variants that stand there as objects surely are, where there are enough
-    to ask at once.
-    """
-    if len(bodies) < _MANY:
-        return False
-    payloads = [body["executor_info"].get(ORT) for body in bodies if "executor_info" in body]
-    return are_valid([each for each in payloads if type(each) is dict], PAYLOAD_SCHEMA)
-
-
-def _is_doubtful(constraints: Constraints) -> bool:
-    return (constraints.ep is not None and not is_known_ep(constraints.ep)) or (
-        constraints.device is not None and constraints.device not in DEVICES
-    )
+            at = source.below("variants", name, "device")
+            warn_of_device(constraints.device, at, self._found)
 
 
 def _completed(constraints: Constraints, facts: Mapping[str, str]) -> Constraints:

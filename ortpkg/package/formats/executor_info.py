@@ -14,12 +14,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ortpkg.errors import quoted
-from ortpkg.package.documents.document_schemas import check_schema, is_valid
+from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Source, until_nul
-from ortpkg.package.paths.path_resolver import PathKind
-from ortpkg.package.paths.plain_names import Place
+from ortpkg.package.paths.path_resolver import PathKind, Place
 from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN, Rule
 
 ORT = "ort"
@@ -46,7 +45,6 @@ FORBIDDEN_SESSION_OPTIONS = (
 
 _IS_FORBIDDEN = frozenset(FORBIDDEN_SESSION_OPTIONS)
 _IS_PATH = frozenset(PATH_SESSION_OPTIONS)
-_IS_SPECIAL = _IS_FORBIDDEN | _IS_PATH
 
 
 class ExecutorInfo(NamedTuple):
@@ -129,39 +127,6 @@ def _named(
     return {name: payloads[key] for name, key in keys.items()}, keys.get(ORT)
 
 
-def read_plain_executor_info(
-    declared: Mapping[str, Any],
-    directory: str,
-    references: ReferenceReader,
-    *,
-    is_payload_valid: bool,
-) -> ExecutorInfo | None:
-    """What :func:`read_executor_info` gives where nothing needs a closer look; None: ask there.
-
-    Args:
-        declared: as there; ``ort`` is an object.
-        directory: the variant's folder, which exists.
-        references: of the package.
-        is_payload_valid: whether ``ort`` is known to keep its schema.
-    """
-    payload = declared[ORT]
-    if len(declared) != 1 or not (is_payload_valid or is_valid(payload, PAYLOAD_SCHEMA)):
-        return None
-    reference = payload.get("model_file")
-    model = None if reference is None else references.plain.find(reference, directory)
-    if model is None or model.kind is not PathKind.FILE:
-        return None
-    session_options = payload.get("session_options", EMPTY)
-    provider_options = payload.get("provider_options", EMPTY)
-    if session_options is not EMPTY and not (
-        _IS_SPECIAL.isdisjoint(session_options) and "\0" not in "".join(session_options)
-    ):
-        return None
-    if provider_options is not EMPTY and "\0" in "".join(provider_options):
-        return None
-    return ExecutorInfo(declared, model.path, session_options, provider_options)
-
-
 def _read_documents(
     declared: Mapping[str, Any], directory: str | None, source: Source, references: ReferenceReader
 ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -210,12 +175,12 @@ class _OrtPayloadReader:
         self._references = references
 
     def read(self, payload: Any, payloads: Mapping[str, Any]) -> ExecutorInfo:
-        if not is_valid(payload, PAYLOAD_SCHEMA):
-            place = self._source.below(*self._tokens)
-            findings = check_schema(
-                payload, PAYLOAD_SCHEMA, document=place.document, pointer=place.pointer
+        if findings := check_schema(payload, PAYLOAD_SCHEMA, document=self._source.document):
+            start = self._source.below(*self._tokens).pointer
+            self._references.found.extend(
+                replace(each, rule=EXECUTOR_INFO.id, pointer=start + each.pointer)
+                for each in findings
             )
-            self._references.found.extend(replace(each, rule=EXECUTOR_INFO.id) for each in findings)
             return ExecutorInfo(payloads=payloads)
         model_file = payload.get("model_file")
         return ExecutorInfo(

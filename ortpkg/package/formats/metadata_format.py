@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ortpkg.ep_names import is_known_ep
-from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
+from ortpkg.errors import PackageError, PackageFormatError, quoted
 from ortpkg.package.documents.counted_documents import CountedDocuments
 from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.package.findings import FindingCollector, json_pointer
@@ -29,13 +29,12 @@ from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
 from ortpkg.package.paths.path_resolver import (
     PathKind,
+    PathRefusedError,
     PathResolver,
-    escape_finding,
     list_names,
     why_not_a_name,
     why_not_a_path,
 )
-from ortpkg.package.paths.plain_names import PlainNames
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
     COMPONENT_NOT_FOUND,
@@ -51,7 +50,6 @@ MANIFEST = "manifest.json"
 METADATA = "metadata.json"
 MODELS = "models"
 _MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that are listed
-_IS_PATH = frozenset(PATH_SESSION_OPTIONS)
 # Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.
 _NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
 
@@ -112,13 +110,11 @@ def read_metadata_format(
     resolver: PathResolver,
     found: FindingCollector,
     documents: CountedDocuments,
-    plain: PlainNames,
 ) -> tuple[ComponentInfo, ...]:
     """The component models of a package whose manifest has passed its schema, in declaration order.
 
     Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no
-    errors. ``plain`` looks up what needs no judging. PackageTooLargeError as ``documents`` raise
-    it.
+    errors. PackageTooLargeError as ``documents`` raise it.
     """
     declared = manifest.get("component_models")
     names = _discover(resolver, found) if declared is None else _check_names(declared, found)
@@ -130,7 +126,7 @@ def read_metadata_format(
         )
     inline = declared if isinstance(declared, Mapping) else {}
     return tuple(
-        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, documents, plain).read(
+        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, documents).read(
             inline.get(name) or {}
         )
         for name in names
@@ -138,14 +134,14 @@ def read_metadata_format(
 
 
 def read_component_root(
-    resolver: PathResolver, found: FindingCollector, documents: CountedDocuments, plain: PlainNames
+    resolver: PathResolver, found: FindingCollector, documents: CountedDocuments
 ) -> ComponentInfo:
     """The component model whose own folder is the package root: metadata.json is there, and no
     manifest.json.
 
     Its name is ``component_model_name``, or the folder's.
     """
-    return _ComponentReader(resolver.root.name, "", resolver, found, documents, plain).read({})
+    return _ComponentReader(resolver.root.name, "", resolver, found, documents).read({})
 
 
 OWN_FOLDER = "."
@@ -166,8 +162,8 @@ def _discover(resolver: PathResolver, found: FindingCollector) -> list[str]:
         names = (
             list_names(models.path, PathKind.DIRECTORY) if models.kind is PathKind.DIRECTORY else []
         )
-    except PathEscapesPackageError as error:
-        found.extend([escape_finding(error, MANIFEST)])
+    except PathRefusedError as error:
+        found.extend([error.finding(MANIFEST)])
         return []
     except PackageError as error:
         found.add(DOCUMENT_UNREADABLE, MANIFEST, str(error))
@@ -217,13 +213,11 @@ class _ComponentReader:
         resolver: PathResolver,
         found: FindingCollector,
         documents: CountedDocuments,
-        plain: PlainNames,
     ) -> None:
         self._name = name
         self._resolver = resolver
         self._found = found
         self._documents = documents
-        self._plain = plain
         self._base = base
         self._constraints: dict[tuple[str | None, ...], Constraints] = {}
         self._siblings = Siblings()
@@ -260,9 +254,8 @@ class _ComponentReader:
     def _directory(self) -> Path:
         try:
             return self._resolver.resolve(self._base).path if self._base else self._resolver.root
-        except (
-            PathEscapesPackageError
-        ):  # found before, when metadata.json was looked for: this value is not used
+        except PathRefusedError:
+            # found before, when metadata.json was looked for: this value is not used
             return self._resolver.root
 
     def _manifest_source(self, *tokens: str) -> Source:
@@ -288,8 +281,8 @@ class _ComponentReader:
                     )
                 return None
             metadata = self._documents.read_object(str(place.path), document=self._document)
-        except PathEscapesPackageError as error:
-            self._found.extend([escape_finding(error, self._document)])
+        except PathRefusedError as error:
+            self._found.extend([error.finding(self._document)])
             return None
         except PackageFormatError as error:
             self._found.extend(error.findings)
@@ -328,44 +321,11 @@ class _ComponentReader:
 
     def _read_variants(self, merged: Mapping[str, list[_Declaration]]) -> Iterator[_CheckedVariant]:
         """What was read of each variant that can be used."""
-        directory = str(self._directory())
-        self._plain.list_folders(directory, expected=len(merged))
         self._siblings = _siblings_of(merged)
         for name, declarations in merged.items():
-            checked = self._read_plain_variant(name, declarations, directory)
-            if checked is None:
-                checked = self._read_variant(name, declarations)
+            checked = self._read_variant(name, declarations)
             if checked is not None:
                 yield checked
-
-    def _read_plain_variant(
-        self, name: str, declarations: list[_Declaration], directory: str
-    ) -> _CheckedVariant | None:
-        """What :meth:`_read_variant` gives where nothing needs a closer look; None: ask there.
-
-        Nearly all variants are such: declared once, with a known EP and device, an ordinary name
-        for the folder and for the model, which are there.
-        """
-        body = declarations[0].body
-        reference = body.get("model_file")
-        if len(declarations) > 1 or not reference or "model_id" in body or "file" in body:
-            return None
-        if not _IS_PATH.isdisjoint(body.get("session_options") or EMPTY):
-            return None
-        stated = body.get("constraints") or EMPTY
-        ep, device = stated.get("ep"), stated.get("device")
-        if (ep and not is_known_ep(ep)) or (device and device.lower() not in DEVICES):
-            return None
-        folder = self._plain.find(name, directory)
-        model = None if folder is None else self._plain.find(reference, folder.path)
-        if folder is None or folder.kind is not PathKind.DIRECTORY:
-            return None
-        if model is None or model.kind is not PathKind.FILE:
-            return None
-        constraints = self._interned_constraints(stated)
-        return _CheckedVariant(
-            name, self._name, body, folder.path, model.path, constraints, declarations[0]
-        )
 
     def _read_variant(self, name: str, declarations: list[_Declaration]) -> _CheckedVariant | None:
         source = declarations[0].source
@@ -398,8 +358,8 @@ class _ComponentReader:
             name=name,
             component=self._name,
             body=body,
-            directory=str(place.directory),
-            model_path=None if place.model_path is None else str(place.model_path),
+            directory=place.directory,
+            model_path=place.model_path,
             constraints=constraints,
             declaration=declarations[0],
         )
@@ -421,31 +381,19 @@ class _ComponentReader:
     def _read_constraints(
         self, body: Mapping[str, Any], declarations: list[_Declaration]
     ) -> Constraints:
+        """Most variants share theirs with others: these get the same object."""
         ep, device = body.get("ep"), body.get("device")
+        device = None if device is None else device.lower()
         if ep is not None and not is_known_ep(ep):
             warn_of_ep(ep, _where(declarations, "constraints", inner="ep"), self._found)
-        if device is not None and (device := device.lower()) not in DEVICES:
+        if device is not None and device not in DEVICES:
             warn_of_device(device, _where(declarations, "constraints", inner="device"), self._found)
-        return self._interned_constraints(body)
-
-    def _interned_constraints(self, body: Mapping[str, Any]) -> Constraints:
-        """The constraints, with no empty texts; most variants share theirs with others, and get the
-        same object.
-        """
-        key = (
-            body.get("ep"),
-            body.get("device"),
-            body.get("architecture"),
-            body.get("ep_compatibility_info"),
-        )
+        key = ep, device, body.get("architecture"), body.get("ep_compatibility_info")
         known = self._constraints.get(key)
         if known is None:
-            ep, device, architecture, info = (value or None for value in key)
-            device = None if device is None else device.lower()
-            known = Constraints(
-                ep=ep, device=device, architecture=architecture, ep_compatibility_info=info
+            known = self._constraints[key] = Constraints(
+                ep=ep, device=device, architecture=key[2], ep_compatibility_info=key[3]
             )
-            self._constraints[key] = known
         return known
 
 

@@ -15,11 +15,11 @@ from ortpkg.package.documents.counted_documents import CountedDocuments
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.package_info import Source, until_nul
 from ortpkg.package.paths.asset_reference import looks_like_asset_reference, parse_asset_reference
-from ortpkg.package.paths.path_resolver import PathKind
-from ortpkg.package.paths.plain_names import Place, PlainNames
-from ortpkg.package.paths.reference_resolver import (
-    ReferenceRefusedError,
-    ReferenceResolver,
+from ortpkg.package.paths.path_resolver import (
+    PathKind,
+    PathRefusedError,
+    PathResolver,
+    Place,
     kind_at,
 )
 from ortpkg.package.reading_rules import ReadingRules
@@ -38,24 +38,21 @@ class ReferenceReader:
         rules: how the package is read.
         documents: of the package.
         found: takes what is wrong.
-        plain: looks up what needs no judging.
         assets: uri → real path of the folder, of every shared asset that the package has.
     """
 
     def __init__(
         self,
-        resolver: ReferenceResolver,
+        resolver: PathResolver,
         rules: ReadingRules,
         documents: CountedDocuments,
         found: FindingCollector,
-        plain: PlainNames,
     ) -> None:
-        self.root = resolver.root
+        self.root = resolver.real_root
         self.resolver = resolver
         self.rules = rules
         self.documents = documents
         self.found = found
-        self.plain = plain
         self.assets: dict[str, str] = {}
 
     def report(self, rule: Rule, message: str, source: Source, *tokens: str) -> None:
@@ -78,11 +75,9 @@ class ReferenceReader:
         ``source`` and ``tokens`` say where the path stands; they are put together only for a
         finding.
         """
-        place = self.plain.find(reference, base) if within is None else None
         try:
-            if place is None:
-                place = self.resolver.resolve(reference, base, within=within)
-        except ReferenceRefusedError as error:
+            place = self.resolver.locate_in(base, reference, within=within)
+        except PathRefusedError as error:
             self.report(error.rule, f"path {quoted(reference)} {error.reason}", source, *tokens)
             return None
         if must_exist and place.kind is PathKind.MISSING:
@@ -95,8 +90,6 @@ class ReferenceReader:
         self, reference: str, base: str, source: Source, *tokens: str
     ) -> Place | None:
         """The place of a string reference; None, with a finding, where it may not be used."""
-        if (place := self.plain.find(reference, base)) is not None:
-            return place
         if "\0" in reference and not self.rules.portable_names:
             reference = until_nul(reference)  # it crosses a C interface
         asset = parse_asset_reference(reference)

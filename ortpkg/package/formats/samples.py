@@ -12,11 +12,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ortpkg.errors import Finding, PackageFormatError, PathEscapesPackageError, Severity, quoted
+from ortpkg.errors import Finding, PackageFormatError, Severity, quoted
 from ortpkg.package.findings import FindingCollector, json_pointer, listed
 from ortpkg.package.frozen import EMPTY, FrozenMapping
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.paths.path_resolver import PathKind, PathResolver, escape_finding
+from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver
 from ortpkg.package.rules import (
     DUPLICATE_SAMPLE,
     FILE_MISSING,
@@ -221,9 +221,9 @@ class _SampleReader:
     def _file(self, reference: str, *tokens: str) -> Path:
         try:
             place = self._resolver.resolve(reference, base=SAMPLES_DIRECTORY)
-        except PathEscapesPackageError as error:
+        except PathRefusedError as error:
             pointer = json_pointer("samples", self._index, *tokens)
-            self._found.extend([escape_finding(error, SAMPLES, pointer=pointer)])
+            self._found.extend([error.finding(SAMPLES, pointer=pointer)])
             return self._resolver.root
         if place.kind is not PathKind.FILE:
             what = "does not exist" if place.kind is PathKind.MISSING else "is not a file"

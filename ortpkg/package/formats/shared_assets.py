@@ -17,8 +17,7 @@ from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.formats.reference_reader import ReferenceReader
 from ortpkg.package.package_info import SharedAsset, Source
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
-from ortpkg.package.paths.path_resolver import PathKind
-from ortpkg.package.paths.reference_resolver import kind_at
+from ortpkg.package.paths.path_resolver import PathKind, kind_at
 from ortpkg.package.rules import ASSET_REFERENCE, DOCUMENT_UNREADABLE, FILE_MISSING
 
 

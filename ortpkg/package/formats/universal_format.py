@@ -60,8 +60,7 @@ def _merge_component(
         return metadata
     pairs = list(map(_MergedVariant, older, newer))
     for pair in pairs:
-        if not pair.agrees_at_a_glance:
-            _check_agreement(pair, found)
+        _check_agreement(pair.older, pair.newer, found)
     return replace(metadata, variants=LazyVariants(pairs))
 
 
@@ -91,20 +90,6 @@ class _MergedVariant(NamedTuple):
     def provider_options(self) -> Mapping[str, str]:
         return self.older.provider_options or self.newer.provider_options
 
-    @property
-    def agrees_at_a_glance(self) -> bool:
-        """Whether :func:`_differences` surely finds none."""
-        older, newer = self
-        mine, other = older.constraints, newer.constraints
-        return (
-            older.model_path == newer.model_path
-            and mine.ep == other.ep
-            and mine.device == other.device
-            and mine.ep_compatibility_info == other.ep_compatibility_info
-            and older.session_options == newer.session_options
-            and older.provider_options == newer.provider_options
-        )
-
     def make(self) -> VariantInfo:
         older, newer = self.older.make(), self.newer.make()
         return replace(
@@ -118,19 +103,17 @@ class _MergedVariant(NamedTuple):
         )
 
 
-def _check_agreement(pair: _MergedVariant, found: FindingCollector) -> None:
-    older, newer = pair.older.make(), pair.newer.make()
+def _check_agreement(older: CheckedVariant, newer: CheckedVariant, found: FindingCollector) -> None:
     for what, mine, other in _differences(older, newer):
+        source = newer.make().source
         message = (
             f"{what} of variant {quoted(older.name)} is {_shown(other)}, in model_variants it is"
             f" {_shown(mine)}"
         )
-        found.add(
-            VARIANT_LISTS_DIFFER, newer.source.document, message, pointer=newer.source.pointer
-        )
+        found.add(VARIANT_LISTS_DIFFER, source.document, message, pointer=source.pointer)
 
 
-def _differences(older: VariantInfo, newer: VariantInfo) -> Iterator[tuple[str, Any, Any]]:
+def _differences(older: CheckedVariant, newer: CheckedVariant) -> Iterator[tuple[str, Any, Any]]:
     """(what, value in the metadata keys, value in the component keys) of everything in which the
     two disagree.
     """

@@ -10,19 +10,21 @@ gives what is another variant's. A folder with
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
-from ortpkg.errors import PackageError, PathEscapesPackageError, quoted
+from ortpkg.errors import PackageError, quoted
 from ortpkg.package.findings import FindingCollector, listed
 from ortpkg.package.package_info import Source, VariantInfo
 from ortpkg.package.paths.path_resolver import (
     PathKind,
+    PathRefusedError,
     PathResolver,
-    ResolvedPath,
-    escape_finding,
+    Place,
+    kind_at,
     list_names,
 )
 from ortpkg.package.rules import (
@@ -60,8 +62,8 @@ class ModelPlace:
         model_path: the ONNX file; None for a GenAI variant.
     """
 
-    directory: Path
-    model_path: Path | None
+    directory: str
+    model_path: str | None
 
 
 def resolve_model(
@@ -88,8 +90,8 @@ def resolve_model(
     search = _ModelSearch(component_base, folder, siblings, source, resolver, found)
     try:
         return search.named(reference) if reference else search.only_one(search.base)
-    except PathEscapesPackageError as error:
-        found.extend([escape_finding(error, source.document, pointer=source.pointer)])
+    except PathRefusedError as error:
+        found.extend([error.finding(source.document, pointer=source.pointer)])
     except PackageError as error:
         found.add(DOCUMENT_UNREADABLE, source.document, str(error), pointer=source.pointer)
     return None
@@ -105,10 +107,8 @@ def why_no_model(variant: VariantInfo) -> str:
             f"is a GenAI variant: a set of files in {folder} for onnxruntime-genai, not a model"
             " that a session runs"
         )
-    place = ResolvedPath(
-        variant.directory, PathKind.DIRECTORY if variant.directory.is_dir() else PathKind.MISSING
-    )
-    names = _onnx_names(place)
+    directory = str(variant.directory)
+    names = _onnx_names(Place(directory, kind_at(directory)))
     if len(names) == 1:
         return (
             f"names no model in executor_info: {quoted(names[0])} in {folder} would be one for its"
@@ -137,16 +137,16 @@ class _ModelSearch:
         self._found = found
 
     def named(self, reference: str) -> ModelPlace | None:
-        variant_directory = self._resolver.resolve(self.base)
+        variant_directory = self._resolver.locate(self.base)
         remedy = ""
         for base in (self.base, self._component_base):
-            place = self._resolver.resolve(reference, base=base)
+            place = self._resolver.locate(reference, base=base)
             if base == self._component_base and (remedy := self._why_not_its_own(reference, place)):
                 break
             if place.kind is PathKind.FILE:
                 is_own = variant_directory.kind is PathKind.DIRECTORY
                 return ModelPlace(
-                    directory=variant_directory.path if is_own else place.path.parent,
+                    directory=variant_directory.path if is_own else os.path.dirname(place.path),  # noqa: PTH120  # strings: there may be many
                     model_path=place.path,
                 )
             if place.kind is PathKind.DIRECTORY:
@@ -158,7 +158,7 @@ class _ModelSearch:
         )
         return None
 
-    def _why_not_its_own(self, reference: str, place: ResolvedPath) -> str:
+    def _why_not_its_own(self, reference: str, place: Place) -> str:
         """Whose ``place`` is if not this variant's, where ``reference``, relative to the
         component's folder, leads.
         """
@@ -166,13 +166,14 @@ class _ModelSearch:
             return ""
         names = [next((name for name in reference.split("/") if name not in ("", ".")), "")]
         component = (
-            self._resolver.resolve(self._component_base).path
+            self._resolver.locate(self._component_base).path
             if self._component_base
-            else self._resolver.root
+            else self._resolver.real_root
         )
         paths = [PurePosixPath(posixpath.normpath(reference))]
-        if place.path.is_relative_to(component):
-            paths.append(PurePosixPath(place.path.relative_to(component).as_posix()))
+        path = PurePath(place.path)
+        if path.is_relative_to(component):
+            paths.append(PurePosixPath(path.relative_to(component).as_posix()))
             names += paths[-1].parts[:1]
         other = next(
             (name for name in names if name in self._siblings.folders and name != self._folder),
@@ -197,16 +198,16 @@ class _ModelSearch:
         )
 
     def only_one(self, directory: str) -> ModelPlace | None:
-        place = self._resolver.resolve(directory)
+        place = self._resolver.locate(directory)
         if place.kind is not PathKind.DIRECTORY:
             what = "does not exist" if place.kind is PathKind.MISSING else "is not a folder"
             self._add(FILE_MISSING, f"the variant's folder {quoted(directory)} {what}")
             return None
         names = _onnx_names(place)
-        models = [self._resolver.resolve(name, base=directory) for name in names[:2]]
+        models = [self._resolver.locate(name, base=directory) for name in names[:2]]
         if len(names) == 1 and models[0].kind is PathKind.FILE:
             return ModelPlace(directory=place.path, model_path=models[0].path)
-        if self._resolver.resolve(GENAI_CONFIG, base=directory).kind is PathKind.FILE:
+        if self._resolver.locate(GENAI_CONFIG, base=directory).kind is PathKind.FILE:
             return ModelPlace(directory=place.path, model_path=None)
         if names:
             message = (
@@ -223,12 +224,12 @@ class _ModelSearch:
         )
 
 
-def _onnx_names(place: ResolvedPath) -> list[str]:
+def _onnx_names(place: Place) -> list[str]:
     """Names of the ONNX files directly in a folder, sorted; none if it is not a folder."""
     if place.kind is not PathKind.DIRECTORY:
         return []
     return [
         name
-        for name in list_names(place.path, PathKind.FILE)
+        for name in list_names(Path(place.path), PathKind.FILE)
         if name.lower().endswith(_MODEL_SUFFIX)
     ]

@@ -1,9 +1,14 @@
 """Turns every path that a package names into a real path inside the package, or refuses it.
 
-Two checks, in this order. The text: relative, ``/`` between plain names, and names that every
-supported operating system can hold, because a package is written on one machine and opened on
-another. The disk: symbolic links (and Windows' other reparse points) are followed, and what they
-lead to must lie inside the package's real root.
+The one place where this is decided, by two checks in this order. The text: relative, ``/`` between
+names, and names that every supported operating system can hold, because a package is written on one
+machine and opened on another. The disk: symbolic links (and Windows' other reparse points) are
+followed, and what they lead to must lie inside the package's real root.
+
+For a release of onnxruntime a path is judged as ``ResolvePath`` of that release does: relative,
+without a segment ``..``, and what it leads to, all links followed, inside the package; a path that
+does not exist is judged by the part of it that does. Where paths out of the package are allowed, it
+may be anything.
 """
 
 from __future__ import annotations
@@ -12,16 +17,16 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from ortpkg.errors import Finding, PackageError, PathEscapesPackageError, quoted
 from ortpkg.package.findings import finding
-from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE
+from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE, Rule
 
-_LEADS_OUT = "leads out of the package through a symbolic link"
+_IS_WINDOWS = os.name == "nt"
 _MOST_NAME_NBYTES = 255  # of one name, on every common file system
 _MOST_REFERENCE_CHARACTERS = 4096  # Linux's PATH_MAX
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -34,16 +39,6 @@ _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]')
 _RESERVED_ON_WINDOWS = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])\s*(?:\.|$)", re.IGNORECASE
 )
-# Names, and paths of names, that need no closer look: the others may be fine too.
-_PLAIN = (
-    r"(?!(?:con|prn|aux|nul|conin|conout|com|lpt)(?![a-z_-]))"
-    r"[A-Za-z0-9_-]{1,100}(?:\.[A-Za-z0-9_-]{1,40}){0,3}"
-)
-_PLAIN_NAME = re.compile(_PLAIN, re.IGNORECASE | re.ASCII)
-_PLAIN_REFERENCE = re.compile(rf"{_PLAIN}(?:/{_PLAIN}){{0,9}}", re.IGNORECASE | re.ASCII)
-
-
-_PLAIN_NAMES = re.compile(rf"(?:{_PLAIN}/)*+", re.IGNORECASE | re.ASCII)
 
 
 class PathKind(StrEnum):
@@ -55,12 +50,36 @@ class PathKind(StrEnum):
     MISSING = "missing"
 
 
+class Place(NamedTuple):
+    """An absolute path, with symbolic links followed, and what is there; text, as there are many of
+    them.
+    """
+
+    path: str
+    kind: PathKind
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedPath:
-    """A path inside the package, with symbolic links followed, and what is there."""
+    """The same as :class:`Place`, with a path that is one."""
 
     path: Path
     kind: PathKind
+
+
+class PathRefusedError(PathEscapesPackageError):
+    """A path that a package names may not be used; says which rule it breaks, and why."""
+
+    def __init__(self, rule: Rule, reason: str, remedy: str, *, reference: str, root: Path) -> None:
+        message = f"path {quoted(reference)} {reason}: {remedy}"
+        super().__init__(message, reference=reference, path=root)
+        self.rule = rule
+        self.reason = reason
+
+    def finding(self, document: str, *, pointer: str = "") -> Finding:
+        """The finding that says the same where ``document`` names the path."""
+        message = f"path {quoted(self.reference)} {self.reason}"
+        return finding(self.rule, document, message, pointer=pointer)
 
 
 def why_not_a_path(reference: str) -> str | None:
@@ -77,8 +96,6 @@ def why_not_portable(reference: str) -> str | None:
 
     Looks at the text only.
     """
-    if _PLAIN_REFERENCE.fullmatch(reference):
-        return None
     if not reference:
         return "is empty"
     if reason := why_not_a_path(reference):
@@ -99,8 +116,6 @@ def why_not_a_name(name: str) -> str | None:
     """Why ``name`` may not name a file or folder of a package (component, variant, ...); None if it
     may.
     """
-    if _PLAIN_NAME.fullmatch(name):
-        return None
     if not name:
         return "is empty"
     if _CONTROL.search(name):
@@ -124,40 +139,39 @@ def why_not_a_name(name: str) -> str | None:
     )
 
 
-def are_plain_names(names: Iterable[str]) -> bool:
-    """Whether all of ``names`` are such as :func:`is_plain_name` says, at one glance."""
-    return _PLAIN_NAMES.fullmatch("".join([f"{name}/" for name in names])) is not None
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether :func:`why_not_a_name` has surely nothing to say of ``name``, at a glance."""
-    return _PLAIN_NAME.fullmatch(name) is not None
-
-
 class PathResolver:
-    """Resolves references against one package root.
+    """Resolves references in one package.
 
-    What is found on the way is remembered, so that a package with many variants costs a few system
-    calls each: use a new resolver for each time that a package is opened.
+    What is found on the way is looked at once and remembered: use a new resolver for each time that
+    a package is opened.
+
+    Args:
+        root: of the package.
+        portable_names: by the strict rules; otherwise as a release of onnxruntime does.
+        is_confined: paths must stay in the package.
 
     Attributes:
         root, real_root: the real path of the package root, as a path and as text.
     """
 
-    __slots__ = ("_known", "real_root", "root")
+    __slots__ = ("_is_confined", "_portable_names", "_seen", "real_root", "root")
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(
+        self, root: Path | str, *, portable_names: bool = True, is_confined: bool = True
+    ) -> None:
         self.real_root = _followed_or_as_it_is(root)
         self.root = Path(self.real_root)
-        self._known: dict[str, tuple[str, PathKind]] = {"": (self.real_root, PathKind.DIRECTORY)}
+        self._portable_names = portable_names
+        self._is_confined = is_confined
+        self._seen: dict[str, Place] = {}
 
     def resolve(self, reference: str, *, base: str = "") -> ResolvedPath:
         """The same as :meth:`locate`, as a value."""
         path, kind = self.locate(reference, base=base)
         return ResolvedPath(Path(path), kind)
 
-    def locate(self, reference: str, *, base: str = "") -> tuple[str, PathKind]:
-        """The real path of ``reference``, which is relative to ``base``; it need not exist.
+    def locate(self, reference: str, *, base: str = "") -> Place:
+        """The place of ``reference``, which is relative to ``base``; it need not exist.
 
         Args:
             reference: as the package has it.
@@ -165,58 +179,137 @@ class PathResolver:
                 portable.
 
         Raises:
-            PathEscapesPackageError: the text is not portable, or a symbolic link leads out of the
-                package.
+            PathRefusedError: the path may not be used.
         """
-        if reason := why_not_portable(reference):
-            raise PathEscapesPackageError(
-                f"path {quoted(reference)} {reason}: use a relative path with '/' inside the"
-                " package",
-                reference=reference,
-                path=self.root,
-            )
-        joined = f"{base}/{reference}" if base else reference
-        place = ""
-        found, kind = self._known[place]
-        for name in joined.split("/"):
+        self._check_text(reference, is_confined=True)
+        whole = f"{base}/{reference}" if base else reference
+        return self._walk(self.real_root, whole.split("/"), self.real_root, reference)
+
+    def locate_in(self, folder: str, reference: str, *, within: str | None = None) -> Place:
+        """The place of ``reference``, which is relative to ``folder``; it need not exist.
+
+        Unlike to :meth:`locate`, a file's name with ``/`` at its end is nothing.
+
+        Args:
+            folder: an absolute path with links followed.
+            reference: as the package has it.
+            within: a folder, with links followed, that the path must stay in, even if paths may
+                leave the package.
+
+        Raises:
+            PathRefusedError: the path may not be used.
+        """
+        fence = within if within is not None else self.real_root if self._is_confined else None
+        self._check_text(reference, is_confined=fence is not None)
+        if not self._portable_names:
+            return self._locate_as_a_release(folder, reference, within, fence)
+        if fence is None:
+            return self._follow(os.path.join(folder, reference), None, reference)  # noqa: PTH118
+        names = reference.split("/")
+        place = self._walk(folder, names, fence, reference)
+        if place.kind is not PathKind.DIRECTORY and names[-1] in ("", "."):
+            return Place(place.path, PathKind.MISSING)
+        return place
+
+    def _check_text(self, reference: str, *, is_confined: bool) -> None:
+        """Raises PathRefusedError for a text that is no path, or, in the package, surely leads out
+        of it or is not portable.
+        """
+        if self._portable_names:
+            reason = why_not_portable(reference) if is_confined else why_not_a_path(reference)
+        elif not is_confined:
+            reason = None
+        else:
+            separated = _separated(reference)
+            is_absolute = separated.startswith("/") or os.path.splitdrive(reference)[0]
+            leaves = "leads out of its folder" if ".." in separated.split("/") else None
+            reason = "is absolute" if is_absolute else leaves
+        if not reference:
+            reason = "is empty"
+        if reason is not None:
+            rule = PATH_NOT_PORTABLE if reference else PATH_EMPTY
+            remedy = "use a relative path with '/' inside the package"
+            raise PathRefusedError(rule, reason, remedy, reference=reference, root=self.root)
+
+    def _walk(self, folder: str, names: list[str], fence: str, reference: str) -> Place:
+        """Follows ``names`` below ``folder``; no link on the way may lead out of ``fence``."""
+        place = None
+        for name in names:
             if name in ("", "."):
                 continue
-            place = f"{place}/{name}"
-            known = self._known.get(place)
-            if known is None:
-                known = self._known[place] = self._look_up(found, name, reference)
-            found, kind = known
-        return found, kind
+            path = f"{folder}{os.sep}{name}"
+            place = self._look_at(path)
+            folder = place.path
+            if folder != path:
+                self._require_inside(folder, fence, reference)
+        return self._look_at(folder) if place is None else place
 
-    def _look_up(self, parent: str, name: str, reference: str) -> tuple[str, PathKind]:
-        """Follows one name below ``parent``, which is real and inside the package."""
-        path = os.path.join(parent, name)  # noqa: PTH118  # strings: this is on the way to every session
+    def _look_at(self, path: str) -> Place:
+        """What is at ``path``, whose parent has no links; a link is followed wherever it leads."""
+        seen = self._seen.get(path)
+        if seen is None:
+            seen = self._seen[path] = _look_at(path)
+        return seen
+
+    def _locate_as_a_release(
+        self, folder: str, reference: str, within: str | None, fence: str | None
+    ) -> Place:
+        if within is not None and within.endswith(os.sep):
+            # The release compares texts, and "<folder>//" is the beginning of none.
+            reason = "leads out of the shared asset, whose folder ends with a slash"
+            raise self._leads_out(reason, reference)
+        # A file system sees the text up to a NUL.
+        path = os.path.join(folder, _separated(reference).partition("\0")[0])  # noqa: PTH118
         try:
-            status = os.lstat(path)
-            if is_link(status):
-                path = follow_links(path)
-                self._require_inside(path, reference)
-                status = os.stat(path)  # noqa: PTH116
-        except (OSError, ValueError):  # missing, not permitted, below a file, or a loop of links
-            return path, PathKind.MISSING
-        return path, kind_of(status)
+            os.stat(path)  # noqa: PTH116
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                # Too long, not permitted or a loop of links: no link on the way is followed then.
+                path = os.path.normpath(path)
+                self._require_inside(path, fence, reference)
+                return Place(path, PathKind.MISSING)
+        return self._follow(path, fence, reference)
 
-    def _require_inside(self, path: str, reference: str) -> None:
-        if is_inside(path, self.real_root):
-            return
-        raise PathEscapesPackageError(
-            f"path {quoted(reference)} {_LEADS_OUT}: put the file into the package",
-            reference=reference,
-            path=self.root,
-        )
+    def _follow(self, path: str, fence: str | None, reference: str) -> Place:
+        try:
+            real = follow_links(path) if self._portable_names else _real_as_far_as_it_exists(path)
+        except OSError:  # more links in a row than the system follows
+            return Place(path, PathKind.MISSING)
+        self._require_inside(real, fence, reference)
+        return Place(real, kind_at(path))
+
+    def _require_inside(self, real: str, fence: str | None, reference: str) -> None:
+        if fence is not None and not is_inside(real, fence):
+            whole = "the package" if fence == self.real_root else "the shared asset"
+            raise self._leads_out(f"leads out of {whole} through a symbolic link", reference)
+
+    def _leads_out(self, reason: str, reference: str) -> PathRefusedError:
+        remedy = "put the file into the package"
+        return PathRefusedError(PATH_ESCAPES, reason, remedy, reference=reference, root=self.root)
 
 
-def escape_finding(error: PathEscapesPackageError, document: str, *, pointer: str = "") -> Finding:
-    """The finding that says what ``error`` says, where ``document`` names the path."""
-    reason = why_not_portable(error.reference)
-    rule = PATH_ESCAPES if reason is None else PATH_NOT_PORTABLE if error.reference else PATH_EMPTY
-    message = f"path {quoted(error.reference)} {reason or _LEADS_OUT}"
-    return finding(rule, document, message, pointer=pointer)
+def _separated(reference: str) -> str:
+    return reference.replace("\\", "/") if _IS_WINDOWS else reference
+
+
+def _look_at(path: str) -> Place:
+    """What is at ``path``; of a link, what it leads to, and then the place's path is another."""
+    try:
+        status = os.lstat(path)
+        if is_link(status):
+            path = follow_links(path)
+            status = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):  # missing, not permitted, below a file, or a loop of links
+        return Place(path, PathKind.MISSING)
+    return Place(path, kind_of(status))
+
+
+def kind_at(path: str) -> PathKind:
+    """What is at ``path``, links followed."""
+    try:
+        return kind_of(os.stat(path))  # noqa: PTH116
+    except (OSError, ValueError):
+        return PathKind.MISSING
 
 
 def list_names(directory: Path, kind: PathKind) -> list[str]:
@@ -287,3 +380,19 @@ def is_link(status: os.stat_result) -> bool:
     # this attribute.
     attributes = getattr(status, "st_file_attributes", 0)
     return stat.S_ISLNK(status.st_mode) or bool(attributes & stat.FILE_ATTRIBUTE_REPARSE_POINT)
+
+
+def _real_as_far_as_it_exists(path: str) -> str:
+    """``path`` with links followed in the part of it that exists (C++:
+    ``std::filesystem::weakly_canonical``).
+
+    A link that leads nowhere does not exist.
+    """
+    missing: list[str] = []
+    while not os.path.exists(path):  # noqa: PTH110
+        parent, name = os.path.split(path)
+        if parent in ("", path):
+            break
+        missing.append(name)
+        path = parent
+    return os.path.normpath(os.path.join(os.path.realpath(path), *reversed(missing)))  # noqa: PTH118
