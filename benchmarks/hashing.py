@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.paired import time_in_turns
-from ortpkg.storage.hashing import hash_files, usable_cores
+from ortpkg.host.cores import usable_cores
+from ortpkg.storage.hashing import hash_files
 
 
 def main() -> None:

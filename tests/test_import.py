@@ -48,6 +48,7 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need() -> None:
             "importlib.metadata",
             "logging",
             "platformdirs",
+            "psutil",
             "rich",
             "tempfile",
             "zipfile",

@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ortpkg.errors import ModelFileError, quoted
+from ortpkg.host.cores import usable_cores
 from ortpkg.storage.composed_file import FileRange
 from ortpkg.storage.file_operations import open_regular
-from ortpkg.storage.hashing import Progress, usable_cores
+from ortpkg.storage.hashing import Progress
 
 _CHUNK_NBYTES = 1024 * 1024
 

@@ -34,8 +34,8 @@ from ortpkg.graph.tensor_codec import decode_raw, encode_raw
 from ortpkg.graph.tensor_messages import TensorMessage
 from ortpkg.graph.types import ElementType
 from ortpkg.graph.value_types import element_type_from_number
+from ortpkg.host.cores import usable_cores
 from ortpkg.storage.composed_file import ComposedFile, FileRange
-from ortpkg.storage.hashing import usable_cores
 
 _CHUNK_NBYTES = 1024 * 1024
 # of a weight whose numbers are compared, not its bytes alone

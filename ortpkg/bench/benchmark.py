@@ -26,8 +26,8 @@ from ortpkg.benchmarking.measure import (
 from ortpkg.benchmarking.record_store import place_of, write_quarantine, write_records
 from ortpkg.benchmarking.variant_trial import quarantine_entry
 from ortpkg.benchmarking.workloads import component_workload
-from ortpkg.engine.run_control import machine_memory_nbytes
 from ortpkg.errors import quoted
+from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, QuarantineEntry

@@ -21,8 +21,8 @@ from ortpkg.benchmarking.record_store import (
 )
 from ortpkg.benchmarking.variant_trial import CanaryResult, check_variant, quarantine_entry
 from ortpkg.benchmarking.workloads import component_samples, component_workload
-from ortpkg.engine.run_control import machine_memory_nbytes
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
+from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine

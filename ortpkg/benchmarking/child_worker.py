@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ortpkg.benchmarking.memory import gpu_memory_nbytes, peak_memory_nbytes
+from ortpkg.benchmarking.gpu_memory import gpu_memory_nbytes
 from ortpkg.errors import InvalidFeedError, ModelFileError, TrustRequiredError
+from ortpkg.host.memory import peak_memory_nbytes
 
 #: More times than these are not returned by one round; a run of microseconds does not need more.
 _MOST_RUNS = 20_000

@@ -16,6 +16,7 @@ from functools import cache
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
+from ortpkg.host.cores import usable_cores
 from ortpkg.version import __version__
 from ortpkg.versions import are_same_versions
 
@@ -41,9 +42,7 @@ _UNKNOWN = "unknown"
 
 def default_threads() -> int:
     """How many threads a benchmark gives every backend: as many as this process may use CPUs."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return usable_cores()
 
 
 def fingerprint_of(machine: Machine, ep_devices: Iterable[EpDevice]) -> dict[str, str]:

@@ -11,18 +11,17 @@ package are not read at all, since a package does come from strangers.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import UsageError, quoted
+from ortpkg.host.directories import CONFIG_ENVIRONMENT, config_directory
 from ortpkg.names import did_you_mean
 from ortpkg.package.formats.enclosing_package import enclosing_package
 from ortpkg.variables import yes_or_no
 
-CONFIG_ENVIRONMENT = "ORTPKG_CONFIG_DIR"
 _FILE, _PYPROJECT = "ortpkg.toml", "pyproject.toml"
 #: Larger than any file that somebody wrote.
 _MOST_NBYTES = 1 << 20
@@ -106,19 +105,11 @@ def user_config_file() -> Path:
     UsageError where that variable names something that is no folder.
     """
     chosen = os.environ.get(CONFIG_ENVIRONMENT)
-    if chosen:
-        if os.path.exists(chosen) and not os.path.isdir(chosen):  # noqa: PTH110, PTH112 - Path's may raise
-            raise UsageError(
-                f"{CONFIG_ENVIRONMENT} is {quoted(chosen)}; the path of a folder was expected"
-            )
-        return Path(chosen) / _FILE
-    if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
-        # The same as platformdirs has it, which is not worth its import on the way of every select.
-        base = os.environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")  # noqa: PTH111
-        return Path(base) / "ortpkg" / _FILE
-    import platformdirs  # see above
-
-    return Path(platformdirs.user_config_dir("ortpkg", appauthor=False)) / _FILE
+    if chosen and os.path.exists(chosen) and not os.path.isdir(chosen):  # noqa: PTH110, PTH112 - Path's may raise
+        raise UsageError(
+            f"{CONFIG_ENVIRONMENT} is {quoted(chosen)}; the path of a folder was expected"
+        )
+    return config_directory() / _FILE
 
 
 def project_config_file(folder: Path | None = None) -> Path | None:

@@ -12,7 +12,6 @@ from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.cli.setting_defaults import COMMANDS_OF, OptionDefaults, checked_policy
 from ortpkg.cli.settings import (
-    CONFIG_ENVIRONMENT,
     Settings,
     project_config_file,
     read_settings,
@@ -20,6 +19,12 @@ from ortpkg.cli.settings import (
     user_config_file,
 )
 from ortpkg.errors import ExitCode, UnknownBackendError, UsageError, quoted
+from ortpkg.host.directories import (
+    CONFIG_ENVIRONMENT,
+    STATE_ENVIRONMENT,
+    cache_directory,
+    state_directory,
+)
 from ortpkg.isolation.backend_probe import RETRY_VARIABLE, TIMEOUT_VARIABLE, probe_timeout_s
 from ortpkg.isolation.process import PYTHON_VARIABLE
 from ortpkg.names import did_you_mean
@@ -28,8 +33,6 @@ from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.providers.machine_offer import verify_emulated_names
 from ortpkg.providers.plugins import installed_plugins
 from ortpkg.selection.wishes import backend_named, ep_named
-from ortpkg.storage.fact_cache import cache_directory
-from ortpkg.storage.state_directory import STATE_ENVIRONMENT, state_directory
 from ortpkg.variables import flag_variable
 
 #: What commands do where nobody says anything: the value, and how people call it.

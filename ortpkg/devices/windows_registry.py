@@ -2,8 +2,7 @@
 devices, memory, features.
 
 Nothing is started and no driver is loaded. Sources: Microsoft's documentation of ``winreg``'s
-functions, CM_Get_Device_ID_ListW (cfgmgr32), GlobalMemoryStatusEx and IsProcessorFeaturePresent
-(kernel32).
+functions, CM_Get_Device_ID_ListW (cfgmgr32) and IsProcessorFeaturePresent (kernel32).
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ import ctypes
 import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
+
+from ortpkg.host.memory import physical_memory_nbytes
 
 Value = str | int | bytes | Sequence[str] | None
 
@@ -90,32 +91,11 @@ class ThisWindows:
         return [text for text in listed.split("\0") if text]
 
     def memory_nbytes(self) -> tuple[int | None, int | None]:
-        library = _library("kernel32")
-        status = _MemoryStatus()
-        status.length = ctypes.sizeof(_MemoryStatus)
-        if library is None or not library.GlobalMemoryStatusEx(ctypes.byref(status)):
-            return None, None
-        return int(status.total), int(status.available)
+        return physical_memory_nbytes()
 
     def has_feature(self, number: int) -> bool:
         library = _library("kernel32")
         return library is not None and bool(library.IsProcessorFeaturePresent(number))
-
-
-class _MemoryStatus(ctypes.Structure):
-    """MEMORYSTATUSEX."""
-
-    _fields_ = (
-        ("length", ctypes.c_uint32),
-        ("load", ctypes.c_uint32),
-        ("total", ctypes.c_uint64),
-        ("available", ctypes.c_uint64),
-        ("page_file_total", ctypes.c_uint64),
-        ("page_file_available", ctypes.c_uint64),
-        ("virtual_total", ctypes.c_uint64),
-        ("virtual_available", ctypes.c_uint64),
-        ("extended_available", ctypes.c_uint64),
-    )
 
 
 def _winreg() -> Any:

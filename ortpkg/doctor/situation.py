@@ -20,11 +20,12 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe, with_free_memory
 from ortpkg.doctor.elf import missing_libraries
+from ortpkg.host.cores import usable_cores
+from ortpkg.host.directories import cache_directory
 from ortpkg.providers.ep_libraries import NO_DEVICE, emulation_notes
 from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.plugins import installed_plugins
-from ortpkg.storage.fact_cache import cache_directory
 
 #: Variables that change how fast or where models run. Their values are numbers and names, never
 #: secrets.
@@ -143,7 +144,7 @@ def gather() -> Situation:
         missing=_missing(),
         device_files=device_files(),
         variables=_variables(os.environ),
-        usable_cores=_usable_cores(),
+        usable_cores=usable_cores(),
         is_cache_usable=_is_writable(cache_directory()),
         platform=_platform(),
     )
@@ -227,13 +228,6 @@ def _variables(environment: Mapping[str, str]) -> dict[str, str | None]:
         if name in environment:
             told[name] = environment[name] if _PLAIN_VALUE.fullmatch(environment[name]) else None
     return told | {name: None for name in PATH_VARIABLES if environment.get(name)}
-
-
-def _usable_cores() -> int | None:
-    try:
-        return len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        return os.cpu_count()
 
 
 def _is_writable(directory: Path) -> bool:

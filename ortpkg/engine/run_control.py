@@ -6,22 +6,13 @@ execution, by threads.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 
 from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.quantities import amount_text, limit_text, time_limit_text
-
-_CGROUP_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
 
 
 class RunControl:
@@ -127,54 +118,3 @@ class RunControl:
             assert self._timeout_s is not None, "a deadline comes of it"
             limit = time_limit_text(self._timeout_s)
             raise LimitExceededError(f"the run passed its time limit of {limit}", limit="time")
-
-
-@cache
-def machine_memory_nbytes() -> int:
-    """The memory that this process can have: the machine's, or its container's where that is less.
-
-    ``sys.maxsize`` where the operating system does not say.
-    """
-    if sys.platform == "win32":
-        return _windows_memory_nbytes()
-    try:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        total = sys.maxsize
-    return min([total, *_cgroup_limits()])
-
-
-if sys.platform == "win32":
-
-    class _MemoryStatusEx(ctypes.Structure):
-        """MEMORYSTATUSEX of the Windows API."""
-
-        _fields_ = (
-            ("dwLength", ctypes.c_ulong),
-            ("dwMemoryLoad", ctypes.c_ulong),
-            ("ullTotalPhys", ctypes.c_ulonglong),
-            ("ullAvailPhys", ctypes.c_ulonglong),
-            ("ullTotalPageFile", ctypes.c_ulonglong),
-            ("ullAvailPageFile", ctypes.c_ulonglong),
-            ("ullTotalVirtual", ctypes.c_ulonglong),
-            ("ullAvailVirtual", ctypes.c_ulonglong),
-            ("ullAvailExtendedVirtual", ctypes.c_ulonglong),
-        )
-
-    def _windows_memory_nbytes() -> int:
-        status = _MemoryStatusEx(dwLength=ctypes.sizeof(_MemoryStatusEx))
-        found = ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
-        return int(status.ullTotalPhys) if found else sys.maxsize
-
-
-def _cgroup_limits() -> list[int]:
-    """Limits of a Linux container, version 2 and 1 of control groups; none on other systems."""
-    limits = []
-    for path in _CGROUP_LIMITS:
-        try:
-            text = path.read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            continue
-        if text.isdigit():
-            limits.append(int(text))
-    return limits

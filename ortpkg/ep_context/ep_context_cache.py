@@ -42,8 +42,8 @@ from ortpkg.errors import (
     ModelFileError,
     quoted,
 )
+from ortpkg.host.directories import cache_directory
 from ortpkg.quantities import time_limit_text
-from ortpkg.storage.fact_cache import cache_directory
 from ortpkg.storage.file_replacement import replace_file
 
 _log = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import IO, Any
 
 from ortpkg.errors import quoted
+from ortpkg.host.memory import DescendantMemory, resident_nbytes
 from ortpkg.isolation.process import end_process, exit_reason, last_words, start_process
 from ortpkg.quantities import limit_text, time_limit_text
 
@@ -136,11 +137,6 @@ def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: 
 
     What it has started counts, too, where the system tells.
     """
-    from ortpkg.isolation.resident_memory import (  # ctypes takes as long as a selection
-        DescendantMemory,
-        resident_nbytes,
-    )
-
     deadline_s = time.monotonic() + timeout_s
     beside = DescendantMemory(pid)
     while output.is_alive() and (left_s := deadline_s - time.monotonic()) > 0:

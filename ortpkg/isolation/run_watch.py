@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from ortpkg.errors import OrtpkgError
-from ortpkg.isolation.resident_memory import resident_nbytes as process_nbytes
+from ortpkg.host.memory import resident_nbytes as process_nbytes
 
 ResultT = TypeVar("ResultT")
 

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from ortpkg.host.memory import DescendantMemory, resident_nbytes
 from ortpkg.isolation.process import end_process, exit_reason, last_words, start_process
-from ortpkg.isolation.resident_memory import DescendantMemory, resident_nbytes
 
 #: A frame: the length of its JSON, the JSON, and the bytes of the buffers that it tells of.
 _LENGTH = struct.Struct("<Q")

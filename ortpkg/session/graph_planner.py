@@ -6,7 +6,6 @@ Sub-graphs (If, Loop, Scan) are planned before the graph around them is put toge
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -39,6 +38,7 @@ from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.load_control import poll_load
 from ortpkg.graph.topology import all_graphs, topological_order
+from ortpkg.host.cores import usable_cores
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, Value
 from ortpkg.kernels.op_kernel_info import make_compute
@@ -254,4 +254,4 @@ def _mapped_files(graph: Graph) -> list[MappedFile]:
 
 def parallel_threads(options: SessionOptions) -> int:
     """How many nodes may run at the same time in parallel execution."""
-    return options.inter_op_num_threads or os.cpu_count() or 1
+    return options.inter_op_num_threads or usable_cores()

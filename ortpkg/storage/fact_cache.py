@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from ortpkg.host.directories import cache_directory
 
 _SCHEMA_VERSION = 1
 _MOST_BYTES = 1 << 20
@@ -24,22 +25,6 @@ _MOST_BYTES = 1 << 20
 _OLD_S = 600.0
 
 Key = Mapping[str, object]
-
-
-def cache_directory() -> Path:
-    """Where caches lie: ``ORTPKG_CACHE_DIR``, else the platform's directory for caches of a user.
-    May not exist yet.
-    """
-    chosen = os.environ.get("ORTPKG_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
-        # What platformdirs says on Linux, where it is one variable, and not worth its import.
-        stated = os.environ.get("XDG_CACHE_HOME", "").strip()
-        return Path(stated or os.path.expanduser("~/.cache")) / "ortpkg"  # noqa: PTH111 - Path.home raises without one
-    import platformdirs  # see above
-
-    return Path(platformdirs.user_cache_dir("ortpkg", appauthor=False))
 
 
 def read_fact(kind: str, key: Key) -> Any:

@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.host.cores import usable_cores
+
 _BUFFER_NBYTES = 1024 * 1024  # stays in a core's cache between the read and the hash
 _LEAST_THREADED_NBYTES = 4 * 1024 * 1024  # less is hashed before threads have started
 _MOST_THREADS = 64
@@ -174,13 +176,6 @@ def hash_files(
     else:
         _run_threads(work, count, stop)
     return {name: results[name] for name in paths}
-
-
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # Linux only
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def total_nbytes(hashed: Iterable[HashedFile | OSError]) -> int:

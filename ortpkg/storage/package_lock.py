@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import filelock
-import platformdirs
 
 from ortpkg.errors import AuthoringError, PackageBusyError, quoted
+from ortpkg.host.directories import cache_directory
 
 LOCK_TIMEOUT_S = 600.0
 _POLL_INTERVAL_S = 0.05
@@ -80,9 +80,7 @@ def locks_directory() -> Path:
     """Where the locks of this user lie: ``locks`` in ``ORTPKG_CACHE_DIR``, else in the user's
     directory for caches.
     """
-    chosen = os.environ.get("ORTPKG_CACHE_DIR")
-    caches = Path(chosen) if chosen else platformdirs.user_cache_path("ortpkg", appauthor=False)
-    return caches / "locks"
+    return cache_directory() / "locks"
 
 
 def _remove_unused(directory: Path) -> None:

@@ -6,30 +6,9 @@ Kept apart so that a selection finds out in microseconds that none do.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-STATE_ENVIRONMENT = "ORTPKG_STATE_DIR"
-
-
-def state_directory() -> str:
-    """``ORTPKG_STATE_DIR``, else the platform's directory for what programs remember of a user.
-
-    May not exist yet.
-
-    The same as ``platformdirs.user_state_dir``, which on Linux is one variable, and there is not
-    worth its import.
-    """
-    chosen = os.environ.get(STATE_ENVIRONMENT)
-    if chosen:
-        return chosen
-    if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
-        stated = os.environ.get("XDG_STATE_HOME", "").strip()
-        base = stated or os.path.expanduser("~/.local/state")  # noqa: PTH111 - Path.home raises without a home
-        return os.path.join(base, "ortpkg")  # noqa: PTH118 - a Path takes as long as all the rest
-    import platformdirs  # see above
-
-    return platformdirs.user_state_dir("ortpkg", appauthor=False)
+from ortpkg.host.directories import state_directory
 
 
 def records_directory() -> str:

@@ -24,8 +24,8 @@ from ortpkg.ep_context.context_node import (
 from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import TrustRequiredError, quoted
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.host.directories import state_directory
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.storage.state_directory import state_directory
 from ortpkg.trust.judged_contexts import JudgedContexts, contexts_to_judge
 
 _CHUNK_NBYTES = 1 << 20

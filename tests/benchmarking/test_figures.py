@@ -13,11 +13,10 @@ import pytest
 from ortpkg.arrays.synthetic_inputs import synthetic_feed
 from ortpkg.benchmarking.accuracy import distance, farthest
 from ortpkg.benchmarking.array_file import read_arrays, write_arrays
-from ortpkg.benchmarking.memory import gpu_memory_nbytes, parse_nvidia_processes, peak_memory_nbytes
+from ortpkg.benchmarking.gpu_memory import gpu_memory_nbytes, parse_nvidia_processes
 from ortpkg.benchmarking.run_statistics import run_times
 from ortpkg.errors import UsageError
 from ortpkg.graph.model_signature import ValueSignature
-from ortpkg.isolation.child import call_in_child
 from ortpkg.package.formats.samples import Tolerance
 
 _TIGHT = {"y": Tolerance(absolute=0.1)}
@@ -90,20 +89,6 @@ def test_one_run_is_its_own_percentile() -> None:
 
 
 # --- memory ---------------------------------------------------------------------------------------
-
-
-def test_peak_memory_is_that_of_this_program(tmp_path: Path) -> None:
-    status = tmp_path / "status"
-    status.write_text("Name:\tpython\nVmPeak:\t 999999 kB\nVmHWM:\t   1234 kB\n")
-    assert peak_memory_nbytes(status) == 1234 * 1024
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="ru_maxrss is all that there is")
-def test_a_child_does_not_inherit_the_peak_of_a_large_parent() -> None:
-    hoard = np.ones(40_000_000)  # 320 MB
-    answer = call_in_child("ortpkg.benchmarking.memory:peak_memory_nbytes", {}, timeout_s=60)
-    assert hoard.nbytes > 300_000_000
-    assert answer.value < 100_000_000
 
 
 def test_adds_up_what_the_kernel_says_of_gpus(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import pytest
 
 import ortpkg
@@ -39,7 +38,6 @@ from ortpkg.devices.machine import Machine
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import Measurement, QuarantineCause, QuarantineEntry, device_key
-from ortpkg.storage.state_directory import state_directory
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU X", vendor_id=0x8086, architecture="icelake")
 _GPU = HardwareDevice(
@@ -109,15 +107,6 @@ def test_that_nothing_is_recorded_is_found_out_in_microseconds(package: PackageI
     offer = _offer()
     best_s = min(timeit.repeat(lambda: load_records(package, offer), number=200, repeat=5)) / 200
     assert best_s < 50e-6
-
-
-@pytest.mark.parametrize("stated", ["", "/srv/state"])
-def test_the_directory_is_that_of_platformdirs(
-    stated: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("ORTPKG_STATE_DIR")
-    monkeypatch.setenv("XDG_STATE_HOME", stated)
-    assert state_directory() == platformdirs.user_state_dir("ortpkg", appauthor=False)
 
 
 def test_what_was_written_is_read(package: PackageInfo) -> None:

@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.isolation.resident_memory import resident_nbytes
+from ortpkg.host.memory import resident_nbytes
 
 pytestmark = [
     pytest.mark.usefixtures("warm_processes"),

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.engine.run_control import RunControl, machine_memory_nbytes
+from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.host.memory import machine_memory_nbytes
 
 
 def test_charges_add_up_and_come_back() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.isolation.resident_memory import resident_nbytes
+from ortpkg.host.memory import resident_nbytes
 from ortpkg.providers.mapped_pages import release_mapped_pages, trim_heap
 
 NBYTES = 4 << 20

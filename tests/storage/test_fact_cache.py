@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.storage.fact_cache import cache_directory, read_fact, write_fact
+from ortpkg.host.directories import cache_directory
+from ortpkg.storage.fact_cache import read_fact, write_fact
 
 
 @pytest.fixture(autouse=True)

@@ -1,37 +1,13 @@
-"""How much memory this process has held at most, and how much of a GPU's it holds, as far as the
-system tells.
-"""
+"""How much of a GPU's memory a process holds, as far as the system tells."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 _NVIDIA_TIMEOUT_S = 5.0
 _FACTORS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
-def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
-    """The most memory that this process has held at one time since its program started; None where
-    unknown.
-
-    On Linux ``VmHWM``, not ``ru_maxrss``: that one starts at what the *parent* held when it made
-        this process.
-    """
-    try:
-        for line in status.read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        import resource  # POSIX only
-    except ImportError:
-        return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
 
 
 def gpu_memory_nbytes(pid: int, *, proc: Path = Path("/proc")) -> int | None:

@@ -1,0 +1,44 @@
+"""Where what belongs to this user lies: caches, records, settings.
+
+What a variable of ours names, else the platform's directory. None of them need exist yet.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+CACHE_ENVIRONMENT = "ORTPKG_CACHE_DIR"
+CONFIG_ENVIRONMENT = "ORTPKG_CONFIG_DIR"
+STATE_ENVIRONMENT = "ORTPKG_STATE_DIR"
+
+
+def cache_directory() -> Path:
+    """What may be deleted at any time: ``ORTPKG_CACHE_DIR``, else the user's for caches."""
+    return Path(os.environ.get(CACHE_ENVIRONMENT) or _platform_directory("cache", "~/.cache"))
+
+
+def config_directory() -> Path:
+    """Settings: ``ORTPKG_CONFIG_DIR``, else the user's for configuration."""
+    return Path(os.environ.get(CONFIG_ENVIRONMENT) or _platform_directory("config", "~/.config"))
+
+
+def state_directory() -> str:
+    """What programs remember of a user: ``ORTPKG_STATE_DIR``, else the user's for that.
+
+    Text, since a Path takes as long to make as a selection takes to see that nothing is there.
+    """
+    return os.environ.get(STATE_ENVIRONMENT) or _platform_directory("state", "~/.local/state")
+
+
+def _platform_directory(kind: str, linux_default: str) -> str:
+    """As ``platformdirs`` has it; on Linux that is one variable, and not worth its import."""
+    if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
+        stated = os.environ.get(f"XDG_{kind.upper()}_HOME", "").strip()
+        base = stated or os.path.expanduser(linux_default)  # noqa: PTH111 - Path's raises without a home
+        return os.path.join(base, "ortpkg")  # noqa: PTH118 - see state_directory
+    import platformdirs  # see above
+
+    directories = platformdirs.PlatformDirs("ortpkg", appauthor=False)
+    return str(getattr(directories, f"user_{kind}_dir"))

@@ -1,0 +1,33 @@
+"""The folders of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from ortpkg.host.directories import cache_directory, config_directory, state_directory
+
+_DIRECTORIES = {
+    "CACHE": (cache_directory, platformdirs.user_cache_dir),
+    "CONFIG": (config_directory, platformdirs.user_config_dir),
+    "STATE": (state_directory, platformdirs.user_state_dir),
+}
+
+
+@pytest.mark.parametrize("stated", ["", "/srv/ours"])
+@pytest.mark.parametrize(("kind", "functions"), _DIRECTORIES.items())
+def test_they_are_those_of_platformdirs(
+    kind: str,
+    functions: tuple[Callable[[], object], Callable[..., str]],
+    stated: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = functions
+    monkeypatch.delenv(f"ORTPKG_{kind}_DIR", raising=False)
+    monkeypatch.setenv(f"XDG_{kind}_HOME", stated)
+    assert str(ours()) == theirs("ortpkg", appauthor=False)
+    monkeypatch.setenv(f"ORTPKG_{kind}_DIR", "/srv/chosen")
+    assert str(ours()) == str(Path("/srv/chosen"))
