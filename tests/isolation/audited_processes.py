@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -80,12 +81,16 @@ class Audited:
     home: tuple[str, ...]
 
 
-def run_audited(words: Sequence[str], folder: Path, *, timeout_s: float = 240) -> Audited:
-    """Runs Python with these arguments, its home directory fresh, all that it starts under the
-    hook.
+def run_audited(
+    words: Sequence[str], folder: Path, *, home_of: Path | None = None, timeout_s: float = 240
+) -> Audited:
+    """Runs Python with these arguments, its home directory fresh or a copy of ``home_of``, all that
+    it starts under the hook.
     """
     home, hooks, log = folder / "home", folder / "hooks", folder / "audit.jsonl"
     home.mkdir(parents=True)
+    if home_of is not None:
+        shutil.copytree(home_of, home, dirs_exist_ok=True)
     (folder / "tmp").mkdir()
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text(_HOOK, encoding="utf-8")
