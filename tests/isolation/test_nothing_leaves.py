@@ -47,7 +47,7 @@ COMMANDS: dict[str, bool] = {
     "run PKG --backend onnxruntime --isolate": True,
     "bench PKG --repeat 2 --rounds 1": True,
     "compile PKG --ep openvino": True,
-    "run OV --backend openvino --cache": True,
+    "run OV --backend openvino --cache": False,
     "inspect PKG": False,
     "--version": False,
 }
