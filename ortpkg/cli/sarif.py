@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ortpkg.authoring.rule_registry import RULES
 from ortpkg.errors import Finding, PackageError, Severity
-from ortpkg.package.documents.json_documents import DEFAULT_LIMITS
+from ortpkg.package.documents.json_limits import DEFAULT_LIMITS
 from ortpkg.package.documents.json_positions import Position, find_positions
 from ortpkg.package.paths.path_resolver import PathKind, PathResolver
 from ortpkg.package.rules import Rule

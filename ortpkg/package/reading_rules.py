@@ -14,7 +14,7 @@ from ortpkg.errors import UsageError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package import rules
 from ortpkg.package.documents.counted_documents import PackageLimits
-from ortpkg.package.documents.json_documents import DEFAULT_LIMITS, DocumentLimits
+from ortpkg.package.documents.json_limits import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.package.frozen import FrozenMapping
 
 

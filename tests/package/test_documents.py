@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import Finding, PackageFormatError
-from ortpkg.package.documents import json_documents as documents
 from ortpkg.package.documents.json_documents import (
-    DocumentLimits,
     dump_document,
     parse_document,
     read_document,
     read_json,
 )
+from ortpkg.package.documents.json_limits import DocumentLimits, parse_counted_json
 from ortpkg.package.frozen import freeze
 
 SMALL = DocumentLimits(nbytes=1000, depth=5, values=20, string_length=30, number_length=10)
@@ -62,6 +61,7 @@ def refusal(text: str | bytes, limits: DocumentLimits = SMALL) -> str:
         ('{"a": [[[[[1]]]]]}', "is nested deeper than 5 levels"),
         ('{"a": [' + "1," * 20 + "1]}", "holds more than 20 values"),
         ('{"a": ["]"' + "[]" * 6 + '""' * 100 + "]}", "holds more than 20 values"),
+        ('{"a": 1' + "}" * 50, "holds more than 20 values"),
         ('{"a": ["]", [[[[1]]]]]}', "is nested deeper than 5 levels"),
     ],
 )
@@ -282,10 +282,6 @@ def test_what_is_nested_deeper_is_0_where_that_is_asked_for(
     ],
 )
 def test_what_a_document_holds_is_counted_as_commas_and_brackets_outside_of_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, count: int
+    text: str, count: int
 ) -> None:
-    path = tmp_path / "d.json"
-    path.write_text(text)
-    monkeypatch.setattr(documents, "_FEW_VALUES", 0)
-
-    assert documents.read_counted_json(path, document="d.json").value_count == count
+    assert parse_counted_json(text.encode(), "d.json", DocumentLimits()).value_count == count

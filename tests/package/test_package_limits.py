@@ -18,10 +18,8 @@ from ortpkg.package.documents.counted_documents import (
     PackageLimits,
     PackageTooLargeError,
 )
-from ortpkg.package.documents.json_documents import (
-    DEFAULT_LIMITS,
-    read_counted_json,
-)
+from ortpkg.package.documents.json_documents import read_counted_json
+from ortpkg.package.documents.json_limits import DEFAULT_LIMITS
 from ortpkg.package.findings import MOST_FINDINGS, FindingCollector
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import STRICT

@@ -10,12 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ortpkg.errors import Finding, PackageFormatError
-from ortpkg.package.documents.json_documents import (
-    CountedJson,
-    DocumentLimits,
-    read_counted_json,
-    require_object,
-)
+from ortpkg.package.documents.json_documents import read_counted_json, require_object
+from ortpkg.package.documents.json_limits import CountedJson, DocumentLimits
 from ortpkg.package.findings import finding
 from ortpkg.package.rules import DOCUMENT_TOO_LARGE
 

@@ -27,12 +27,8 @@ from typing import Any
 
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.documents.document_schemas import check_schema
-from ortpkg.package.documents.json_documents import (
-    DocumentLimits,
-    dump_document,
-    parse_document,
-    read_document,
-)
+from ortpkg.package.documents.json_documents import dump_document, parse_document, read_document
+from ortpkg.package.documents.json_limits import DocumentLimits
 from ortpkg.package.findings import finding
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.rules import DOCUMENT_SHAPE
