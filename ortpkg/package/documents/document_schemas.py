@@ -1,8 +1,8 @@
 """Checks documents against the JSON Schemas in ``schemas/``, the single source of what is valid.
 
-Two validators read the same files: a fast one answers yes or no on the way to every session; only
-when it says no, the other lists every finding with its place. A test holds that both agree and that
-the schemas keep to keywords that both implement.
+jsonschema decides, and lists every finding with its place. It is slow to import, so that a faster
+validator of the same files is asked before it, and only its yes counts. A test holds that both
+agree and that the schemas keep to keywords that both implement.
 """
 
 from __future__ import annotations
@@ -80,21 +80,6 @@ def is_valid(value: Any, schema: str) -> bool:
     return bool(_fast_validator(schema).is_valid(value))
 
 
-@cache
-def _fast_validator_of_many(name: str) -> jsonschema_rs.Draft202012Validator:
-    schema = {
-        key: value for key, value in load_schema(name).items() if key not in {"$schema", "$id"}
-    }
-    return jsonschema_rs.Draft202012Validator({"type": "array", "items": schema})
-
-
-def are_valid(values: list[Any], schema: str) -> bool:
-    """Whether each of ``values`` keeps the schema of that name: for many, half the cost of asking
-    one by one.
-    """
-    return bool(_fast_validator_of_many(schema).is_valid(values))
-
-
 def check_schema(
     value: Any, schema: str, *, document: str, pointer: str = ""
 ) -> tuple[Finding, ...]:
@@ -105,9 +90,7 @@ def check_schema(
     """
     if is_valid(value, schema):
         return ()
-    findings = _list_findings(value, schema, document) or list(
-        _list_fast_findings(value, schema, document)
-    )
+    findings = _list_findings(value, schema, document)
     return tuple(replace(each, pointer=pointer + each.pointer) for each in findings)
 
 
@@ -189,14 +172,3 @@ def _describe_value(value: Any) -> str:
             return "a list" if value else "an empty list"
         case _:
             return "an object" if value else "an empty object"
-
-
-def _list_fast_findings(value: Any, schema: str, document: str) -> Iterator[Finding]:
-    """What the fast validator says, for a value on which the two disagree (none is known)."""
-    for error in islice(_fast_validator(schema).iter_errors(value), _MOST_FINDINGS):
-        yield finding(
-            DOCUMENT_SHAPE,
-            document,
-            quoted(error.message),
-            pointer=json_pointer(*error.instance_path),
-        )
