@@ -86,7 +86,7 @@ def read_executor_info(
     """
     payloads = declared
     documents: Mapping[str, str] = EMPTY
-    if any(type(value) is str for value in declared.values()):
+    if str in map(type, declared.values()):
         payloads, documents = _read_documents(
             declared, directory, source.below(*tokens), references
         )

@@ -154,7 +154,7 @@ class PathResolver:
         root, real_root: the real path of the package root, as a path and as text.
     """
 
-    __slots__ = ("_is_confined", "_portable_names", "_seen", "real_root", "root")
+    __slots__ = ("_accepted", "_is_confined", "_portable_names", "_seen", "real_root", "root")
 
     def __init__(
         self, root: Path | str, *, portable_names: bool = True, is_confined: bool = True
@@ -164,6 +164,7 @@ class PathResolver:
         self._portable_names = portable_names
         self._is_confined = is_confined
         self._seen: dict[str, Place] = {}
+        self._accepted: set[str] = set()  # nearly all variants name the same file
 
     def resolve(self, reference: str, *, base: str = "") -> ResolvedPath:
         """The same as :meth:`locate`, as a value."""
@@ -215,6 +216,8 @@ class PathResolver:
         """Raises PathRefusedError for a text that is no path, or, in the package, surely leads out
         of it or is not portable.
         """
+        if is_confined and reference in self._accepted:
+            return
         if self._portable_names:
             reason = why_not_portable(reference) if is_confined else why_not_a_path(reference)
         elif not is_confined:
@@ -230,6 +233,8 @@ class PathResolver:
             rule = PATH_NOT_PORTABLE if reference else PATH_EMPTY
             remedy = "use a relative path with '/' inside the package"
             raise PathRefusedError(rule, reason, remedy, reference=reference, root=self.root)
+        if is_confined:
+            self._accepted.add(reference)
 
     def _walk(self, folder: str, names: list[str], fence: str, reference: str) -> Place:
         """Follows ``names`` below ``folder``; no link on the way may lead out of ``fence``."""
