@@ -1,0 +1,56 @@
+"""What went wrong in an execution provider."""
+
+from __future__ import annotations
+
+from ortpkg.errors.base import OrtpkgError
+from ortpkg.errors.codes import ExitCode, StatusCode
+
+
+class ExecutionProviderError(OrtpkgError):
+    """An execution provider failed.
+
+    Attributes:
+        ep_name: which one.
+    """
+
+    code = StatusCode.EP_FAIL
+    exit_code = ExitCode.BACKEND
+
+    def __init__(self, message: str, *, ep_name: str) -> None:
+        super().__init__(message)
+        self.ep_name = ep_name
+
+
+class UnknownExecutionProviderError(ExecutionProviderError, RuntimeError):
+    """No execution provider of that name is available here."""
+
+    code = StatusCode.INVALID_ARGUMENT
+
+
+class CompileError(ExecutionProviderError):
+    """An execution provider could not compile a partition that it had claimed."""
+
+
+class EpContextError(ExecutionProviderError):
+    """An EPContext node's context is missing, stale, damaged or foreign (EPContext design:
+    INVALID_GRAPH).
+
+    Attributes:
+        source: key of the execution provider that made the context; None where that is not known.
+        partition_name: which part of the model it is of; "" for several.
+    """
+
+    code = StatusCode.INVALID_GRAPH
+
+    def __init__(
+        self, message: str, *, ep_name: str, source: str | None = None, partition_name: str = ""
+    ) -> None:
+        super().__init__(message, ep_name=ep_name)
+        self.source = source
+        self.partition_name = partition_name
+
+
+class EpContextWriteError(ExecutionProviderError):
+    """What was compiled cannot be written: the disk is full, the folder is not to be written, the
+    name is taken.
+    """
