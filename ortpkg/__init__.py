@@ -5,7 +5,7 @@ Public names load on first use, so that ``import ortpkg`` loads neither numpy no
 
 from __future__ import annotations
 
-from ortpkg.version import __version__
+from ortpkg.version import __version__ as __version__
 
 #: As onnxruntime's module says it of itself.
 __author__ = "ortpkg"
@@ -17,320 +17,206 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ortpkg import capi, devices, errors
-    from ortpkg.api.model_package import ComponentModel, ModelPackage
-    from ortpkg.api.model_variant import ModelVariant
-    from ortpkg.api.packing import pack, unpack
-    from ortpkg.api.verify import record_digests, verify
-    from ortpkg.authoring.convert import convert
-    from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
-    from ortpkg.authoring.dedup import DedupReport, dedup
-    from ortpkg.authoring.diff import PackageDiff, diff
-    from ortpkg.authoring.edit import PackageEdits, edit
-    from ortpkg.authoring.merge import merge
-    from ortpkg.authoring.migration import migrate_check
-    from ortpkg.authoring.new_variant import NewVariant
-    from ortpkg.authoring.package_checks import validate
-    from ortpkg.authoring.slim import slim
-    from ortpkg.doctor.diagnosis import doctor
+    from ortpkg import capi as capi
+    from ortpkg import devices as devices
+    from ortpkg import errors as errors
+    from ortpkg.api.model_package import (
+        ComponentModel as ComponentModel,
+        ModelPackage as ModelPackage,
+    )
+    from ortpkg.api.model_variant import ModelVariant as ModelVariant
+    from ortpkg.api.packing import pack as pack, unpack as unpack
+    from ortpkg.api.verify import record_digests as record_digests, verify as verify
+    from ortpkg.authoring.convert import convert as convert
+    from ortpkg.authoring.create import (
+        add_variant as add_variant,
+        create as create,
+        init_package as init_package,
+        remove_variant as remove_variant,
+    )
+    from ortpkg.authoring.dedup import DedupReport as DedupReport, dedup as dedup
+    from ortpkg.authoring.diff import PackageDiff as PackageDiff, diff as diff
+    from ortpkg.authoring.edit import PackageEdits as PackageEdits, edit as edit
+    from ortpkg.authoring.merge import merge as merge
+    from ortpkg.authoring.migration import migrate_check as migrate_check
+    from ortpkg.authoring.new_variant import NewVariant as NewVariant
+    from ortpkg.authoring.package_checks import validate as validate
+    from ortpkg.authoring.slim import slim as slim
+    from ortpkg.doctor.diagnosis import doctor as doctor
     from ortpkg.engine.transformers import (
-        GraphTransformer,
-        RewriteRule,
-        TransformContext,
-        TransformLevel,
+        GraphTransformer as GraphTransformer,
+        RewriteRule as RewriteRule,
+        TransformContext as TransformContext,
+        TransformLevel as TransformLevel,
     )
-    from ortpkg.ep_context.ep_context_data import OrtEpContextData, OrtEpContextDataBuffer
+    from ortpkg.ep_context.ep_context_data import (
+        OrtEpContextData as OrtEpContextData,
+        OrtEpContextDataBuffer as OrtEpContextDataBuffer,
+    )
     from ortpkg.kernels.custom_ops import (
-        CustomOp,
-        custom_op,
-        register_custom_ops,
-        unregister_custom_ops,
+        CustomOp as CustomOp,
+        custom_op as custom_op,
+        register_custom_ops as register_custom_ops,
+        unregister_custom_ops as unregister_custom_ops,
     )
-    from ortpkg.kernels.runnable_operators import has_kernel
-    from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
+    from ortpkg.kernels.runnable_operators import has_kernel as has_kernel
+    from ortpkg.samples.sample_authoring import (
+        SampleArrays as SampleArrays,
+        add_samples as add_samples,
+        record_samples as record_samples,
+    )
     from ortpkg.session.environment import (
-        create_and_register_allocator,
-        create_and_register_allocator_v2,
-        disable_telemetry_events,
-        enable_telemetry_events,
-        get_all_providers,
-        get_available_providers,
-        get_build_info,
-        get_compatibility_info_from_model,
-        get_compatibility_info_from_model_bytes,
-        get_device,
-        get_ep_devices,
-        get_hardware_device_ep_incompatibility_details,
-        get_hardware_devices,
-        get_model_compatibility_for_ep_devices,
-        get_version_string,
-        has_collective_ops,
-        preload_dlls,
-        print_debug_info,
-        register_execution_provider_library,
-        set_default_logger_severity,
-        set_default_logger_verbosity,
-        set_global_thread_pool_sizes,
-        set_seed,
-        unregister_execution_provider_library,
+        create_and_register_allocator as create_and_register_allocator,
+        create_and_register_allocator_v2 as create_and_register_allocator_v2,
+        disable_telemetry_events as disable_telemetry_events,
+        enable_telemetry_events as enable_telemetry_events,
+        get_all_providers as get_all_providers,
+        get_available_providers as get_available_providers,
+        get_build_info as get_build_info,
+        get_compatibility_info_from_model as get_compatibility_info_from_model,
+        get_compatibility_info_from_model_bytes as get_compatibility_info_from_model_bytes,
+        get_device as get_device,
+        get_ep_devices as get_ep_devices,
+        get_hardware_device_ep_incompatibility_details as get_hardware_device_ep_incompatibility_details,
+        get_hardware_devices as get_hardware_devices,
+        get_model_compatibility_for_ep_devices as get_model_compatibility_for_ep_devices,
+        get_version_string as get_version_string,
+        has_collective_ops as has_collective_ops,
+        preload_dlls as preload_dlls,
+        print_debug_info as print_debug_info,
+        register_execution_provider_library as register_execution_provider_library,
+        set_default_logger_severity as set_default_logger_severity,
+        set_default_logger_verbosity as set_default_logger_verbosity,
+        set_global_thread_pool_sizes as set_global_thread_pool_sizes,
+        set_seed as set_seed,
+        unregister_execution_provider_library as unregister_execution_provider_library,
     )
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.initializer_places import OrtExternalInitializerInfo
-    from ortpkg.session.io_binding import IOBinding
-    from ortpkg.session.lora_adapter import AdapterFormat, LoraAdapter
-    from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
-    from ortpkg.session.model_compiler import ModelCompiler
-    from ortpkg.session.node_args import ModelMetadata, NodeArg
+    from ortpkg.session.inference_session import InferenceSession as InferenceSession
+    from ortpkg.session.initializer_places import (
+        OrtExternalInitializerInfo as OrtExternalInitializerInfo,
+    )
+    from ortpkg.session.io_binding import IOBinding as IOBinding
+    from ortpkg.session.lora_adapter import (
+        AdapterFormat as AdapterFormat,
+        LoraAdapter as LoraAdapter,
+    )
+    from ortpkg.session.memory_info import (
+        OrtArenaCfg as OrtArenaCfg,
+        OrtMemoryInfo as OrtMemoryInfo,
+    )
+    from ortpkg.session.model_compiler import ModelCompiler as ModelCompiler
+    from ortpkg.session.node_args import ModelMetadata as ModelMetadata, NodeArg as NodeArg
     from ortpkg.session.onnxruntime_enums import (
-        ExecutionOrder,
-        OrtAllocatorType,
-        OrtCompileApiFlags,
-        OrtCompiledModelCompatibility,
-        OrtDeviceEpIncompatibilityReason,
-        OrtDeviceMemoryType,
-        OrtDeviceVendorId,
-        OrtExecutionProviderDevicePolicy,
-        OrtHardwareDeviceType,
-        OrtMemoryInfoDeviceType,
-        OrtMemType,
-        OrtSparseFormat,
+        ExecutionOrder as ExecutionOrder,
+        OrtAllocatorType as OrtAllocatorType,
+        OrtCompileApiFlags as OrtCompileApiFlags,
+        OrtCompiledModelCompatibility as OrtCompiledModelCompatibility,
+        OrtDeviceEpIncompatibilityReason as OrtDeviceEpIncompatibilityReason,
+        OrtDeviceMemoryType as OrtDeviceMemoryType,
+        OrtDeviceVendorId as OrtDeviceVendorId,
+        OrtExecutionProviderDevicePolicy as OrtExecutionProviderDevicePolicy,
+        OrtHardwareDeviceType as OrtHardwareDeviceType,
+        OrtMemType as OrtMemType,
+        OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType,
+        OrtSparseFormat as OrtSparseFormat,
     )
-    from ortpkg.session.onnxruntime_surface import OrtEpAssignedNode, OrtEpAssignedSubgraph
+    from ortpkg.session.onnxruntime_surface import (
+        OrtEpAssignedNode as OrtEpAssignedNode,
+        OrtEpAssignedSubgraph as OrtEpAssignedSubgraph,
+    )
     from ortpkg.session.options import (
-        ExecutionMode,
-        GraphOptimizationLevel,
-        RunOptions,
-        SessionOptions,
+        ExecutionMode as ExecutionMode,
+        GraphOptimizationLevel as GraphOptimizationLevel,
+        RunOptions as RunOptions,
+        SessionOptions as SessionOptions,
     )
-    from ortpkg.session.ort_device import OrtDevice
-    from ortpkg.session.ort_ep_device import OrtEpDevice, OrtHardwareDevice
-    from ortpkg.session.ort_value import OrtValue, copy_tensors
-    from ortpkg.session.ort_value_vector import OrtValueVector
-    from ortpkg.session.sparse_tensor import SparseTensor
-    from ortpkg.storage.rehearsal import rehearse
+    from ortpkg.session.ort_device import OrtDevice as OrtDevice
+    from ortpkg.session.ort_ep_device import (
+        OrtEpDevice as OrtEpDevice,
+        OrtHardwareDevice as OrtHardwareDevice,
+    )
+    from ortpkg.session.ort_value import OrtValue as OrtValue, copy_tensors as copy_tensors
+    from ortpkg.session.ort_value_vector import OrtValueVector as OrtValueVector
+    from ortpkg.session.sparse_tensor import SparseTensor as SparseTensor
+    from ortpkg.storage.rehearsal import rehearse as rehearse
 
-#: Public name → the module that has it.
-_LAZY: dict[str, str] = {
-    "AdapterFormat": "ortpkg.session.lora_adapter",
-    "ComponentModel": "ortpkg.api.model_package",
-    "CustomOp": "ortpkg.kernels.custom_ops",
-    "DedupReport": "ortpkg.authoring.dedup",
-    "ExecutionMode": "ortpkg.session.options",
-    "ExecutionOrder": "ortpkg.session.onnxruntime_enums",
-    "GraphOptimizationLevel": "ortpkg.session.options",
-    "GraphTransformer": "ortpkg.engine.transformers",
-    "IOBinding": "ortpkg.session.io_binding",
-    "InferenceSession": "ortpkg.session.inference_session",
-    "LoraAdapter": "ortpkg.session.lora_adapter",
-    "ModelCompiler": "ortpkg.session.model_compiler",
-    "ModelMetadata": "ortpkg.session.node_args",
-    "ModelPackage": "ortpkg.api.model_package",
-    "ModelVariant": "ortpkg.api.model_variant",
-    "NewVariant": "ortpkg.authoring.new_variant",
-    "NodeArg": "ortpkg.session.node_args",
-    "OrtAllocatorType": "ortpkg.session.onnxruntime_enums",
-    "OrtArenaCfg": "ortpkg.session.memory_info",
-    "OrtCompileApiFlags": "ortpkg.session.onnxruntime_enums",
-    "OrtCompiledModelCompatibility": "ortpkg.session.onnxruntime_enums",
-    "OrtDevice": "ortpkg.session.ort_device",
-    "OrtDeviceEpIncompatibilityReason": "ortpkg.session.onnxruntime_enums",
-    "OrtDeviceMemoryType": "ortpkg.session.onnxruntime_enums",
-    "OrtDeviceVendorId": "ortpkg.session.onnxruntime_enums",
-    "OrtEpAssignedNode": "ortpkg.session.onnxruntime_surface",
-    "OrtEpAssignedSubgraph": "ortpkg.session.onnxruntime_surface",
-    "OrtEpContextData": "ortpkg.ep_context.ep_context_data",
-    "OrtEpContextDataBuffer": "ortpkg.ep_context.ep_context_data",
-    "OrtEpDevice": "ortpkg.session.ort_ep_device",
-    "OrtExecutionProviderDevicePolicy": "ortpkg.session.onnxruntime_enums",
-    "OrtExternalInitializerInfo": "ortpkg.session.initializer_places",
-    "OrtHardwareDevice": "ortpkg.session.ort_ep_device",
-    "OrtHardwareDeviceType": "ortpkg.session.onnxruntime_enums",
-    "OrtMemType": "ortpkg.session.onnxruntime_enums",
-    "OrtMemoryInfo": "ortpkg.session.memory_info",
-    "OrtMemoryInfoDeviceType": "ortpkg.session.onnxruntime_enums",
-    "OrtSparseFormat": "ortpkg.session.onnxruntime_enums",
-    "OrtValue": "ortpkg.session.ort_value",
-    "OrtValueVector": "ortpkg.session.ort_value_vector",
-    "PackageDiff": "ortpkg.authoring.diff",
-    "PackageEdits": "ortpkg.authoring.edit",
-    "RewriteRule": "ortpkg.engine.transformers",
-    "RunOptions": "ortpkg.session.options",
-    "SampleArrays": "ortpkg.samples.sample_authoring",
-    "SessionOptions": "ortpkg.session.options",
-    "SparseTensor": "ortpkg.session.sparse_tensor",
-    "TransformContext": "ortpkg.engine.transformers",
-    "TransformLevel": "ortpkg.engine.transformers",
-    "add_samples": "ortpkg.samples.sample_authoring",
-    "add_variant": "ortpkg.authoring.create",
-    "convert": "ortpkg.authoring.convert",
-    "copy_tensors": "ortpkg.session.ort_value",
-    "create": "ortpkg.authoring.create",
-    "create_and_register_allocator": "ortpkg.session.environment",
-    "create_and_register_allocator_v2": "ortpkg.session.environment",
-    "custom_op": "ortpkg.kernels.custom_ops",
-    "dedup": "ortpkg.authoring.dedup",
-    "diff": "ortpkg.authoring.diff",
-    "disable_telemetry_events": "ortpkg.session.environment",
-    "doctor": "ortpkg.doctor.diagnosis",
-    "edit": "ortpkg.authoring.edit",
-    "enable_telemetry_events": "ortpkg.session.environment",
-    "get_all_providers": "ortpkg.session.environment",
-    "get_available_providers": "ortpkg.session.environment",
-    "get_build_info": "ortpkg.session.environment",
-    "get_compatibility_info_from_model": "ortpkg.session.environment",
-    "get_compatibility_info_from_model_bytes": "ortpkg.session.environment",
-    "get_device": "ortpkg.session.environment",
-    "get_ep_devices": "ortpkg.session.environment",
-    "get_hardware_device_ep_incompatibility_details": "ortpkg.session.environment",
-    "get_hardware_devices": "ortpkg.session.environment",
-    "get_model_compatibility_for_ep_devices": "ortpkg.session.environment",
-    "get_version_string": "ortpkg.session.environment",
-    "has_collective_ops": "ortpkg.session.environment",
-    "has_kernel": "ortpkg.kernels.runnable_operators",
-    "init_package": "ortpkg.authoring.create",
-    "merge": "ortpkg.authoring.merge",
-    "migrate_check": "ortpkg.authoring.migration",
-    "pack": "ortpkg.api.packing",
-    "preload_dlls": "ortpkg.session.environment",
-    "print_debug_info": "ortpkg.session.environment",
-    "record_digests": "ortpkg.api.verify",
-    "record_samples": "ortpkg.samples.sample_authoring",
-    "register_custom_ops": "ortpkg.kernels.custom_ops",
-    "register_execution_provider_library": "ortpkg.session.environment",
-    "rehearse": "ortpkg.storage.rehearsal",
-    "remove_variant": "ortpkg.authoring.create",
-    "set_default_logger_severity": "ortpkg.session.environment",
-    "set_default_logger_verbosity": "ortpkg.session.environment",
-    "set_global_thread_pool_sizes": "ortpkg.session.environment",
-    "set_seed": "ortpkg.session.environment",
-    "slim": "ortpkg.authoring.slim",
-    "unpack": "ortpkg.api.packing",
-    "unregister_custom_ops": "ortpkg.kernels.custom_ops",
-    "unregister_execution_provider_library": "ortpkg.session.environment",
-    "validate": "ortpkg.authoring.package_checks",
-    "verify": "ortpkg.api.verify",
+_MODULES = ("capi", "devices", "errors")
+#: Module → the public names that it has; type checkers read the same above.
+_NAMES_OF_MODULE: dict[str, str] = {
+    "ortpkg.api.model_package": "ComponentModel ModelPackage",
+    "ortpkg.api.model_variant": "ModelVariant",
+    "ortpkg.api.packing": "pack unpack",
+    "ortpkg.api.verify": "record_digests verify",
+    "ortpkg.authoring.convert": "convert",
+    "ortpkg.authoring.create": "add_variant create init_package remove_variant",
+    "ortpkg.authoring.dedup": "DedupReport dedup",
+    "ortpkg.authoring.diff": "PackageDiff diff",
+    "ortpkg.authoring.edit": "PackageEdits edit",
+    "ortpkg.authoring.merge": "merge",
+    "ortpkg.authoring.migration": "migrate_check",
+    "ortpkg.authoring.new_variant": "NewVariant",
+    "ortpkg.authoring.package_checks": "validate",
+    "ortpkg.authoring.slim": "slim",
+    "ortpkg.doctor.diagnosis": "doctor",
+    "ortpkg.engine.transformers": ("GraphTransformer RewriteRule TransformContext TransformLevel"),
+    "ortpkg.ep_context.ep_context_data": "OrtEpContextData OrtEpContextDataBuffer",
+    "ortpkg.kernels.custom_ops": "CustomOp custom_op register_custom_ops unregister_custom_ops",
+    "ortpkg.kernels.runnable_operators": "has_kernel",
+    "ortpkg.samples.sample_authoring": "SampleArrays add_samples record_samples",
+    "ortpkg.session.environment": (
+        "create_and_register_allocator create_and_register_allocator_v2 "
+        "disable_telemetry_events enable_telemetry_events get_all_providers "
+        "get_available_providers get_build_info get_compatibility_info_from_model "
+        "get_compatibility_info_from_model_bytes get_device get_ep_devices "
+        "get_hardware_device_ep_incompatibility_details get_hardware_devices "
+        "get_model_compatibility_for_ep_devices get_version_string has_collective_ops "
+        "preload_dlls print_debug_info register_execution_provider_library "
+        "set_default_logger_severity set_default_logger_verbosity "
+        "set_global_thread_pool_sizes set_seed unregister_execution_provider_library"
+    ),
+    "ortpkg.session.inference_session": "InferenceSession",
+    "ortpkg.session.initializer_places": "OrtExternalInitializerInfo",
+    "ortpkg.session.io_binding": "IOBinding",
+    "ortpkg.session.lora_adapter": "AdapterFormat LoraAdapter",
+    "ortpkg.session.memory_info": "OrtArenaCfg OrtMemoryInfo",
+    "ortpkg.session.model_compiler": "ModelCompiler",
+    "ortpkg.session.node_args": "ModelMetadata NodeArg",
+    "ortpkg.session.onnxruntime_enums": (
+        "ExecutionOrder OrtAllocatorType OrtCompileApiFlags OrtCompiledModelCompatibility "
+        "OrtDeviceEpIncompatibilityReason OrtDeviceMemoryType OrtDeviceVendorId "
+        "OrtExecutionProviderDevicePolicy OrtHardwareDeviceType OrtMemType "
+        "OrtMemoryInfoDeviceType OrtSparseFormat"
+    ),
+    "ortpkg.session.onnxruntime_surface": "OrtEpAssignedNode OrtEpAssignedSubgraph",
+    "ortpkg.session.options": "ExecutionMode GraphOptimizationLevel RunOptions SessionOptions",
+    "ortpkg.session.ort_device": "OrtDevice",
+    "ortpkg.session.ort_ep_device": "OrtEpDevice OrtHardwareDevice",
+    "ortpkg.session.ort_value": "OrtValue copy_tensors",
+    "ortpkg.session.ort_value_vector": "OrtValueVector",
+    "ortpkg.session.sparse_tensor": "SparseTensor",
+    "ortpkg.storage.rehearsal": "rehearse",
 }
-
-__all__ = [
-    "AdapterFormat",
-    "ComponentModel",
-    "CustomOp",
-    "DedupReport",
-    "ExecutionMode",
-    "ExecutionOrder",
-    "GraphOptimizationLevel",
-    "GraphTransformer",
-    "IOBinding",
-    "InferenceSession",
-    "LoraAdapter",
-    "ModelCompiler",
-    "ModelMetadata",
-    "ModelPackage",
-    "ModelVariant",
-    "NewVariant",
-    "NodeArg",
-    "OrtAllocatorType",
-    "OrtArenaCfg",
-    "OrtCompileApiFlags",
-    "OrtCompiledModelCompatibility",
-    "OrtDevice",
-    "OrtDeviceEpIncompatibilityReason",
-    "OrtDeviceMemoryType",
-    "OrtDeviceVendorId",
-    "OrtEpAssignedNode",
-    "OrtEpAssignedSubgraph",
-    "OrtEpContextData",
-    "OrtEpContextDataBuffer",
-    "OrtEpDevice",
-    "OrtExecutionProviderDevicePolicy",
-    "OrtExternalInitializerInfo",
-    "OrtHardwareDevice",
-    "OrtHardwareDeviceType",
-    "OrtMemType",
-    "OrtMemoryInfo",
-    "OrtMemoryInfoDeviceType",
-    "OrtSparseFormat",
-    "OrtValue",
-    "OrtValueVector",
-    "PackageDiff",
-    "PackageEdits",
-    "RewriteRule",
-    "RunOptions",
-    "SampleArrays",
-    "SessionOptions",
-    "SparseTensor",
-    "TransformContext",
-    "TransformLevel",
-    "__author__",
-    "__version__",
-    "add_samples",
-    "add_variant",
-    "capi",
-    "convert",
-    "copy_tensors",
-    "create",
-    "create_and_register_allocator",
-    "create_and_register_allocator_v2",
-    "cuda_version",
-    "custom_op",
-    "dedup",
-    "devices",
-    "diff",
-    "disable_telemetry_events",
-    "doctor",
-    "edit",
-    "enable_telemetry_events",
-    "errors",
-    "get_all_providers",
-    "get_available_providers",
-    "get_build_info",
-    "get_compatibility_info_from_model",
-    "get_compatibility_info_from_model_bytes",
-    "get_device",
-    "get_ep_devices",
-    "get_hardware_device_ep_incompatibility_details",
-    "get_hardware_devices",
-    "get_model_compatibility_for_ep_devices",
-    "get_version_string",
-    "has_collective_ops",
-    "has_kernel",
-    "init_package",
-    "merge",
-    "migrate_check",
-    "pack",
-    "package_name",
-    "preload_dlls",
-    "print_debug_info",
-    "record_digests",
-    "record_samples",
-    "register_custom_ops",
-    "register_execution_provider_library",
-    "rehearse",
-    "remove_variant",
-    "set_default_logger_severity",
-    "set_default_logger_verbosity",
-    "set_global_thread_pool_sizes",
-    "set_seed",
-    "slim",
-    "unpack",
-    "unregister_custom_ops",
-    "unregister_execution_provider_library",
-    "validate",
-    "verify",
-]
+_MODULE_OF_NAME = {
+    name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()
+}
+_PUBLIC = sorted(
+    ["__author__", "__version__", "cuda_version", "package_name", *_MODULES, *_MODULE_OF_NAME]
+)
+if not TYPE_CHECKING:  # checkers go by what is imported for them
+    __all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
     import importlib  # 7 ms, which the command line spends when it hears Ctrl-C already
 
-    if name in ("capi", "devices", "errors"):
+    if name in _MODULES:
         return importlib.import_module(f"ortpkg.{name}")
-    if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
+    if name in _MODULE_OF_NAME:
+        value = getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'ortpkg' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return _PUBLIC

@@ -1,5 +1,6 @@
 """What ``import ortpkg`` costs and offers."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +71,15 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'ortpkg' has no attribute 'Nothing'"):
         _ = ortpkg.Nothing
+
+
+def test_type_checkers_read_the_names_that_python_finds() -> None:
+    tree = ast.parse(Path(ortpkg.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    read = {
+        (each.module, name.name, name.asname)
+        for each in block.body
+        if isinstance(each, ast.ImportFrom) and each.module not in {"typing", "ortpkg"}
+        for name in each.names
+    }
+    assert read == {(module, name, name) for name, module in ortpkg._MODULE_OF_NAME.items()}

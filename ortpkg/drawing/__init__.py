@@ -1,0 +1,1 @@
+"""Pictures as SVG, drawn by hand: they load nothing and are readable without a program."""
