@@ -100,7 +100,9 @@ def test_subgraphs_have_plans_of_their_own() -> None:
 def test_drawing_has_one_box_per_laid_out_value_within_the_picture() -> None:
     graph = plan_of(CHAIN)
     root = ET.fromstring(memory_timeline_svg(graph, "chain & <co>\x1b"))
-    boxes = [box for box in root.iter("{http://www.w3.org/2000/svg}rect") if box.get("stroke")]
+    boxes = [
+        box for box in root.iter("{http://www.w3.org/2000/svg}rect") if box.get("class") == "value"
+    ]
     assert len(boxes) == sum(value.offset is not None for value in graph.values) == 5
     for box in boxes:
         x, y, width, height = (
