@@ -20,12 +20,11 @@ from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.providers.operator_support import read_operators
 from ortpkg.selection.operators import OperatorEvidence
-from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.storage.fact_cache import read_fact, write_fact
+from ortpkg.storage.file_stamp import FileStamp
 
 _KIND = "model_operators"
 _MOST_KEPT = 500
-#: A file this young may change again without a new time of change.
-_LEAST_AGE_NS = 2_000_000_000
 #: A walk that takes less time, as one over a small file does, is no dearer than to look for what is
 #: remembered of it.
 _LEAST_WORTH_S = 0.002
@@ -59,22 +58,20 @@ def operator_evidence(offer: MachineOffer) -> OperatorEvidence:
 def read_model_operators(path: Path) -> ModelOperators | None:
     """What the model at ``path`` needs, from memory where the file is as it was."""
     try:
-        facts = path.stat()
+        stamp = FileStamp.of(path.stat())
     except (OSError, ValueError):
         return None
-    stamp = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
-    key = {"path": os.fspath(path), "stamp": stamp, "onnx": ONNX_VERSION}
-    if facts.st_size < _LEAST_NBYTES:
+    key = {"path": os.fspath(path), "stamp": list(stamp), "onnx": ONNX_VERSION}
+    if stamp.nbytes < _LEAST_NBYTES:
         return scan_model_file(path, limits=_LIMITS)
-    is_settled = time.time_ns() - max(facts.st_mtime_ns, facts.st_ctime_ns) >= _LEAST_AGE_NS
+    is_settled = stamp.is_settled()
     remembered = _from_json(read_fact(_KIND, key)) if is_settled else None
     if remembered is not None:
         return remembered
     start_s = time.perf_counter()
     found = scan_model_file(path, limits=_LIMITS)
     if found is not None and is_settled and time.perf_counter() - start_s >= _LEAST_WORTH_S:
-        write_fact(_KIND, key, asdict(found))
-        prune_facts(_KIND, keep=_MOST_KEPT)
+        write_fact(_KIND, key, asdict(found), keep=_MOST_KEPT)
     return found
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import filelock
+from ortpkg.storage.file_lock import hold_lock, is_unlocked
 
 PREFIX = "ortpkg-compile-"
 _LOCK = "owner.lock"
@@ -31,8 +31,8 @@ def compile_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError, NotImplementedError):  # without locks, its age tells
-                stack.enter_context(filelock.FileLock(folder / _LOCK, timeout=0))
+            with contextlib.suppress(OSError):  # without locks, its age tells
+                stack.enter_context(hold_lock(folder / _LOCK))
             yield folder
 
 
@@ -52,9 +52,7 @@ def _is_left(folder: Path) -> bool:
             return False
         if time.time() - found.st_mtime > _OLD_S:
             return True
-        if not lock.exists():  # just being made, or on a file system without locks
-            return False
-        with filelock.FileLock(lock, timeout=0):
-            return True
-    except (OSError, NotImplementedError, filelock.Timeout):
+        # none: just being made, or on a file system without locks
+        return lock.exists() and is_unlocked(lock)
+    except OSError:
         return False

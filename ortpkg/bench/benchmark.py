@@ -5,6 +5,7 @@ selections.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,7 @@ from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, QuarantineEntry
+from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.state_directory import bench_lock_path
 
 _MEMORY_SHARE = 0.9
@@ -275,24 +277,22 @@ def _recorded(
 @contextlib.contextmanager
 def _only_benchmark(on_note: Callable[[str], None]) -> Iterator[str]:
     """Holds the user's lock for benchmarks; yields why that cannot be done, "" where it is held."""
-    import filelock  # only commands that lock pay for it
-
     path = bench_lock_path()
-    lock = filelock.FileLock(path)
-    problem = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
+
+    def tell(waited_s: float) -> None:
+        if waited_s == 0:
             on_note("waiting for another benchmark to end: two at a time would measure each other")
-            lock.acquire()
-    except (OSError, NotImplementedError) as error:
-        problem = f"other benchmarks are not kept off: {quoted(path)} cannot be locked ({error})"
-    try:
+
+    with contextlib.ExitStack() as held:
+        problem = ""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(hold_lock(path, timeout_s=math.inf, while_waiting=tell))
+        except OSError as error:
+            problem = (
+                f"other benchmarks are not kept off: {quoted(path)} cannot be locked ({error})"
+            )
         yield problem
-    finally:
-        lock.release()
 
 
 def _named_eps(components: Iterable[ComponentInfo]) -> set[str]:

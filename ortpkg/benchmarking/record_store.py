@@ -9,8 +9,6 @@ done, the caller gets the reason as a text, because what was measured still coun
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -45,6 +43,8 @@ from ortpkg.selection.measurements import (
     device_key,
     driver_version_of,
 )
+from ortpkg.storage.file_lock import hold_lock
+from ortpkg.storage.file_replacement import replace_file
 from ortpkg.storage.planned_files import PlannedFiles
 from ortpkg.storage.state_directory import has_records, records_directory
 from ortpkg.versions import are_same_versions
@@ -374,22 +374,15 @@ def _change(package: PackageInfo, change: Callable[[PackageRecord], PackageRecor
     return ""
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    import filelock  # only where something is written
-
-    try:
-        with filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_TIMEOUT_S):
-            yield
-    except NotImplementedError as error:  # a file system without locks
-        raise OSError(str(error)) from error
+def _locked(path: Path) -> contextlib.AbstractContextManager[None]:
+    return hold_lock(path.with_suffix(".lock"), timeout_s=_LOCK_TIMEOUT_S)
 
 
 def _write(path: Path, record: PackageRecord) -> None:
-    _write_text(path, dump_record(record))
+    _replace_text(path, dump_record(record))
     copied = copy_text(record)
     if copied:
-        _write_text(copy_path(path), copied)
+        _replace_text(copy_path(path), copied)
     else:
         copy_path(path).unlink(missing_ok=True)
 
@@ -399,14 +392,5 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _write_text(path: Path, text: str) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def _replace_text(path: Path, text: str) -> None:
+    replace_file(path, lambda file: file.write(text.encode()), mode=0o600)

@@ -15,17 +15,16 @@ import hashlib
 import json
 import logging
 import os
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ortpkg.ep_context.ep_context_cache import EpContextCache
-from ortpkg.ep_context.ep_context_checks import file_stamp
 from ortpkg.errors import ModelFileError
-from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.storage.fact_cache import read_fact, write_fact
 from ortpkg.storage.file_replacement import replace_file
+from ortpkg.storage.file_stamp import file_stamp
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +39,6 @@ _DIGEST_KIND = "model_file_digests"
 _MOST_DIGESTS = 500
 #: Less is hashed faster than a remembered digest is found.
 _LEAST_REMEMBERED_NBYTES = 8 << 20
-_LEAST_AGE_NS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +196,7 @@ def file_digest(path: Path) -> str:
     stamp = file_stamp(path)
     if stamp is None or not path.is_file():
         return ""
-    is_settled = time.time_ns() - max(stamp[3], stamp[4]) >= _LEAST_AGE_NS
-    is_remembered = stamp[2] >= _LEAST_REMEMBERED_NBYTES and is_settled
+    is_remembered = stamp.nbytes >= _LEAST_REMEMBERED_NBYTES and stamp.is_settled()
     key = {"path": str(path), "stamp": list(stamp)}
     known = read_fact(_DIGEST_KIND, key) if is_remembered else None
     if isinstance(known, str):
@@ -212,6 +209,5 @@ def file_digest(path: Path) -> str:
     if file_stamp(path) != stamp:
         return ""
     if is_remembered:
-        write_fact(_DIGEST_KIND, key, digest)
-        prune_facts(_DIGEST_KIND, keep=_MOST_DIGESTS)
+        write_fact(_DIGEST_KIND, key, digest, keep=_MOST_DIGESTS)
     return digest

@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from ortpkg.ep_context.ep_context_descriptor import (
     ENVIRONMENT_FIELDS,
     SOURCE_FIELDS,
@@ -44,6 +42,7 @@ from ortpkg.errors import (
 )
 from ortpkg.host.directories import cache_directory
 from ortpkg.quantities import time_limit_text
+from ortpkg.storage.file_lock import hold_lock, is_unlocked
 from ortpkg.storage.file_replacement import replace_file
 
 _log = logging.getLogger(__name__)
@@ -57,7 +56,6 @@ _MOST_NOTE_NBYTES = 1 << 20
 _WAIT_S = 1800.0
 #: After this the log says what is waited for.
 _SILENT_WAIT_S = 1.0
-_INTERVAL_S = 0.05
 #: What replace_file writes to: of an entry's two files, of a session that was kept
 #: (``cached_sessions``), of a refusal.
 _TEMPORARY = re.compile(r"\.([0-9a-f]{40})\.(bin|json|session|session\.onnx|refusal)\.[0-9a-f]+")
@@ -237,18 +235,21 @@ class EpContextCache:
 
         Raises LimitExceededError where the wait passes ``limit_s``.
         """
-        held = FileLock(self.directory / f"{context_key(descriptor)}.lock")
-        try:
-            self.directory.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-            is_held = _acquire(held, descriptor, limit_s, check_cancelled)
-        except (OSError, NotImplementedError) as error:
-            _log.warning("the cache of contexts cannot be locked: %s", error)
-            is_held = False
-        try:
+        path = self.directory / f"{context_key(descriptor)}.lock"
+        wait = _Wait(descriptor.ep, limit_s, check_cancelled)
+        with contextlib.ExitStack() as held:
+            try:
+                self.directory.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+                held.enter_context(hold_lock(path, timeout_s=_WAIT_S, while_waiting=wait.check))
+            except TimeoutError:
+                _log.warning(
+                    "another process has compiled for %s for %.0f s; it is not waited for",
+                    descriptor.ep,
+                    _WAIT_S,
+                )
+            except OSError as error:
+                _log.warning("the cache of contexts cannot be locked: %s", error)
             yield
-        finally:
-            if is_held:
-                held.release()
 
     def entries(self) -> list[CachedContext]:
         """All entries, the most recently used first."""
@@ -365,7 +366,7 @@ class EpContextCache:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
         lock = self.directory / f"{key}.lock"
-        with contextlib.suppress(OSError, Timeout, NotImplementedError), FileLock(lock, timeout=0):
+        with contextlib.suppress(OSError), hold_lock(lock):
             # nobody holds it, and who opened it meanwhile sees that it is gone
             lock.unlink(missing_ok=True)
 
@@ -411,13 +412,9 @@ class EpContextCache:
             age_s = time.time() - temporary.stat().st_mtime
             if age_s > (_OLD_S if kind in _LOCKED else _OLD_SMALL_S):
                 return True
-            if (
-                kind not in _LOCKED or not lock.exists()
-            ):  # a file system without locks: its age has to tell
-                return False
-            with FileLock(lock, timeout=0):
-                return True
-        except (OSError, Timeout, NotImplementedError):
+            # Without a lock (a file system that has none) its age has to tell.
+            return kind in _LOCKED and lock.exists() and is_unlocked(lock)
+        except OSError:
             return False
 
     def _entry(self, note: Path) -> CachedContext | None:
@@ -454,43 +451,27 @@ class EpContextCache:
         return self.directory / f"{key}.json"
 
 
-def _acquire(
-    lock: FileLock,
-    descriptor: ContextDescriptor,
-    limit_s: float | None,
-    check_cancelled: Callable[[], None],
-) -> bool:
-    """Whether it is held now; False where a holder keeps it for too long.
+class _Wait:
+    """A wait for another process that compiles the same, which may be ended and is told of."""
 
-    LimitExceededError at the caller's limit.
-    """
-    began = time.monotonic()
-    is_told = False
-    while True:
-        with contextlib.suppress(Timeout):
-            lock.acquire(timeout=0)
-            return True
-        check_cancelled()
-        waited_s = time.monotonic() - began
-        if limit_s is not None and waited_s > limit_s:
+    def __init__(self, ep: str, limit_s: float | None, check_cancelled: Callable[[], None]) -> None:
+        self._ep = ep
+        self._limit_s = limit_s
+        self._check_cancelled = check_cancelled
+        self._is_told = False
+
+    def check(self, waited_s: float) -> None:
+        """LimitExceededError at the caller's limit, and what the caller raises to end it."""
+        self._check_cancelled()
+        if self._limit_s is not None and waited_s > self._limit_s:
             raise LimitExceededError(
-                f"waiting for another process, which compiles the same for {descriptor.ep}, passed"
-                f" the time limit of {time_limit_text(limit_s)}",
+                f"waiting for another process, which compiles the same for {self._ep}, passed"
+                f" the time limit of {time_limit_text(self._limit_s)}",
                 limit="time",
             )
-        if waited_s > _WAIT_S:
-            _log.warning(
-                "another process has compiled for %s for %.0f s; it is not waited for",
-                descriptor.ep,
-                _WAIT_S,
-            )
-            return False
-        if waited_s > _SILENT_WAIT_S and not is_told:
-            is_told = True
-            _log.warning(
-                "waiting for another process, which compiles the same for %s", descriptor.ep
-            )
-        time.sleep(_INTERVAL_S)
+        if waited_s > _SILENT_WAIT_S and not self._is_told:
+            self._is_told = True
+            _log.warning("waiting for another process, which compiles the same for %s", self._ep)
 
 
 def _distance(before: ContextDescriptor, now: ContextDescriptor) -> int:

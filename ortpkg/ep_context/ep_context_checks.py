@@ -8,36 +8,16 @@ compared again.
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.storage.fact_cache import read_fact, write_fact
+from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 _KIND = "ep_context_checks"
 _MOST_FILES = 500
 _MOST_BLOBS = 1000
-#: A file this young may change again without a new time of change: clocks of file systems tick as
-#: slowly as 2 s (FAT).
-_LEAST_AGE_NS = 2_000_000_000
-
-Stamp = tuple[int, int, int, int, int]
-
-
-def file_stamp(path: Path) -> Stamp | None:
-    """What changes when the file does; None where it cannot be asked."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - one call on the way to a start
-    except OSError:
-        return None
-    return stamp_of(found)
-
-
-def stamp_of(found: os.stat_result) -> Stamp:
-    """The stamp of a file that was asked for already."""
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +32,7 @@ class PartsFile:
     """
 
     path: Path
-    stamp: Stamp
+    stamp: FileStamp
     offsets: Mapping[str, int]
 
     @property
@@ -66,14 +46,14 @@ class CheckedBlobs:
     says.
     """
 
-    def __init__(self, path: Path, stamp: Stamp) -> None:
+    def __init__(self, path: Path, stamp: FileStamp) -> None:
         """
         Args:
             path: the file.
             stamp: what :func:`file_stamp` said both before and after the file was mapped.
         """
         self._key = {"path": str(path), "stamp": list(stamp)}
-        self._is_settled = time.time_ns() - max(stamp[3], stamp[4]) >= _LEAST_AGE_NS
+        self._is_settled = stamp.is_settled()
         stored = read_fact(_KIND, self._key) if self._is_settled else None
         self._known = (
             set(stored)
@@ -91,8 +71,7 @@ class CheckedBlobs:
         if not self._is_settled or len(self._known) >= _MOST_BLOBS:
             return
         self._known.add(_text(blob))
-        write_fact(_KIND, self._key, sorted(self._known))
-        prune_facts(_KIND, keep=_MOST_FILES)
+        write_fact(_KIND, self._key, sorted(self._known), keep=_MOST_FILES)
 
 
 def _text(blob: tuple[int, str]) -> str:

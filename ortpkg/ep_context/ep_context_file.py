@@ -26,11 +26,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ortpkg.ep_context.ep_context_checks import CheckedBlobs, PartsFile, Stamp
+from ortpkg.ep_context.ep_context_checks import CheckedBlobs, PartsFile
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 from ortpkg.ep_context.mapped_context import MappedContext, map_context
 from ortpkg.errors import EpContextError, EpContextWriteError, ModelFileError, quoted
-from ortpkg.storage.file_replacement import create_file, replace_file
+from ortpkg.storage.file_replacement import write_model_file
+from ortpkg.storage.file_stamp import FileStamp
 
 MAGIC = b"ORTPKG EPCTX\x00\x00\x00\x01"
 _LENGTH_NBYTES = 8
@@ -105,7 +106,7 @@ class ContextFile:
         ep_name: str,
         where: str,
         checked: CheckedBlobs | None = None,
-        place: tuple[Path, Stamp] | None = None,
+        place: tuple[Path, FileStamp] | None = None,
     ) -> None:
         """Reads the index of ``data``.
 
@@ -319,7 +320,7 @@ def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, lambda file: file.writelines(_chunks(ep_name, entries)))
+        write_model_file(path, lambda file: file.writelines(_chunks(ep_name, entries)))
     except (OSError, ModelFileError) as error:
         raise _unwritten(path, ep_name, error) from error
 
@@ -348,7 +349,7 @@ def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[
                 return False
             raise _taken(path, "holds other contexts", ep_name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        create_file(path, lambda file: file.writelines(chunks()))
+        write_model_file(path, lambda file: file.writelines(chunks()), replaces=False)
     except (OSError, ModelFileError) as error:
         raise _unwritten(path, ep_name, error) from error
     return True

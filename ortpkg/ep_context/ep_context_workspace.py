@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.ep_context.context_form import ContextForm, ContextSource
-from ortpkg.ep_context.ep_context_checks import Stamp, file_stamp
 from ortpkg.ep_context.ep_context_file import (
     ContextEntry,
     Part,
@@ -24,6 +23,7 @@ from ortpkg.ep_context.ep_context_file import (
     offset_past_index,
 )
 from ortpkg.errors import EpContextError, quoted
+from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class _Binary:
     form: ContextForm | None = None
     entries: dict[str, ContextEntry] = field(default_factory=dict)
     #: Files of the context models that name it, as they were when they had been written.
-    files: dict[Path, Stamp | None] = field(default_factory=dict)
+    files: dict[Path, FileStamp | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class WrittenGroup:
 
     binary: Path
     is_new: bool
-    files: Mapping[Path, Stamp | None]
+    files: Mapping[Path, FileStamp | None]
 
     def remove(self) -> tuple[Path, ...]:
         """Removes it: its last session failed, so that nothing of it is to stay.
@@ -91,7 +91,7 @@ class _Loaded:
 
     source: ContextSource
     names: set[str]
-    stamp: Stamp | None
+    stamp: FileStamp | None
 
 
 class EpContextWorkspace:
@@ -247,7 +247,7 @@ class EpContextWorkspace:
             return self._growing is None and not self._loaded
 
 
-def _remove_unchanged(files: Mapping[Path, Stamp | None]) -> tuple[Path, ...]:
+def _remove_unchanged(files: Mapping[Path, FileStamp | None]) -> tuple[Path, ...]:
     """Removes the files that are as they were; returns which."""
     removed = []
     for path, stamp in files.items():

@@ -10,8 +10,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.ep_context.ep_context_checks import Stamp, file_stamp, stamp_of
 from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
+from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 #: A pipe that lies where a file should is refused rather than waited for.
 _FLAGS = (
@@ -35,7 +35,7 @@ class MappedContext:
 
     path: Path
     data: memoryview
-    stamp: Stamp
+    stamp: FileStamp
 
     @property
     def is_same(self) -> bool:
@@ -65,4 +65,4 @@ def map_context(path: Path) -> MappedContext:
         raise ModelFileError(f"cannot map {quoted(path)}: {quoted(error)}") from error
     finally:
         os.close(descriptor)
-    return MappedContext(path=path, data=memoryview(data), stamp=stamp_of(found))
+    return MappedContext(path=path, data=memoryview(data), stamp=FileStamp.of(found))

@@ -9,26 +9,23 @@ file that changed is hashed again.
 from __future__ import annotations
 
 import hashlib
-import time
 from typing import Any
 
 import onnx
 
-from ortpkg.ep_context.ep_context_checks import file_stamp
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Initializer
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import WriteOptions, tensor_header, to_model_proto
-from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.storage.fact_cache import read_fact, write_fact
+from ortpkg.storage.file_stamp import file_stamp
 
 _IR_VERSION = 10
 _KIND = "weights_digests"
 _MOST_KEPT = 2000
 #: Less is hashed faster than a remembered digest is found.
 _LEAST_REMEMBERED_NBYTES = 8 << 20
-#: A file this young may change again without a new time of change.
-_LEAST_AGE_NS = 2_000_000_000
 
 
 def partition_digests(body: Graph) -> tuple[str, str]:
@@ -49,8 +46,7 @@ def partition_digests(body: Graph) -> tuple[str, str]:
         return graph_digest, remembered
     digest = _weights_digest(initializers)
     if key is not None and key == _key(initializers):
-        write_fact(_KIND, key, digest)
-        prune_facts(_KIND, keep=_MOST_KEPT)
+        write_fact(_KIND, key, digest, keep=_MOST_KEPT)
     return graph_digest, digest
 
 
@@ -95,7 +91,7 @@ def _key(initializers: list[Initializer]) -> dict[str, object] | None:
         path = str(each.source.path)
         if path not in files:
             stamp = file_stamp(each.source.path)
-            if stamp is None or time.time_ns() - max(stamp[3], stamp[4]) < _LEAST_AGE_NS:
+            if stamp is None or not stamp.is_settled():
                 return None
             files[path] = list(stamp)
         places.update(f"{path}\0{each.offset}\0".encode())

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ortpkg.errors import AdapterFileError, quoted
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.storage.file_replacement import replace_file
+from ortpkg.storage.file_replacement import write_model_file
 
 Tensor = npt.NDArray[Any]
 
@@ -59,7 +59,7 @@ def write_adapter(adapter: AdapterFile, path: Path) -> None:
     ModelFileError where that is not possible.
     """
     content = _serialized(adapter)
-    replace_file(path, lambda file: file.write(content))
+    write_model_file(path, lambda file: file.write(content))
 
 
 def _serialized(adapter: AdapterFile) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +26,7 @@ from ortpkg.graph.tensor_codec import encode_raw
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, ValueType
 from ortpkg.graph.value_types import value_type_to_proto
-from ortpkg.storage.file_replacement import create_file, replace_file
+from ortpkg.storage.file_replacement import write_model_file
 
 TensorWriter = Callable[[Initializer], onnx.TensorProto]
 
@@ -98,7 +99,7 @@ def save_model(
             or is there and may not be replaced.
     """
     path = Path(path)
-    write_file = replace_file if replaces else create_file
+    write_file = partial(write_model_file, replaces=replaces)
     if external_data is None:
         write_file(
             path, lambda file: file.write(_serialized(to_model_proto(model, options=options), path))

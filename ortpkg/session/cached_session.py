@@ -24,7 +24,6 @@ from ortpkg.ep_context.cached_sessions import (
 )
 from ortpkg.ep_context.context_node import EP_CONTEXT, EpContextAttributes
 from ortpkg.ep_context.ep_context_cache import context_file_name
-from ortpkg.ep_context.ep_context_checks import Stamp, file_stamp
 from ortpkg.ep_context.ep_context_options import (
     CONTEXT_CACHE,
     CONTEXT_ENABLE,
@@ -50,6 +49,7 @@ from ortpkg.session.native_settings import native_settings
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.partition_entries import partition_costs
 from ortpkg.session.session_state import SessionState
+from ortpkg.storage.file_stamp import FileStamp, file_stamp
 from ortpkg.version import __version__
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class SessionCaching:
     sessions: CachedSessions
     key: str
     source: Path
-    stamp: Stamp | None
+    stamp: FileStamp | None
 
     def find(self) -> CachedSession | None:
         """The session as it was partitioned; None where it is not in the cache."""
@@ -86,7 +86,7 @@ class SessionCaching:
         result: PartitionResult,
         symbolic_dimensions: Sequence[str],
         *,
-        data: Mapping[Path, Stamp | None],
+        data: Mapping[Path, FileStamp | None],
         providers: Sequence[ExecutionProvider],
     ) -> None:
         """Keeps the partitioned model, if all that was compiled of it is in the cache.
@@ -202,7 +202,7 @@ def caching_of(
     return SessionCaching(sessions=CachedSessions(cache), key=key, source=path, stamp=stamp)
 
 
-def files_of_weights(graph: Graph) -> dict[Path, Stamp | None]:
+def files_of_weights(graph: Graph) -> dict[Path, FileStamp | None]:
     """The files that the weights of a model as it was loaded lie in, with what the file system says
     of each now.
     """

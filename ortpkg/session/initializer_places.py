@@ -14,7 +14,7 @@ from ortpkg.errors import UsageError, quoted
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_walk import walk_graphs
 from ortpkg.session.ort_value import OrtValue
-from ortpkg.storage.file_replacement import replace_file
+from ortpkg.storage.file_replacement import write_model_file
 
 #: Data in files begins at multiples of this, as mapping it wants.
 _ALIGNMENT = 4096
@@ -74,8 +74,8 @@ def place_in_file(path: Path, file_name: str, *, largest_inline_nbytes: int) -> 
     if moved:
         target = path.parent / location
         target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, write)
-        replace_file(path, lambda file: file.write(model.SerializeToString()))
+        write_model_file(target, write)
+        write_model_file(path, lambda file: file.write(model.SerializeToString()))
 
 
 def place_initializers(
@@ -99,7 +99,7 @@ def place_initializers(
             )
         location = _relative(path, place.filepath)
         _point(tensor, OrtExternalInitializerInfo(location, place.file_offset, place.byte_size))
-    replace_file(path, lambda file: file.write(model.SerializeToString()))
+    write_model_file(path, lambda file: file.write(model.SerializeToString()))
 
 
 def _tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:

@@ -13,17 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
-from ortpkg.storage.hashing import FileDigest, FileStamp, HashedFile
+from ortpkg.storage.fact_cache import read_fact, write_fact
+from ortpkg.storage.file_stamp import FileStamp
+from ortpkg.storage.hashing import FileDigest, HashedFile
 
 _KIND = "digests"
 _MOST_FILES = 1000
 _MOST_MODELS = 200
 _MOST_NAMES = 100
 _MOST_PACKAGES = 200
-#: A file this young may change again without a new time of change: clocks of file systems tick as
-#: slowly as 2 s (FAT).
-_LEAST_AGE_NS = 2_000_000_000
 
 
 class DigestCache:
@@ -40,7 +38,7 @@ class DigestCache:
     def digest(self, file: str, stamp: FileStamp) -> FileDigest | None:
         """The digest of ``file`` while it has ``stamp``; None where that is not known."""
         match self._files.get(file):
-            case [*identity, str(sha256)] if identity == _identity(stamp):
+            case [*identity, str(sha256)] if identity == list(stamp):
                 return FileDigest(sha256=sha256, nbytes=stamp.nbytes)
         return None
 
@@ -51,10 +49,10 @@ class DigestCache:
         A file from the future counts as young.
         """
         stamp = hashed.stamp
-        if stamp is None or started_ns - max(stamp.mtime_ns, stamp.ctime_ns) < _LEAST_AGE_NS:
+        if stamp is None or not stamp.is_settled(started_ns):
             return
         self._files.pop(file, None)  # the newest stand last, and are kept the longest
-        self._files[file] = [*_identity(stamp), hashed.digest.sha256]
+        self._files[file] = [*stamp, hashed.digest.sha256]
         self._is_changed = True
 
     def needs(self, sha256: str) -> tuple[str, ...] | None:
@@ -79,18 +77,13 @@ class DigestCache:
         # Pairs rather than objects, whose order a fact does not keep.
         files = list(self._files.items())[-_MOST_FILES:]
         needs = list(self._needs.items())[-_MOST_MODELS:]
-        write_fact(_KIND, self._key, {"files": files, "needs": needs})
-        prune_facts(_KIND, keep=_MOST_PACKAGES)
+        write_fact(_KIND, self._key, {"files": files, "needs": needs}, keep=_MOST_PACKAGES)
         self._is_changed = False
 
 
 def now_ns() -> int:
     """The time to compare a file's time of change with."""
     return time.time_ns()
-
-
-def _identity(stamp: FileStamp) -> list[int]:
-    return [stamp.device, stamp.inode, stamp.nbytes, stamp.mtime_ns, stamp.ctime_ns]
 
 
 def _entries(stored: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ it had never been there.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import time
 import zlib
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.host.directories import cache_directory
+from ortpkg.storage.file_replacement import replace_file
 
 _SCHEMA_VERSION = 1
 _MOST_BYTES = 1 << 20
@@ -45,30 +46,24 @@ def read_fact(kind: str, key: Key) -> Any:
     return stored.get("value")
 
 
-def write_fact(kind: str, key: Key, value: Any) -> None:
+def write_fact(kind: str, key: Key, value: Any, *, keep: int | None = None) -> None:
     """Stores a JSON value for ``key`` in one step.
 
     Where the directory cannot be written, nothing is stored.
 
-    Clears what processes that were killed meanwhile have left.
+    Clears what processes that were killed meanwhile have left. ``keep``: of this kind, no more
+    facts stay than so many, those that were written last.
     """
-    import tempfile  # takes longer to load than a fact to read
-
     path = _fact_path(kind, key)
     text = json.dumps(
         {"schema_version": _SCHEMA_VERSION, "key": key, "value": value}, sort_keys=True, indent=1
     )
-    temporary = ""
-    try:
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)  # noqa: PTH105 - the mkstemp name is a string already
-    except OSError:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+        replace_file(path, lambda file: file.write(text.encode()), mode=0o600, is_durable=False)
     _clear_left(path.parent)
+    if keep is not None:
+        prune_facts(kind, keep=keep)
 
 
 def _clear_left(directory: Path) -> None:

@@ -11,19 +11,17 @@ import os
 import shutil
 import stat
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.storage.exchange import exchange_names
+from ortpkg.storage.file_replacement import rename_over
 from ortpkg.storage.hashing import FileDigest, Progress, Sha256Stream
 from ortpkg.storage.planned_files import PlannedFiles
 
 CHUNK_NBYTES = 4 * 1024 * 1024
-_WINDOWS_REPLACE_ATTEMPTS = 20
-_WINDOWS_REPLACE_PAUSE_S = 0.05
 
 
 class Readable(Protocol):
@@ -116,12 +114,7 @@ class FileOperations:
         tried again for a second.
         """
         self.before("replace", target)
-        for _ in range(_WINDOWS_REPLACE_ATTEMPTS if sys.platform == "win32" else 0):
-            with contextlib.suppress(PermissionError):
-                source.replace(target)
-                return
-            time.sleep(_WINDOWS_REPLACE_PAUSE_S)
-        source.replace(target)
+        rename_over(source, target)
 
     def exchange(self, first: Path, second: Path) -> None:
         """Gives each of two files or folders on one disk the other's name, in one step.

@@ -4,58 +4,92 @@ is truncated.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import secrets
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from ortpkg.errors import ModelFileError, quoted
 
-#: As for any new file; the umask takes its part away.
-_MODE = 0o666
 _MOST_TRIES = 100
+#: So many characters of a name leave room for what is added, whatever they are.
+_MOST_NAME = 58
+_WINDOWS_ATTEMPTS = 20
+_WINDOWS_PAUSE_S = 0.05
+
+Write = Callable[[BinaryIO], object]
 
 
-def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes a new file and moves it over ``path``, so that a file that someone has mapped keeps
-    its bytes.
-
-    Windows refuses to replace a mapped file; that is a ModelFileError like any other failure to
-    write.
-    """
-    _write_and_place(path, write, lambda temporary: temporary.replace(path))
-
-
-def create_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes a new file and puts it at ``path``, where nothing may be: what is there stays as it
-    is.
-
-    Raises ModelFileError where something is there, or where it cannot be written.
-    """
-    if os.path.lexists(path):
-        raise _exists(path)
-    _write_and_place(path, write, lambda temporary: _place_new(temporary, path))
-
-
-def _write_and_place(
-    path: Path, write: Callable[[BinaryIO], object], place: Callable[[Path], object]
+def replace_file(
+    path: Path,
+    write: Write,
+    *,
+    replaces: bool = True,
+    is_durable: bool = True,
+    mode: int | None = None,
 ) -> None:
-    try:
-        handle, temporary = _temporary_beside(path)
-    except OSError as error:
-        raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
+    """Writes a new file and moves it to ``path``, so that a file that someone has mapped keeps its
+    bytes.
+
+    Args:
+        path: where it appears, whole or not at all.
+        write: is handed the file.
+        replaces: whether it takes the place of what is there.
+        is_durable: whether it survives that the machine loses power a moment later.
+        mode: its permissions; left out, those that this process gives new files.
+
+    Raises OSError (FileExistsError where something is there and stays; on Windows also where
+    someone has mapped what is to be replaced), and what ``write`` raises.
+    """
+    if not replaces and os.path.lexists(path):
+        raise FileExistsError(f"{quoted(path)} exists already")
+    handle, temporary = _temporary_beside(path)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        place(temporary)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
+        if mode is not None:
+            temporary.chmod(mode)
+        if replaces:
+            rename_over(temporary, path)
+        else:
+            _place_new(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
+
+
+def write_model_file(path: Path, write: Write, *, replaces: bool = True) -> None:
+    """As :func:`replace_file`; ModelFileError where that is not possible."""
+    try:
+        replace_file(path, write, replaces=replaces)
+    except FileExistsError as error:
+        if replaces:
+            raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
+        raise ModelFileError(f"{quoted(path)} exists already, and is never written over") from error
+    except OSError as error:
+        raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
+
+
+def rename_over(source: Path, target: Path) -> None:
+    """Renames ``source`` to ``target`` atomically; an existing file is replaced, its readers keep
+    theirs.
+
+    Windows refuses while another process (a virus scanner, a reader) holds the target open: tried
+    again for a second.
+    """
+    for _ in range(_WINDOWS_ATTEMPTS if sys.platform == "win32" else 0):
+        with contextlib.suppress(PermissionError):
+            source.replace(target)
+            return
+        time.sleep(_WINDOWS_PAUSE_S)
+    source.replace(target)
 
 
 def _temporary_beside(path: Path) -> tuple[int, Path]:
@@ -67,9 +101,9 @@ def _temporary_beside(path: Path) -> tuple[int, Path]:
         | getattr(os, "O_NOFOLLOW", 0)
     )
     for _ in range(_MOST_TRIES):
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+        temporary = path.with_name(f".{path.name[:_MOST_NAME]}.{os.urandom(6).hex()}")
         try:
-            return os.open(temporary, flags, _MODE), temporary
+            return os.open(temporary, flags, 0o666), temporary  # less the umask
         except FileExistsError:
             continue
     raise FileExistsError(f"no free name beside {quoted(path)}")
@@ -81,15 +115,11 @@ def _place_new(temporary: Path, path: Path) -> None:
     """
     try:
         os.link(temporary, path)
-    except FileExistsError as error:
-        raise _exists(path) from error
-    except OSError as error:  # a file system without hard links
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
         if os.path.lexists(path):
-            raise _exists(path) from error
+            raise FileExistsError(f"{quoted(path)} exists already") from None
         temporary.rename(path)
     else:
         temporary.unlink()
-
-
-def _exists(path: Path) -> ModelFileError:
-    return ModelFileError(f"{quoted(path)} exists already, and is never written over")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.host.cores import usable_cores
+from ortpkg.storage.file_stamp import FileStamp
 
 _BUFFER_NBYTES = 1024 * 1024  # stays in a core's cache between the read and the hash
 _LEAST_THREADED_NBYTES = 4 * 1024 * 1024  # less is hashed before threads have started
@@ -40,33 +41,6 @@ class FileDigest:
 
     sha256: str
     nbytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStamp:
-    """What the file system says of a file; while it stays the same, so do (very probably) the
-    bytes.
-
-    Windows keeps the time of creation in ``ctime_ns``, which no change of content changes; there
-    the rest must do.
-    """
-
-    device: int
-    inode: int
-    nbytes: int
-    mtime_ns: int
-    ctime_ns: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> FileStamp:
-        """The stamp in what ``os.stat`` says of the file."""
-        return cls(
-            device=status.st_dev,
-            inode=status.st_ino,
-            nbytes=status.st_size,
-            mtime_ns=status.st_mtime_ns,
-            ctime_ns=status.st_ctime_ns,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,13 +24,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import filelock
-
 from ortpkg.errors import AuthoringError, PackageBusyError, quoted
 from ortpkg.host.directories import cache_directory
+from ortpkg.storage.file_lock import hold_lock
 
 LOCK_TIMEOUT_S = 600.0
-_POLL_INTERVAL_S = 0.05
 _UNUSED_AFTER_S = 3600.0
 _MOST_REMOVED = 200  # at a time: no command is to wait for this
 _MOST_HOLDER_NBYTES = 4096
@@ -57,23 +55,31 @@ def lock_package(
     """
     directory = _writable_directory(root)
     path = directory / _lock_name(root)
-    lock = filelock.FileLock(path)
     holder_path = path.with_suffix(".json")
-    try:
-        path.touch(mode=0o600)  # so that nobody takes it for an unused one from now on
-        _acquire(lock, root, holder_path, timeout_s, on_wait)
-    except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
-        raise AuthoringError(
-            f"cannot lock {quoted(root)} through {quoted(path)}: {error}"
-        ) from error
-    try:
-        _write_holder(holder_path)
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            holder_path.unlink(missing_ok=True)
-        lock.release()
-        _remove_unused(directory)
+
+    def tell(waited_s: float) -> None:
+        if waited_s == 0:
+            holder = _read_holder(holder_path)
+            (on_wait or logger.warning)(f"waiting for {holder}, which is changing {quoted(root)}")
+
+    with contextlib.ExitStack() as held:
+        try:
+            path.touch(mode=0o600)  # so that nobody takes it for an unused one from now on
+            held.enter_context(hold_lock(path, timeout_s=timeout_s, while_waiting=tell))
+        except TimeoutError as error:
+            raise _busy(root, _read_holder(holder_path), timeout_s) from error
+        except OSError as error:
+            raise AuthoringError(
+                f"cannot lock {quoted(root)} through {quoted(path)}: {error}"
+            ) from error
+        try:
+            _write_holder(holder_path)
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                holder_path.unlink(missing_ok=True)
+            held.close()
+            _remove_unused(directory)
 
 
 def locks_directory() -> Path:
@@ -98,10 +104,7 @@ def _remove_unused(directory: Path) -> None:
                 return
             if path.suffix != ".lock" or not _is_unused(path):
                 continue
-            with (
-                contextlib.suppress(OSError, NotImplementedError),
-                filelock.FileLock(path, timeout=0),
-            ):
+            with contextlib.suppress(OSError), hold_lock(path):
                 if _is_unused(path):
                     path.with_suffix(".json").unlink(missing_ok=True)
                     path.unlink(missing_ok=True)  # an error on Windows, which keeps what is open
@@ -161,30 +164,12 @@ def _lock_name(root: Path) -> str:
     return f"{hashlib.sha256(os.fsencode(real_root)).hexdigest()}.lock"
 
 
-def _acquire(
-    lock: filelock.BaseFileLock,
-    root: Path,
-    holder_path: Path,
-    timeout_s: float,
-    on_wait: Callable[[str], None] | None,
-) -> None:
-    # filelock's Timeout is an OSError (TimeoutError), so it must not reach the caller's handler.
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        holder = _read_holder(holder_path)
-        (on_wait or logger.warning)(f"waiting for {holder}, which is changing {quoted(root)}")
-    else:
-        return
-    try:
-        lock.acquire(timeout=timeout_s, poll_interval=_POLL_INTERVAL_S)
-    except filelock.Timeout as error:
-        holder = _read_holder(holder_path)
-        raise PackageBusyError(
-            f"{quoted(root)} is still being changed by {holder} after {timeout_s:g} s; nothing was"
-            " changed: try again when that command is done",
-            holder=holder,
-        ) from error
+def _busy(root: Path, holder: str, timeout_s: float) -> PackageBusyError:
+    return PackageBusyError(
+        f"{quoted(root)} is still being changed by {holder} after {timeout_s:g} s; nothing was"
+        " changed: try again when that command is done",
+        holder=holder,
+    )
 
 
 def _write_holder(path: Path) -> None:

@@ -8,7 +8,6 @@ Who judges a context by its digest hands on the open file: a path may lead to an
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -19,14 +18,12 @@ from ortpkg.ep_context.ep_context_reader import EpContextReader
 from ortpkg.ep_context.mapped_context import MappedContext, map_context
 from ortpkg.ep_names import PREPACK_EP, ep_of_context_source, is_context_source_of
 from ortpkg.errors import EpContextError, ModelFileError, quoted
-from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.storage.fact_cache import read_fact, write_fact
 
 #: Digests of binaries are remembered with what the file system says of them, as those of all that a
 #: session verifies.
 _KIND = "context_digests"
 _MOST_KEPT = 500
-#: A file this young may change again without a new time of change.
-_LEAST_AGE_NS = 2_000_000_000
 
 
 class JudgedContexts:
@@ -124,14 +121,13 @@ def remembered_digest(file: MappedContext) -> str:
     was.
     """
     key = {"path": str(file.path), "stamp": list(file.stamp)}
-    is_settled = time.time_ns() - max(file.stamp[3], file.stamp[4]) >= _LEAST_AGE_NS
+    is_settled = file.stamp.is_settled()
     remembered = read_fact(_KIND, key) if is_settled else None
     if isinstance(remembered, str):
         return remembered
     digest = _sha256(file.data)
     if is_settled and file.is_same:
-        write_fact(_KIND, key, digest)
-        prune_facts(_KIND, keep=_MOST_KEPT)
+        write_fact(_KIND, key, digest, keep=_MOST_KEPT)
     return digest
 
 

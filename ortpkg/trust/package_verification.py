@@ -21,7 +21,8 @@ from ortpkg.package.integrity.digests import PackageDigests, read_digests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.storage.digest_cache import DigestCache, now_ns
-from ortpkg.storage.hashing import FileDigest, FileStamp, HashedFile, Progress, hash_files
+from ortpkg.storage.file_stamp import FileStamp
+from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
 
 _MANIFEST = "manifest.json"
 #: Session options whose value is a folder, or a file in one, where a model's further files are

@@ -339,7 +339,7 @@ def test_a_long_walk_over_all_nodes_is_remembered_until_the_file_changes(
     write_model(path, CUSTOM)
     old = time.time_ns() - 10_000_000_000
     os.utime(path, ns=(old, old))
-    monkeypatch.setattr(model_operators, "_LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
     monkeypatch.setattr(model_operators, "_LEAST_WORTH_S", 0)
     monkeypatch.setattr(model_operators, "_LEAST_NBYTES", 0)
     found = read_model_operators(path)

@@ -292,7 +292,7 @@ def test_notes_that_are_none_are_passed_over(folder: Path) -> None:
 def external(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The model with its weights in a file; every digest is remembered at once."""
     monkeypatch.setattr(digests, "_LEAST_REMEMBERED_NBYTES", 0)
-    monkeypatch.setattr(digests, "_LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "facts"))
     onnx.save(
         onnx.load(model), model, save_as_external_data=True, location="w.bin", size_threshold=0
@@ -321,7 +321,7 @@ def test_weights_in_memory_are_hashed_once_and_not_for_a_key_beside(
     asked: list[object] = []
     monkeypatch.setattr(digests, "_LEAST_REMEMBERED_NBYTES", 1)
     monkeypatch.setattr(digests, "read_fact", lambda *key: asked.append(key))
-    monkeypatch.setattr(digests, "write_fact", lambda *key: asked.append(key))
+    monkeypatch.setattr(digests, "write_fact", lambda *key, **_: asked.append(key))
     session(data, folder)
     assert asked == []
     session(model, folder)

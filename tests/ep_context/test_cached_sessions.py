@@ -333,7 +333,7 @@ def test_a_digest_is_remembered_while_the_file_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cached_sessions, "_LEAST_REMEMBERED_NBYTES", 0)
-    monkeypatch.setattr(cached_sessions, "_LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
     path = tmp_path / "w.bin"
     path.write_bytes(b"abc")
     first = file_digest(path)

@@ -22,7 +22,6 @@ import ortpkg
 from ortpkg.authoring.compiling import compile_model_files
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_context.ep_context_checks import file_stamp
 from ortpkg.ep_context.ep_context_file import open_context_file
 from ortpkg.ep_context.ep_context_options import SHARE_EP_CONTEXTS
 from ortpkg.errors import AuthoringError, UsageError
@@ -30,6 +29,7 @@ from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.session import compile_models
 from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest
 from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.file_stamp import file_stamp
 from tests.ep_context.compiling import WIDTH, tree, two_models
 from tests.ep_context.fake_compiler import NAME as FAKE
 

@@ -51,7 +51,7 @@ def test_any_change_of_the_stamp_is_a_miss(tmp_path: Path, hashed: HashedFile, p
     remember(tmp_path, hashed)
 
     assert hashed.stamp is not None
-    changed = replace(hashed.stamp, **{part: getattr(hashed.stamp, part) + 1})
+    changed = hashed.stamp._replace(**{part: getattr(hashed.stamp, part) + 1})
     assert DigestCache(tmp_path).digest("f", changed) is None
     assert DigestCache(tmp_path).digest("other", hashed.stamp) is None
     assert DigestCache(tmp_path / "other").digest("f", hashed.stamp) is None

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
-
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.storage.file_lock import hold_lock, is_unlocked
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.package_lock import lock_package
 
@@ -68,10 +67,8 @@ def staging_folder(
                     _put_back(target, leftover, operations)
                     _remove(leftover, operations)
                 operations.make_directory(staging)
-                with contextlib.suppress(
-                    OSError, NotImplementedError
-                ):  # without locks, what is left cannot be told
-                    held.enter_context(filelock.FileLock(staging / _LOCK, timeout=0))
+                with contextlib.suppress(OSError):  # without locks, what is left cannot be told
+                    held.enter_context(hold_lock(staging / _LOCK))
                 operations.make_directory(staging / _NEW)
             yield staging / _NEW
     except OSError as error:
@@ -204,9 +201,8 @@ def _is_left(staging: Path) -> bool:
             return not (
                 staging / _NEW
             ).exists()  # killed between the two; on a file system without locks, none can tell
-        with filelock.FileLock(staging / _LOCK, timeout=0):
-            return True
-    except (OSError, NotImplementedError, filelock.Timeout):
+        return is_unlocked(staging / _LOCK)
+    except OSError:
         return False
 
 

@@ -28,7 +28,8 @@ from ortpkg.package.integrity.digests import (
     read_digests_document,
 )
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.hashing import FileStamp, HashedFile, Progress, total_nbytes
+from ortpkg.storage.file_stamp import FileStamp
+from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"
 _MOST_ATTEMPTS = 3
