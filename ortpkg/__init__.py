@@ -53,9 +53,11 @@ if TYPE_CHECKING:
         OrtEpContextData as OrtEpContextData,
         OrtEpContextDataBuffer as OrtEpContextDataBuffer,
     )
-    from ortpkg.kernels.custom_ops import (
+    from ortpkg.kernels.custom_op import (
         CustomOp as CustomOp,
         custom_op as custom_op,
+    )
+    from ortpkg.kernels.custom_ops import (
         register_custom_ops as register_custom_ops,
         unregister_custom_ops as unregister_custom_ops,
     )
@@ -160,7 +162,8 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.doctor.diagnosis": "doctor",
     "ortpkg.engine.transformers": ("GraphTransformer RewriteRule TransformContext TransformLevel"),
     "ortpkg.ep_context.ep_context_data": "OrtEpContextData OrtEpContextDataBuffer",
-    "ortpkg.kernels.custom_ops": "CustomOp custom_op register_custom_ops unregister_custom_ops",
+    "ortpkg.kernels.custom_op": "CustomOp custom_op",
+    "ortpkg.kernels.custom_ops": "register_custom_ops unregister_custom_ops",
     "ortpkg.kernels.runnable_operators": "has_kernel",
     "ortpkg.samples.sample_authoring": "SampleArrays add_samples record_samples",
     "ortpkg.session.environment": (

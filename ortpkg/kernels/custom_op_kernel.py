@@ -13,7 +13,8 @@ import numpy as np
 from ortpkg.errors import quoted
 from ortpkg.graph.node import Node
 from ortpkg.graph.types import TensorType, ValueType, numpy_dtype
-from ortpkg.kernels.custom_ops import CustomOp, find_custom_op
+from ortpkg.kernels.custom_op import CustomOp
+from ortpkg.kernels.custom_ops import find_custom_op
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.kernels.ownership import owned

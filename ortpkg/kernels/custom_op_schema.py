@@ -13,7 +13,7 @@ import onnx.defs
 from ortpkg.errors import UsageError, printable, quoted
 from ortpkg.graph.schema_caches import forget_cached_schemas
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.custom_ops import CustomOp
+from ortpkg.kernels.custom_op import CustomOp
 
 _Schema = onnx.defs.OpSchema
 _Option = onnx.defs.OpSchema.FormalParameterOption

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_context.ep_context_options import EpContextOptions
@@ -19,9 +19,8 @@ from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Value
 from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
-from ortpkg.providers.graph_engine import GraphEngine
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 
 __all__ = [
@@ -32,10 +31,16 @@ __all__ = [
     "DeviceAllocator",
     "ExecutionProvider",
     "FusedNode",
+    "GraphEngine",
     "GraphViewer",
+    "InfoOf",
     "MetaDef",
     "NodeComputeInfo",
+    "PlannedGraph",
 ]
+
+#: What the kernel factory of a node gets to see, e.g. with layouts of its constants that were kept.
+InfoOf = Callable[[Graph, Node], OpKernelInfo]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,55 @@ class GraphViewer:
         return [self.graph.node(index) for index in self.order]
 
 
+class PlannedGraph(Protocol):
+    """A graph with its execution plan, its allocation plan and its memory pattern. Thread-safe."""
+
+    def run(self, inputs: Sequence[Value], context: OpKernelContext) -> list[Value]:
+        """Runs it once, as part of the run that ``context`` belongs to, and within that run's
+        limits.
+
+        Args:
+            inputs: one value per input of the graph, in order.
+            context: of the fused node that it is computed for.
+
+        Returns one value per output, which share memory with nothing. Raises what a run raises,
+        with the node's name.
+        """
+        ...
+
+    def release(self) -> None:
+        """Frees the memory that it keeps between runs; what runs later takes new memory."""
+        ...
+
+
+class GraphEngine(Protocol):
+    """The engine of a session, lent to providers whose partitions are graphs of kernels.
+
+    These lie below the engine and may not import it. Without it they would need transformers, plans
+    and memory of their own, and be slower than the same nodes outside of a partition
+    (docs/adr/0011-lent-engine.md).
+    """
+
+    def optimize(self, graph: Graph, kernels: ExecutionProvider) -> None:
+        """Takes ``graph`` through the graph transformers of all levels, whatever level the session
+        asks for.
+
+        Args:
+            graph: its types known; changed in place, but for its inputs and outputs.
+            kernels: nodes are put in that it has kernels for; constants are computed with these.
+        """
+        ...
+
+    def plan(self, graph: Graph, kernels: ExecutionProvider, info_of: InfoOf) -> PlannedGraph:
+        """Makes ``graph`` ready to run on the kernels of a provider, with the session's options for
+        memory.
+
+        Raises KernelNotFoundError where it has none for a node, InvalidGraphError where a node's
+        attributes do not fit.
+        """
+        ...
+
+
 class ExecutionProvider:
     """One execution provider inside one session.
 
@@ -160,7 +214,8 @@ class ExecutionProvider:
             own.
         obeyed_settings: session options (attributes, keys of config entries) that a plug-in obeys
             by itself; the log names those that are set and that nobody obeys.
-        session_settings: what the session's options say, as far as it is not their default.
+        session_settings, ep_context, graph_engine: what :meth:`join_session` was given; before that
+            the defaults, and no engine.
     """
 
     backend: str = ""
@@ -178,13 +233,28 @@ class ExecutionProvider:
     ):
         self.name = name
         self.options: dict[str, str] = dict(options or {})
-        #: What the session says about compiled contexts; it sets it before it asks for
-        #: capabilities.
         self.ep_context = EpContextOptions()
-        #: The session's engine, for partitions that are graphs of kernels; it sets it before it
-        #: asks for capabilities.
         self.graph_engine: GraphEngine | None = None
         self._ep_devices = tuple(ep_devices)
+
+    def join_session(
+        self,
+        *,
+        settings: SessionSettings,
+        ep_context: EpContextOptions,
+        graph_engine: GraphEngine | None,
+    ) -> None:
+        """Called once, before anything is asked, with all that a session gives to its providers.
+
+        Default: it is remembered, the settings by :meth:`use_session_settings`.
+
+        Args:
+            settings: what the session's options say, as far as it is not their default.
+            ep_context: what they say about compiled contexts.
+            graph_engine: the session's engine, for partitions that are graphs of kernels.
+        """
+        self.ep_context, self.graph_engine = ep_context, graph_engine
+        self.use_session_settings(settings)
 
     @property
     def kernel_registry(self) -> KernelRegistry | None:
@@ -256,7 +326,7 @@ class ExecutionProvider:
         return None
 
     def use_session_settings(self, settings: SessionSettings) -> None:
-        """Told once, before anything is asked: what the session's options say.
+        """Told once, by :meth:`join_session`: what the session's options say.
 
         Default: it is remembered.
         """

@@ -27,7 +27,6 @@ import numpy as np
 
 from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.errors import quoted
-from ortpkg.providers.mapped_pages import release_mapped_pages, trim_heap
 from ortpkg.providers.native_library import (
     COMPILED,
     WEIGHTS,
@@ -131,21 +130,10 @@ class CompiledGroup:
         requests: of all members.
     """
 
-    def __init__(self, compiled: Any, keeps: object, weights_path: Path | None) -> None:
+    def __init__(self, compiled: Any, keeps: object) -> None:
         self.compiled = compiled
         self.requests = RequestPool(compiled)
         self._keeps = keeps
-        self._weights_path = weights_path
-
-    def release_memory(self) -> None:
-        """Gives back the pages of weights that kernels have copied, which come back from the file
-        where need be.
-
-        With them, what laying them out has freed again.
-        """
-        if self._weights_path is not None:
-            release_mapped_pages(self._weights_path)
-        trim_heap()
 
 
 _GROUPS: WeakValueDictionary[object, CompiledGroup] = WeakValueDictionary()
@@ -226,11 +214,8 @@ def import_member(
             else:
                 with _placed_weights(weights, member.weights_offset) as path:
                     compiled = core.import_model(blob, device, _import_properties(properties, path))
-            group = CompiledGroup(
-                compiled, (blob, weights), file.path if file is not None and is_in_place else None
-            )
+            group = CompiledGroup(compiled, (blob, weights))
             _GROUPS[key] = group
-    group.release_memory()
     return group, _ports(member, group.compiled)
 
 

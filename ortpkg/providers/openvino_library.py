@@ -224,8 +224,6 @@ class _OpenVinoModel:
         self._counts = counts
         self._keeps = keeps
         self._ports = ports
-        #: A group whose first run, in which kernels may lay out weights, is still to come.
-        self._fresh_group = keeps if isinstance(keeps, CompiledGroup) else None
         self._requests = (
             keeps.requests if isinstance(keeps, CompiledGroup) else RequestPool(compiled)
         )
@@ -242,9 +240,6 @@ class _OpenVinoModel:
             # nobody writes to them before it returns
             results = request.infer(feeds, share_inputs=True)
         self._requests.give_back(taken, self._ports)
-        group, self._fresh_group = self._fresh_group, None
-        if group is not None:
-            group.release_memory()
         # Copies already (share_outputs is off): the request's own buffers are overwritten by its
         # next call.
         return [results[output] for output in self._ports.outputs]

@@ -31,8 +31,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, to_model_proto
 from ortpkg.graph.types import ElementType, TensorType, element_type_of, numpy_dtype
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.providers.execution_provider import FusedNode
-from ortpkg.providers.graph_engine import GraphEngine
+from ortpkg.providers.execution_provider import FusedNode, GraphEngine
 from ortpkg.providers.prepack_partition import PrepackedPartition, PrepackKernels
 
 _IR_VERSION = 10

@@ -25,8 +25,7 @@ from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.execution_provider import FusedNode, GraphViewer
-from ortpkg.providers.graph_engine import GraphEngine
+from ortpkg.providers.execution_provider import FusedNode, GraphEngine, GraphViewer
 from ortpkg.providers.prepack_compatibility import compatibility_info, machine_architecture
 from ortpkg.providers.prepack_context import partition_from, parts_of
 from ortpkg.providers.prepack_partition import PrepackedPartition, PrepackKernels

@@ -21,8 +21,7 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Tensor, Value
 from ortpkg.kernels.op_kernel_info import NodeKernelInfo
-from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.graph_engine import GraphEngine
+from ortpkg.providers.execution_provider import ExecutionProvider, GraphEngine
 
 
 class PrepackKernels(ExecutionProvider):

@@ -42,8 +42,7 @@ from ortpkg.host.cores import usable_cores
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, Value
 from ortpkg.kernels.op_kernel_info import make_compute
-from ortpkg.providers.execution_provider import ExecutionProvider, GraphViewer
-from ortpkg.providers.graph_engine import InfoOf
+from ortpkg.providers.execution_provider import ExecutionProvider, GraphViewer, InfoOf
 from ortpkg.session.options import STRICT_FUSED_NODES_ENTRY, VERIFY_PLAN_ENTRY, SessionOptions
 
 

@@ -5,7 +5,7 @@ API has it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +17,29 @@ from ortpkg.session.ort_device import OrtDevice, check_is_host
 from ortpkg.session.ort_value import OrtValue, array_at
 from ortpkg.session.ort_value_vector import OrtValueVector
 
-if TYPE_CHECKING:
-    from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
-
 _CPU = "cpu"
+
+
+class BoundSession(Protocol):
+    """What a binding asks its session for."""
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Inputs that must be fed."""
+        ...
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The model's outputs, in its order."""
+        ...
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Inputs with a default value."""
+        ...
 
 
 class IOBinding:
     """Inputs and outputs of runs of one session, bound once and used many times."""
 
-    def __init__(self, session: OnnxruntimeSurface) -> None:
+    def __init__(self, session: BoundSession) -> None:
         self.session = session
         self._inputs: dict[str, Value] = {}
         self._outputs: dict[str, Tensor | None] = {}

@@ -12,8 +12,7 @@ from ortpkg.engine.transformers import TransformLevel
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
 from ortpkg.kernels.op_kernel import OpKernelContext, Value
-from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.graph_engine import InfoOf, PlannedGraph
+from ortpkg.providers.execution_provider import ExecutionProvider, InfoOf, PlannedGraph
 from ortpkg.session.graph_planner import GraphPlanner
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context

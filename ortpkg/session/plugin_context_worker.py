@@ -45,8 +45,11 @@ def open_plugin(
     provider = load(group, name, value).create(
         [ep_device_from_json(each) for each in devices], dict(options)
     )
-    provider.graph_engine = SessionGraphEngine(SessionOptions())
-    provider.use_session_settings(settings_from_json(settings))
+    provider.join_session(
+        settings=settings_from_json(settings),
+        ep_context=provider.ep_context,
+        graph_engine=SessionGraphEngine(SessionOptions()),
+    )
     return _Server(provider).answer
 
 

@@ -11,22 +11,28 @@ import logging
 from dataclasses import replace
 
 from ortpkg.engine.provider_answers import guard, is_foreign
+from ortpkg.ep_context.ep_context_options import EpContextOptions
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.execution_provider import ExecutionProvider, GraphEngine
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
 from ortpkg.session.plugin_context_loader import PluginContextLoader
 
 _log = logging.getLogger(__name__)
 
 
-def tell_settings(provider: ExecutionProvider, settings: SessionSettings) -> None:
-    """Tells ``provider``, and logs what a plug-in leaves aside.
+def join(
+    provider: ExecutionProvider,
+    settings: SessionSettings,
+    ep_context: EpContextOptions,
+    engine: GraphEngine,
+) -> None:
+    """Gives ``provider`` what the session has for it, and logs what a plug-in leaves aside.
 
     ExecutionProviderError for what a plug-in raises.
     """
     with guard(provider, "take the session's options"):
-        provider.use_session_settings(settings)
+        provider.join_session(settings=settings, ep_context=ep_context, graph_engine=engine)
     if not is_foreign(provider):
         return
     obeyed = _obeyed_by(provider)

@@ -47,7 +47,7 @@ from ortpkg.session.options import (
     SessionOptions,
 )
 from ortpkg.session.partition_entries import partition_costs
-from ortpkg.session.provider_settings import tell_settings
+from ortpkg.session.provider_settings import join
 from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context
 from ortpkg.shapes.inference import dimension_names, infer_types
 
@@ -168,9 +168,7 @@ def create_session_state(
     engine = SessionGraphEngine(options)
     settings = native_settings(options)
     for provider in dict.fromkeys(providers):
-        provider.ep_context = ep_context
-        provider.graph_engine = engine
-        tell_settings(provider, settings)
+        join(provider, settings, ep_context, engine)
     if not ep_context.enable:
         return _create(
             model, options, providers, profiler, ep_context, transformers, on_partitioned

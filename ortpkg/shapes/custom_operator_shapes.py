@@ -8,7 +8,8 @@ from typing import Any
 from ortpkg.errors import InvalidGraphError, OrtpkgError, printable, quoted
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import Dimension
-from ortpkg.kernels.custom_ops import CustomOp, find_custom_op
+from ortpkg.kernels.custom_op import CustomOp
+from ortpkg.kernels.custom_ops import find_custom_op
 from ortpkg.shapes.expressions import Size, symbol
 from ortpkg.shapes.shape_context import InferenceFunction, ShapeContext
 

@@ -94,6 +94,22 @@ def test_what_are_no_names_of_options_are_refused(obeyed: Any) -> None:
         tell(Naming())
 
 
+def test_all_that_a_session_gives_arrives_by_one_call_before_anything_is_asked() -> None:
+    told: list[Any] = []
+
+    class Joining(Plugged):
+        def join_session(self, **given: Any) -> None:
+            told.append((given, self.graph_engine, self.session_settings))
+            super().join_session(**given)
+
+    provider = tell(Joining(), fake__tile="8")
+    ((given, engine, settings),) = told
+    assert (engine, settings) == (None, SessionSettings())
+    assert provider.session_settings is given["settings"]
+    assert provider.ep_context is given["ep_context"]
+    assert provider.graph_engine is given["graph_engine"] is not None
+
+
 def test_what_it_raises_when_it_is_told_is_an_error_that_names_it() -> None:
     class Refusing(Plugged):
         def use_session_settings(self, settings: SessionSettings) -> None:
