@@ -9,6 +9,7 @@ gives it: quantized caches, and norms of query and key, are refused.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,6 +201,63 @@ def _slid(
     return found
 
 
+def _lengths(
+    attributes: _Attributes,
+    query: Tensor,
+    key: Tensor,
+    past_key: Tensor | None,
+    past_value: Tensor | None,
+    seqlens: Tensor,
+    total_length: Tensor,
+) -> Lengths:
+    """Of sequences whose ``key`` comes behind the cached ones. ValueError for a short cache."""
+    past = past_length(past_key, past_value, key)
+    if attributes.slides and past < attributes.window:
+        raise ValueError(
+            f"a cache of {past} places is too short for local_window_size={attributes.window},"
+            " of which sliding_window_cache=1 keeps all"
+        )
+    batch, length = query.shape[:2]
+    return Lengths.of(batch, length, past, seqlens, total_length, is_windowed=attributes.slides)
+
+
+def _check_allocation(
+    context: OpKernelContext,
+    attributes: _Attributes,
+    query: Tensor,
+    lengths: Lengths,
+    *,
+    hands_out_caches: bool,
+) -> None:
+    """Asks for all that a run takes beside its outputs, before any of it is taken."""
+    batch, new, heads, size = query.shape
+    shared, itemsize = attributes.shared_heads, query.dtype.itemsize
+    wide_nbytes = compute_dtype(query.dtype).itemsize
+    seen = min(lengths.total, lengths.present + new)
+    cache_nbytes = 2 * batch * shared * lengths.present * size * itemsize
+    nbytes = 0 if hands_out_caches else cache_nbytes
+    if attributes.slides and new > 1:
+        nbytes += 2 * batch * shared * seen * size * itemsize
+    nbytes += scratch_nbytes(shared, heads // shared, new, seen, size, wide_nbytes)
+    context.check_allocation(4 * query.size * wide_nbytes + nbytes)
+
+
+def _turned(
+    query: Tensor,
+    key: Tensor,
+    angle: tuple[Tensor, Tensor],
+    room: Sequence[Tensor],
+    *,
+    interleaved: bool,
+) -> tuple[Tensor, Tensor]:
+    """Query and key with their positions in them, in ``room`` for both and for what is between."""
+    turned, turned_key, work = room
+    rotate(query, *angle, interleaved=interleaved, out=turned, spare=work)
+    work = work[:, :, : key.shape[2]]
+    rotate(key, *angle, interleaved=interleaved, out=turned_key, spare=work)
+    return turned, turned_key
+
+
 @kernel(
     "GroupQueryAttention",
     since=(1,),
@@ -233,51 +291,28 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         sinks: Tensor | None = None,
         *_refused: Tensor | None,
     ) -> Any:
-        dtype = query.dtype
         q, k, v = split_heads(query, key, value, heads, shared)
         batch, new, _, size = q.shape
-        past = past_length(past_key, past_value, k)
-        lengths = Lengths.of(batch, new, past, seqlens, total_length, is_windowed=attributes.slides)
-        if attributes.slides and past < attributes.window:
-            raise ValueError(
-                f"a cache of {past} places is too short for local_window_size={attributes.window},"
-                " of which sliding_window_cache=1 keeps all"
-            )
+        dtype, wide = query.dtype, compute_dtype(query.dtype)
+        lengths = _lengths(attributes, q, k, past_key, past_value, seqlens, total_length)
         _check_extras(bias, sinks, batch, heads, lengths)
-        cache_shape = (batch, shared, lengths.present, size)
-        wide = compute_dtype(dtype)
-        seen = min(lengths.total, lengths.present + new)
-        stretch_nbytes = scratch_nbytes(shared, heads // shared, new, seen, size, wide.itemsize)
-        cache_nbytes = 0 if wants[1] and wants[2] else 2 * math.prod(cache_shape) * dtype.itemsize
-        if attributes.slides and new > 1:
-            cache_nbytes += 2 * batch * shared * seen * size * dtype.itemsize
-        context.check_allocation(4 * q.size * wide.itemsize + cache_nbytes + stretch_nbytes)
+        _check_allocation(context, attributes, q, lengths, hands_out_caches=wants[1] and wants[2])
         out = context.output(0, (batch, new, heads * size), dtype)
-        cosine, sine = None, None
+        angle = None
         if attributes.do_rotary:
-            cosine, sine = angles(cosines, sines, position_ids, lengths, k)
-        turned, turned_key, work, *spare = take_scratch(
+            angle = angles(cosines, sines, position_ids, lengths, k)
+        cache_shape = (batch, shared, lengths.present, size)
+        *room, spare_key, spare_value = take_scratch(
             Slot.SHARED,
-            (q.shape if cosine is not None else (0,), wide),
-            (k.shape if cosine is not None else (0,), wide),
-            ((*q.shape[:3], cosine.shape[2]) if cosine is not None else (0,), wide),
+            (q.shape if angle else (0,), wide),
+            (k.shape if angle else (0,), wide),
+            ((*q.shape[:3], angle[0].shape[2]) if angle else (0,), wide),
             *((cache_shape if not wants[slot] else (0,), dtype) for slot in (1, 2)),
         )
-        keys, values = (
-            context.output(slot, cache_shape, dtype) if wants[slot] else spare[slot - 1]
-            for slot in (1, 2)
-        )
-        if cosine is not None and sine is not None:
-            rotate(q, cosine, sine, interleaved=attributes.interleaved, out=turned, spare=work)
-            rotate(
-                k,
-                cosine,
-                sine,
-                interleaved=attributes.interleaved,
-                out=turned_key,
-                spare=work[:, :, :shared],
-            )
-            q, k = turned, turned_key
+        keys = context.output(1, cache_shape, dtype) if wants[1] else spare_key
+        values = context.output(2, cache_shape, dtype) if wants[2] else spare_value
+        if angle:
+            q, k = _turned(q, k, angle, room, interleaved=attributes.interleaved)
         pairs = (keys, values), (past_key, past_value), (k, v), lengths
         cached = _slid(*pairs, attributes.window) if attributes.slides else _filled(*pairs)
         capture = None
