@@ -382,10 +382,10 @@ main()
 @pytest.mark.parametrize(
     ("module", "function", "is_added"),
     [
-        ("package.transaction", "_stage", False),
-        ("package.transaction", "_publish_files", False),
-        ("package.transaction", "finish", True),
-        ("api.compiling", "_remember", True),
+        ("package.changes.transaction", "_stage", False),
+        ("package.changes.transaction", "_publish_files", False),
+        ("package.changes.transaction", "finish", True),
+        ("authoring.compiling", "_remember", True),
     ],
 )
 def test_ctrl_c_either_cancels_or_comes_too_late(
