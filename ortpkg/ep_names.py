@@ -11,6 +11,9 @@ An unknown name is never an error here: a package may name an execution provider
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+
+from ortpkg.errors import UsageError, quoted
 
 CPU_EP = "CPUExecutionProvider"
 OPENVINO_EP = "OpenVINOExecutionProvider"
@@ -196,6 +199,24 @@ def is_known_ep(name: str) -> bool:
     in the list).
     """
     return name in _PRIORITIES
+
+
+def ep_named(text: str, named: Collection[str]) -> str:
+    """The full name of an execution provider.
+
+    Args:
+        text: a full name or an alias.
+        named: names that the machine or the package has, beside those of ONNX Runtime; see also
+            :func:`~ortpkg.providers.ep_registry.ep_known_here`.
+
+    Raises UsageError for a name that nobody knows, which is a typo.
+    """
+    name = resolve_ep_name(text)
+    if is_known_ep(name) or name in named:
+        return name
+    suggestion = suggest_ep_name(text, tuple(sorted(named)))
+    hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+    raise UsageError(f"there is no execution provider {quoted(text)}{hint}")
 
 
 def ep_priority(name: str) -> int:

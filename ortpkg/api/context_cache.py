@@ -12,8 +12,7 @@ from ortpkg.ep_context.ep_context_cache import CacheOutcome
 from ortpkg.errors import ModelError, quoted
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.providers.ep_registry import all_known_names
-from ortpkg.selection.wishes import ep_named
+from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.session.compile_models import find_ep_device
 from ortpkg.session.explain_context_cache import CacheQuestion, explain_context_cache
 from ortpkg.trust.option_policy import provider_options_of, session_options_of
@@ -58,7 +57,7 @@ def explain_model(model: Path, ep: str, device: str | None = None) -> CacheAnswe
 
     UsageError for an execution provider that nobody knows.
     """
-    known = ep_named(ep, all_known_names())
+    known = ep_known_here(ep)
     return _answer(model.name, CacheQuestion(model=model, ep_device=find_ep_device(known, device)))
 
 

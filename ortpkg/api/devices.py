@@ -11,10 +11,9 @@ from pathlib import Path
 
 from ortpkg.devices.machine_probe import probe, with_free_memory
 from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_json
-from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
-from ortpkg.errors import ProfileError, UsageError, quoted
+from ortpkg.errors import ProfileError, quoted
 from ortpkg.package.documents.json_documents import dump_document
-from ortpkg.providers.ep_registry import plugin_names
+from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS
 from ortpkg.storage.output_file import write_output
@@ -46,7 +45,7 @@ def profile_of_this_machine(
     Raises UsageError for a name that no execution provider or plug-in has. What fails is a note of
     the machine.
     """
-    named = [_checked_ep(ep) for ep in eps]
+    named = [ep_known_here(ep) for ep in eps]
     machine = with_free_memory(probe())
     offer = discover_ep_devices(machine, named=named)
     notes = (*machine.notes, *offer.notes)
@@ -81,15 +80,3 @@ def write_profile(profile: MachineProfile, path: Path) -> None:
         raise ProfileError(
             f"the profile cannot be written to {quoted(path)}: {reason}", file=path
         ) from error
-
-
-def _checked_ep(ep: str) -> str:
-    name = resolve_ep_name(ep)
-    if is_known_ep(name) or name in plugin_names():
-        return name
-    suggestion = suggest_ep_name(ep, plugin_names())
-    hint = f" (did you mean {quoted(suggestion)}?)" if suggestion else ""
-    plugins = ", ".join(plugin_names()) or "none"
-    raise UsageError(
-        f"there is no execution provider {quoted(ep)}{hint}; plug-ins installed here: {plugins}"
-    )

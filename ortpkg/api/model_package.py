@@ -18,13 +18,11 @@ from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, 
 from ortpkg.api.wishes import SelectionWishes, VariantWishes, check_texts, check_wishes, wished_eps
 from ortpkg.errors import (
     NoSuitableVariantError,
-    UnknownComponentError,
     UsageError,
     quoted,
     unquoted,
 )
-from ortpkg.names import did_you_mean
-from ortpkg.package.findings import listed
+from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import (
     ComponentInfo,
     PackageFormat,
@@ -193,34 +191,12 @@ class ModelPackage:
         Raises UnknownComponentError, which lists the components, for an unknown name, or none where
         there are several, and NoSuitableVariantError where the package is empty.
         """
-        components = self.info.components
-        if not components:
+        if not self.info.components:
             raise NoSuitableVariantError(
                 f"package {quoted(self.name)} is empty: it has no component model; "
                 f"`ortpkg add-variant {unquoted(self.root)} MODEL` adds one"
             )
-        found = (
-            self.info.component(name)
-            if name is not None
-            else components[0]
-            if len(components) == 1
-            else None
-        )
-        if found is not None:
-            return found
-        known = [component.name for component in components]
-        names = listed(known)
-        if name is None:
-            raise UnknownComponentError(
-                f"package {quoted(self.name)} has {len(known)} component models ({names}):"
-                " name one",
-                known=known,
-            )
-        raise UnknownComponentError(
-            f"package {quoted(self.name)} has no component model"
-            f" {quoted(name)}{did_you_mean(name, known)}; it has {names}",
-            known=known,
-        )
+        return component_named(self.info, name)
 
     def select(
         self,
@@ -274,7 +250,7 @@ class ModelPackage:
         check_wishes("ModelPackage.select", limits, LimitWishes)
         chosen = self.component(component)
         if variant is not None:
-            chosen = _only_variant(chosen, variant)
+            chosen = replace(chosen, variants=(variant_named(chosen, variant),))
         check_texts(
             backend=backend, policy=policy, **({} if device is None else {"device": device})
         )
@@ -479,23 +455,4 @@ def _more_than_eps(policy: str) -> UsageError:
     return UsageError(
         f"policy {policy} goes by execution providers alone: it takes no device, architecture,"
         " options of providers or limits"
-    )
-
-
-def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:
-    found = component.variant(name)
-    if found is None:
-        known = [variant.name for variant in component.variants]
-        raise UnknownComponentError(
-            f"component model {quoted(component.name)} has no variant"
-            f" {quoted(name)}{did_you_mean(name, known)}; it has {listed(known) or 'none'}",
-            known=known,
-        )
-    return ComponentInfo(
-        name=component.name,
-        directory=component.directory,
-        variants=(found,),
-        metadata=component.metadata,
-        additional_metadata=component.additional_metadata,
-        source=component.source,
     )

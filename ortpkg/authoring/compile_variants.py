@@ -36,6 +36,7 @@ from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY
+from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.providers.ep_library_target import precision_options
@@ -166,15 +167,11 @@ def compile_variants(
 
 
 def _targets(package: PackageInfo, wishes: CompileWishes) -> list[_Target]:
-    components = [each for each in package.components if wishes.component in (None, each.name)]
-    if not components:
-        known = [each.name for each in package.components]
-        raise UnknownComponentError(
-            "the package has no component model"
-            f" {quoted(wishes.component)}{did_you_mean(wishes.component or '', known)}; it has"
-            f" {', '.join(map(quoted, known)) or 'none'}",
-            known=known,
-        )
+    components = (
+        package.components
+        if wishes.component is None
+        else (component_named(package, wishes.component),)
+    )
     found = [
         _Target(
             component=component,

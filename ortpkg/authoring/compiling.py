@@ -12,8 +12,7 @@ from pathlib import Path
 from ortpkg.authoring.compile_files import compile_files
 from ortpkg.authoring.compile_variants import CompiledVariant, CompileWishes, compile_variants
 from ortpkg.errors import TrustRequiredError
-from ortpkg.providers.ep_registry import all_known_names
-from ortpkg.selection.wishes import ep_named
+from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.session.compile_models import CompiledModel, CompileRequest
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
@@ -37,7 +36,7 @@ def compile_package(
     UsageError for an execution provider that nobody knows.
     """
     notify = notify or _log.warning
-    ep_named(wishes.ep, all_known_names())
+    ep_known_here(wishes.ep)
     made = compile_variants(
         root, wishes, notify=notify, progress=progress, on_commit=on_commit, operations=operations
     )
@@ -72,7 +71,7 @@ def compile_model_files(
     provider that nobody knows, and what compile_files raises.
     """
     notify = notify or _log.warning
-    ep_named(request.ep, all_known_names())
+    ep_known_here(request.ep)
     is_ours = True
     for job in request.jobs:
         try:

@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.errors import UnknownComponentError, quoted
+from ortpkg.errors import quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
+from ortpkg.package.named_parts import component_named
+from ortpkg.package.package_info import PackageFormat, PackageInfo
 
 #: What the component model of a new package is called where nobody says.
 DEFAULT_COMPONENT = "model"
-
-
-def component_of(package: PackageInfo, name: str | None) -> ComponentInfo:
-    """The component of that name, or the only one.
-
-    UnknownComponentError where that is none, or one of several.
-    """
-    known = [each.name for each in package.components]
-    listed = ", ".join(map(quoted, known)) or "none"
-    if name is None and len(known) == 1:
-        return package.components[0]
-    if name is None:
-        raise UnknownComponentError(
-            f"the package has {len(known)} component models ({listed}): name one", known=known
-        )
-    found = package.component(name)
-    if found is None:
-        message = (
-            f"the package has no component model {quoted(name)}{did_you_mean(name, known)}; it has"
-            f" {listed}"
-        )
-        raise UnknownComponentError(message, known=known)
-    return found
 
 
 def component_to_extend(package: PackageInfo, name: str | None) -> str:
@@ -41,7 +19,7 @@ def component_to_extend(package: PackageInfo, name: str | None) -> str:
     """
     if name is not None:
         return name
-    return component_of(package, None).name if package.components else DEFAULT_COMPONENT
+    return component_named(package, None).name if package.components else DEFAULT_COMPONENT
 
 
 def say_what_is_new(package: PackageInfo, component: str, notify: Notify) -> None:

@@ -22,7 +22,6 @@ from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.asset_sharing import check_can_have_assets
 from ortpkg.authoring.component_choice import (
     DEFAULT_COMPONENT,
-    component_of,
     component_to_extend,
     say_what_is_new,
 )
@@ -49,7 +48,7 @@ from ortpkg.authoring.sharing_plan import SharedLayout
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
-from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
+from ortpkg.errors import AuthoringError, ModelError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
@@ -61,6 +60,7 @@ from ortpkg.package.changes.transaction import (
 )
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.frozen import EMPTY
+from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
@@ -271,7 +271,7 @@ def remove_variant(
     with lock_package(target, on_wait=notify or logger.warning):
         recover(target, operations=operations)
         package = open_package(target)
-        change = _removing(package, component_of(package, component), variant)
+        change = _removing(package, component_named(package, component), variant)
         commit_change(target, change, operations=operations)
         return open_written(target)
 
@@ -321,14 +321,7 @@ def _adding(
 
 
 def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> PackageChange:
-    found = component.variant(variant)
-    if found is None:
-        known = [each.name for each in component.variants]
-        listed = ", ".join(map(quoted, known)) or "none"
-        message = f"component model {quoted(component.name)} has no variant {quoted(variant)}"
-        raise UnknownComponentError(
-            f"{message}{did_you_mean(variant, known)}; it has {listed}", known=known
-        )
+    found = variant_named(component, variant)
     if len(component.variants) > 1:
         documents: Sequence[DocumentChange] = removing_variant(package, component, variant)
         removes = files_of_variant(package, found)

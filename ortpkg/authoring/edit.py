@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.authoring.agreement import differences
-from ortpkg.authoring.component_choice import component_of
 from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import (
     DocumentEditor,
@@ -38,7 +37,7 @@ from ortpkg.authoring.same_content import have_same_files
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
-from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
+from ortpkg.errors import AuthoringError, ModelError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
@@ -47,6 +46,7 @@ from ortpkg.package.findings import listed
 from ortpkg.package.formats.executor_info import ORT, PATH_SESSION_OPTIONS
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY, freeze
+from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import (
     VERSION_FACT,
     ComponentInfo,
@@ -190,11 +190,11 @@ class _Edit:
         edits = self._edits
         self._state_facts()
         if edits.order or edits.variant is not None:
-            component = component_of(self._package, edits.component)
+            component = component_named(self._package, edits.component)
             if edits.order:
                 self._order(component)
             if edits.variant is not None:
-                self._change_variant(component, _variant_of(component, edits.variant))
+                self._change_variant(component, variant_named(component, edits.variant))
         documents = self._editor.changes(last=MANIFEST)
         if not documents:
             raise AuthoringError(
@@ -253,7 +253,7 @@ class _Edit:
 
     def _order(self, component: ComponentInfo) -> None:
         for name in self._edits.order:
-            _variant_of(component, name)
+            variant_named(component, name)
         if len(set(self._edits.order)) < len(self._edits.order):
             raise UsageError("the order names a variant twice")
         for variants in self._lists(component):
@@ -450,18 +450,6 @@ def _is_the_same(variant: VariantInfo, prepared: PreparedVariant) -> bool:
         and all(path.is_file() for path in files.values())
         and have_same_files(files, dict(prepared.files.sources))
     )
-
-
-def _variant_of(component: ComponentInfo, name: str) -> VariantInfo:
-    found = component.variant(name)
-    if found is None:
-        known = [each.name for each in component.variants]
-        listed = ", ".join(map(quoted, known)) or "none"
-        message = f"component model {quoted(component.name)} has no variant {quoted(name)}"
-        raise UnknownComponentError(
-            f"{message}{did_you_mean(name, known)}; it has {listed}", known=known
-        )
-    return found
 
 
 def _state(holder: dict[str, Any], key: str, value: Any) -> None:

@@ -10,7 +10,7 @@ select another variant if the EP rated one OPTIMAL, that is a choice more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import PackageError, PackageNotFoundError, Severity, quoted
+from ortpkg.errors import PackageError, PackageNotFoundError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package.findings import listed
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
@@ -30,15 +30,15 @@ from ortpkg.package.package_info import (
     PackageInfo,
     VariantInfo,
 )
-from ortpkg.package.reader import check_package, open_package
+from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import PIPELINE
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
-from ortpkg.releases.release_1_27 import read_as_1_27
+from ortpkg.releases.release_lines import RELEASE_LINES, ReleaseLine
 from ortpkg.releases.release_selector import select_as_release
 from ortpkg.selection.verdict import Selection
-from ortpkg.selection.wishes import ep_named
 
 OTHER_EP = "any other EP"
 """Stands for an execution provider that no variant names: what is selected for it needs no
@@ -102,19 +102,6 @@ class ReleaseReport:
         return not self.refusals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """A line of releases that behave alike: its name, how it reads, its policy, and what it passes
-    over.
-    """
-
-    release: str
-    read: Callable[[Path], tuple[PackageInfo | None, tuple[str, ...]]]
-    policy: str
-    constraints_of: Callable[[VariantInfo], Constraints | None]
-    ignored: Callable[[PackageInfo], Iterator[str]]
-
-
 def migrate_check(
     root: str | PathLike[str], *, eps: Sequence[str] = ()
 ) -> tuple[ReleaseReport, ...]:
@@ -134,35 +121,39 @@ def migrate_check(
             f"{quoted(root)} is not a model package: there is neither {MANIFEST} nor {METADATA}"
         )
         raise PackageNotFoundError(message, path=path)
-    names = [ep_named(ep, ()) for ep in eps]
-    return tuple(_report(line, path, names) for line in _LINES)
+    names = [ep_known_here(ep) for ep in eps]
+    return tuple(_report(release, path, names) for release in RELEASE_LINES)
 
 
-def _report(line: _Line, root: Path, eps: Sequence[str]) -> ReleaseReport:
+def _report(release: str, root: Path, eps: Sequence[str]) -> ReleaseReport:
+    line = RELEASE_LINES[release]
     package, refusals = line.read(root)
-    if package is None or refusals:
-        return ReleaseReport(release=line.release, refusals=refusals)
+    if package is None:
+        return ReleaseReport(
+            release=line.covers,
+            refusals=tuple(f"{each.document}{each.pointer}: {each.message}" for each in refusals),
+        )
     choices: list[ReleaseChoice] = []
     never: list[tuple[str, str]] = []
     for component in package.components:
         selections = [
-            (*asked, _select(line, component, *asked)) for asked in _asked(line, component, eps)
+            (*asked, _select(release, component, *asked)) for asked in _asked(line, component, eps)
         ]
         choices += [_choice(*each) for each in selections]
-        rated = list(_rated_selections(line, component, selections))
+        rated = list(_rated_selections(release, component, selections))
         choices += [replace(_choice(*each), rated_optimal=variant) for variant, each in rated]
         never += _never_selected(line, component, [*(each for _, each in rated), *selections])
     return ReleaseReport(
-        release=line.release,
+        release=line.covers,
         refusals=(),
         choices=tuple(choices),
         never_selected=tuple(never),
-        ignored=tuple(line.ignored(package)),
+        ignored=tuple(_IGNORED[release](package)),
     )
 
 
 def _asked(
-    line: _Line, component: ComponentInfo, eps: Iterable[str]
+    line: ReleaseLine, component: ComponentInfo, eps: Iterable[str]
 ) -> list[tuple[str | None, str | None]]:
     """(EP, device) pairs that may make a difference: none, the CPU's, those that variants name, and
     one they do not.
@@ -172,7 +163,7 @@ def _asked(
         (CPU_EP, DeviceType.CPU.value): None,
     }
     for variant in component.variants:
-        stated = line.constraints_of(variant) or Constraints()
+        stated = line.rules.constraints_of(variant) or Constraints()
         device = (stated.device or "").lower()
         known = device if device in set(DeviceType) else None
         if stated.ep != CPU_EP:
@@ -183,18 +174,18 @@ def _asked(
 
 
 def _rated_selections(
-    line: _Line, component: ComponentInfo, selections: Sequence[_Selected]
+    release: str, component: ComponentInfo, selections: Sequence[_Selected]
 ) -> Iterator[tuple[str, _Selected]]:
     """What is selected where the EP rates a variant OPTIMAL, if that is something else: that
     variant, the selection.
     """
     for ep, device, unrated in selections:
         for variant in component.variants:
-            stated = line.constraints_of(variant) or Constraints()
+            stated = RELEASE_LINES[release].rules.constraints_of(variant) or Constraints()
             info = stated.ep_compatibility_info or ""
             if ep is None or stated.ep not in (None, ep) or not _may_be_optimal(ep, info):
                 continue
-            selection = _select(line, component, ep, device, optimal=info)
+            selection = _select(release, component, ep, device, optimal=info)
             if _winner(selection) != _winner(unrated):
                 yield variant.name, (ep, device, selection)
 
@@ -213,7 +204,7 @@ def _winner(selection: Selection) -> object:
 
 
 def _select(
-    line: _Line,
+    release: str,
     component: ComponentInfo,
     ep: str | None,
     device: str | None,
@@ -228,7 +219,7 @@ def _select(
     return select_as_release(
         component,
         offered,
-        policy=line.policy,
+        policy=release,
         hardware=hardware,
         compatibility=lambda devices, info: (
             CompiledModelCompatibility.OPTIMAL
@@ -241,7 +232,6 @@ def _select(
 
 def _choice(ep: str | None, device: str | None, selection: Selection) -> ReleaseChoice:
     best = selection.best
-    is_component = selection.policy == ONNXRUNTIME_1_31
     return ReleaseChoice(
         component=selection.component_name,
         ep=ep,
@@ -250,7 +240,7 @@ def _choice(ep: str | None, device: str | None, selection: Selection) -> Release
         alternatives=selection.unpredictable,
         reason=_reason(selection),
         can_run=best is not None
-        and (_names_model(best.variant) if is_component else _has_model(best.variant))
+        and _has_model(best.variant)
         and not _has_own_contexts(best.variant),
     )
 
@@ -259,7 +249,7 @@ def _reason(selection: Selection) -> str:
     if selection.best is not None:
         if not _names_model(selection.best.variant):
             return "it names no model in executor_info, so that it can be selected, but not run"
-        if selection.policy == ONNXRUNTIME_1_27 and not _has_model(selection.best.variant):
+        if not _has_model(selection.best.variant):
             return "what it names is no file, so that it can be selected, but not run"
         if _has_own_contexts(selection.best.variant):
             return f"it can be selected, but not run: {WHY_NOT_READ}"
@@ -281,7 +271,7 @@ def _has_model(variant: VariantInfo) -> bool:
 
 
 def _never_selected(
-    line: _Line, component: ComponentInfo, selections: Sequence[_Selected]
+    line: ReleaseLine, component: ComponentInfo, selections: Sequence[_Selected]
 ) -> Iterator[tuple[str, str]]:
     """Variants that win nowhere, each with what is said of it where its own EP selects."""
     winners = {name for _, _, one in selections for name in one.unpredictable}
@@ -294,30 +284,11 @@ def _never_selected(
     for variant in component.variants:
         if variant.name in winners:
             continue
-        own = (line.constraints_of(variant) or Constraints()).ep or OTHER_EP
+        own = (line.rules.constraints_of(variant) or Constraints()).ep or OTHER_EP
         yield (
             f"{component.name}/{variant.name}",
             said_by.get((own, variant.name)) or said[variant.name],
         )
-
-
-def _read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[str, ...]]:
-    package, refusals = read_as_1_27(root)
-    return package, tuple(f"{each.document}: {each.message}" for each in refusals)
-
-
-def _read_as(compat: str) -> Callable[[Path], tuple[PackageInfo | None, tuple[str, ...]]]:
-    def read(root: Path) -> tuple[PackageInfo | None, tuple[str, ...]]:
-        try:
-            package, findings = check_package(root, compat=compat)
-        except (
-            PackageNotFoundError
-        ):  # a component's own folder, which the metadata generation reads
-            return None, (f"{MANIFEST}: there is none",)
-        errors = [each for each in findings if each.severity is Severity.ERROR]
-        return package, tuple(f"{each.document}{each.pointer}: {each.message}" for each in errors)
-
-    return read
 
 
 def _ignored_by_1_27(package: PackageInfo) -> Iterator[str]:
@@ -371,26 +342,9 @@ def _variants(package: PackageInfo) -> Iterator[VariantInfo]:
     return (variant for component in package.components for variant in component.variants)
 
 
-_LINES = (
-    _Line(
-        release="onnxruntime 1.26 and 1.27",
-        read=_read_as_1_27,
-        policy=ONNXRUNTIME_1_27,
-        constraints_of=lambda variant: variant.constraints,
-        ignored=_ignored_by_1_27,
-    ),
-    _Line(
-        release="onnxruntime 1.28 to 1.30",
-        read=_read_as(ONNXRUNTIME_1_30),
-        policy=ONNXRUNTIME_1_31,
-        constraints_of=lambda variant: variant.component_constraints,
-        ignored=_ignored_by_1_30,
-    ),
-    _Line(
-        release="onnxruntime 1.31",
-        read=_read_as(ONNXRUNTIME_1_31),
-        policy=ONNXRUNTIME_1_31,
-        constraints_of=lambda variant: variant.component_constraints,
-        ignored=_ignored_by_1_31,
-    ),
-)
+_IGNORED: Mapping[str, Callable[[PackageInfo], Iterator[str]]] = {
+    ONNXRUNTIME_1_27: _ignored_by_1_27,
+    ONNXRUNTIME_1_30: _ignored_by_1_30,
+    ONNXRUNTIME_1_31: _ignored_by_1_31,
+}
+"""Release → what it passes over in a package, a phrase each."""

@@ -18,7 +18,7 @@ from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN, ModelSignature, signature_of
 from ortpkg.graph.proto_walk import walk_nodes
 from ortpkg.package.package_info import Constraints
-from ortpkg.providers.ep_registry import plugin_names
+from ortpkg.providers.ep_registry import is_ep_here
 
 COMPATIBILITY_PREFIX = "ep_compatibility_info."
 """Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp)."""
@@ -100,7 +100,7 @@ def complete_constraints(
             given = replace(given, ep_compatibility_info=compatibility[ep])
         if given.architecture is None and len(facts.hardware_architectures) == 1:
             given = replace(given, architecture=facts.hardware_architectures[0])
-    if ep is not None and not (is_known_ep(ep) or ep in plugin_names() or is_named_by_model):
+    if ep is not None and not (is_ep_here(ep) or is_named_by_model):
         near = suggest_ep_name(ep)
         hint = f" (did you mean {quoted(near)}?)" if near else ""
         notify(

@@ -13,7 +13,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ortpkg.authoring.component_choice import component_of
 from ortpkg.authoring.document_edits import checked_content
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.written_package import open_written
@@ -24,6 +23,7 @@ from ortpkg.package.changes.transaction import DocumentChange, PackageChange, co
 from ortpkg.package.documents.json_documents import parse_document
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.package.frozen import EMPTY
+from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY
@@ -187,7 +187,7 @@ def _component(package: PackageInfo, name: str | None) -> str | None:
     """What ``component`` says: nothing where a reader finds it by itself."""
     if name is None and (package.has_pipeline or len(package.components) == 1):
         return None
-    return component_of(package, name).name
+    return component_named(package, name).name
 
 
 def _stated_samples(package: PackageInfo) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.authoring.written_package import reading_result
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.ep_names import PREPACK_EP, stated_ep
+from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
@@ -39,7 +39,6 @@ from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import SAMPLES, samples_document
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
-from ortpkg.selection.wishes import ep_named
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
 from ortpkg.storage.package_lock import lock_package

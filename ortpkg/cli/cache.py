@@ -24,10 +24,9 @@ from ortpkg.cli.parameters import (
     VariantOption,
 )
 from ortpkg.cli.rendering import Column, Output
-from ortpkg.ep_names import short_ep_names
+from ortpkg.ep_names import ep_named, short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.quantities import nbytes_text, parse_nbytes
-from ortpkg.selection.wishes import ep_named
 from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 
 if TYPE_CHECKING:

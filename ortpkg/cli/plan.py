@@ -230,11 +230,10 @@ def _session(
             " from"
         )
     from ortpkg.ep_names import CPU_EP
-    from ortpkg.providers.ep_registry import all_known_names
-    from ortpkg.selection.wishes import ep_named
+    from ortpkg.providers.ep_registry import ep_known_here
     from ortpkg.session.inference_session import InferenceSession
 
-    name = CPU_EP if ep is None else ep_named(ep, all_known_names())
+    name = CPU_EP if ep is None else ep_known_here(ep)
     return InferenceSession(
         model,
         options,

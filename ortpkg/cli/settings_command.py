@@ -29,10 +29,10 @@ from ortpkg.isolation.backend_probe import RETRY_VARIABLE, TIMEOUT_VARIABLE, pro
 from ortpkg.isolation.process import PYTHON_VARIABLE
 from ortpkg.names import did_you_mean
 from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE
-from ortpkg.providers.ep_registry import all_known_names
+from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import verify_emulated_names
 from ortpkg.providers.plugins import installed_plugins
-from ortpkg.selection.wishes import backend_named, ep_named
+from ortpkg.selection.wishes import backend_named
 from ortpkg.variables import flag_variable
 
 #: What commands do where nobody says anything: the value, and how people call it.
@@ -118,7 +118,7 @@ def _verify_variables() -> None:
     verify_emulated_names()
     for ep in filter(None, map(str.strip, os.environ.get(_PROVIDERS_VARIABLE, "").split(","))):
         try:
-            ep_named(ep, all_known_names())
+            ep_known_here(ep)
         except UsageError as error:
             raise UsageError(f"{_PROVIDERS_VARIABLE}: {error}") from error
 

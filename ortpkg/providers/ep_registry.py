@@ -17,7 +17,9 @@ from ortpkg.ep_names import (
     CPU_EP,
     OPENVINO_EP,
     PREPACK_EP,
+    ep_named,
     ep_priority,
+    is_known_ep,
     resolve_ep_name,
     suggest_ep_name,
 )
@@ -226,6 +228,22 @@ def _name_clash(plugin: Plugin) -> str:
 def all_known_names() -> tuple[str, ...]:
     """Full names of all execution providers that this machine has a factory for, usable or not."""
     return tuple(dict.fromkeys((*BUILT_IN_FACTORIES, *NAMED_FACTORIES, *plugin_names())))
+
+
+def is_ep_here(name: str) -> bool:
+    """Whether that is the full name of an execution provider: ONNX Runtime's, ours or a plug-in's.
+
+    Installed plug-ins alone are looked up here: a name that is none may be a plug-in's elsewhere.
+    """
+    return is_known_ep(name) or name in all_known_names()
+
+
+def ep_known_here(text: str) -> str:
+    """The full name of an execution provider, as :func:`is_ep_here` has it, by it or an alias.
+
+    UsageError for a name that nobody knows, which is a typo.
+    """
+    return ep_named(text, all_known_names())
 
 
 def _unknown_message(asked: str, name: str, backend: str | None) -> str:

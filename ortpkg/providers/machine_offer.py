@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
-from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.ep_names import CPU_EP, resolve_ep_name
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE, emulated_names
-from ortpkg.providers.ep_registry import all_known_names, available_factories, installed_factory
+from ortpkg.providers.ep_registry import available_factories, ep_known_here, installed_factory
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.providers.operator_support import OperatorSupport, support_of_absent
 from ortpkg.variables import unusable_folder
@@ -139,17 +139,10 @@ def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> Machi
 def verify_emulated_names() -> None:
     """UsageError where ``ORTPKG_EMULATED_DEVICES`` names what is no execution provider."""
     for text in emulated_names():
-        name, known = resolve_ep_name(text), tuple(sorted(all_known_names()))
-        if not is_known_ep(name) and name not in known:
-            suggestion = suggest_ep_name(text, known)
-            hint = (
-                f"; did you mean {suggestion!r}?"
-                if suggestion
-                else f"; known are: {', '.join(known)}"
-            )
-            raise UsageError(
-                f"{EMULATED_DEVICES_VARIABLE}: there is no execution provider {quoted(text)}{hint}"
-            )
+        try:
+            ep_known_here(text)
+        except UsageError as error:
+            raise UsageError(f"{EMULATED_DEVICES_VARIABLE}: {error}") from None
 
 
 def _tell_of_folders() -> None:

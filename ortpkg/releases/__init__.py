@@ -1,6 +1,7 @@
 """What releases of onnxruntime do with a package: what they open, what they read of it, what they
 select.
 
-``release_1_27`` and ``release_view`` read as they do; ``metadata_rules`` (1.26, 1.27) and
+``release_lines`` has a row for each line of them; ``release_1_27`` and ``release_view`` read as
+they do; ``metadata_rules`` (1.26, 1.27) and
 ``component_rules`` (1.28 on) judge as they do, and ``release_selector`` chooses by them.
 """

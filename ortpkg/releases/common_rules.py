@@ -23,6 +23,23 @@ JointCompatibilityOf = Callable[[Sequence[EpDevice], str], CompiledModelCompatib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a release does not open the package, and where: a document and a pointer into it.
+
+    ``status``: the release's own word for it, where it has one.
+    """
+
+    document: str
+    message: str
+    pointer: str = ""
+    status: str = ""
+
+    def __str__(self) -> str:
+        status = f" [{self.status}]" if self.status else ""
+        return f"{self.document}{'#' if self.pointer else ''}{self.pointer}: {self.message}{status}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectingEp:
     """The EP by which a release selects.
 

@@ -33,6 +33,7 @@ from ortpkg.package.package_info import (
 )
 from ortpkg.package.paths.path_resolver import PathKind, kind_of
 from ortpkg.package.rules import DOCUMENT_TOO_LARGE
+from ortpkg.releases.common_rules import Refusal
 
 # The releases have no limits. What exceeds these is not foretold.
 _MOST_NBYTES = 64 * 1024 * 1024
@@ -47,18 +48,6 @@ _LIMITS = DocumentLimits(
     drops_what_is_deeper=True,
 )
 _MODEL_SUFFIX = ".onnx"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Why a release does not open the package, and where: a document and a pointer into it."""
-
-    document: str
-    message: str
-    pointer: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.document}{'#' if self.pointer else ''}{self.pointer}: {self.message}"
 
 
 class _RefusedError(Exception):
@@ -119,13 +108,6 @@ def read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[Refusal, ...]]:
         compat=ONNXRUNTIME_1_27,
     )
     return package, ()
-
-
-def why_1_27_refuses(root: Path) -> Iterator[Refusal]:
-    """Every reason for which onnxruntime 1.26 and 1.27 do not open the package in ``root``; none if
-    they do.
-    """
-    yield from read_as_1_27(root)[1]
 
 
 def _find_component(root: str) -> _Found:

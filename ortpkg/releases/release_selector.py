@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.ep_names import CPU_EP
+from ortpkg.ep_names import CPU_EP, ep_named
 from ortpkg.errors import quoted
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo, until_nul
 from ortpkg.releases.common_rules import (
     JointCompatibilityOf,
@@ -21,18 +20,10 @@ from ortpkg.releases.common_rules import (
     ReleaseRules,
     SelectingEp,
 )
-from ortpkg.releases.component_rules import COMPONENT_RULES
-from ortpkg.releases.metadata_rules import METADATA_RULES
+from ortpkg.releases.release_lines import RELEASE_LINES
 from ortpkg.selection.policies import POLICIES
 from ortpkg.selection.ranking import deciding_criterion, order_devices
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
-from ortpkg.selection.wishes import ep_named
-
-#: Policy → the rules of the release.
-RELEASE_RULES: Mapping[str, ReleaseRules] = {
-    ONNXRUNTIME_1_27: METADATA_RULES,
-    ONNXRUNTIME_1_31: COMPONENT_RULES,
-}
 
 _ONNXRUNTIME = "onnxruntime"
 
@@ -70,7 +61,7 @@ def select_as_release(
     Args:
         component: the component model.
         ep_devices: what the EPs offer; their order does not matter.
-        policy: a key of RELEASE_RULES.
+        policy: a key of RELEASE_LINES.
         hardware: what the machine has.
         compatibility: an EP factory's rating of a compatibility string on EP devices of one EP
             together.
@@ -85,7 +76,7 @@ def select_as_release(
 
     Raises UsageError for an EP that nobody knows.
     """
-    rules = RELEASE_RULES[policy]
+    rules = RELEASE_LINES[policy].rules
     ordered = order_devices(ep_devices, POLICIES["default"], hardware)
     asked = _full_names(eps, component, ordered)
     stated = {

@@ -8,12 +8,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ortpkg.errors import PackageError, PackageFormatError, Severity, quoted
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
+from ortpkg.errors import quoted
 from ortpkg.package.package_info import ComponentInfo, Constraints, PackageInfo, VariantInfo
 from ortpkg.package.paths.path_resolver import is_inside
-from ortpkg.package.reader import open_package
-from ortpkg.releases.release_1_27 import read_as_1_27
+from ortpkg.releases.release_lines import RELEASE_LINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,44 +30,27 @@ class ReleaseView:
     more: tuple[VariantInfo, ...] = ()
 
 
-def release_view(package: PackageInfo, component: ComponentInfo, policy: str) -> ReleaseView:
-    """The view of the release of ``policy`` (one of ``policies.RELEASE_POLICIES``) of a component
-    of ``package``.
+def release_view(package: PackageInfo, component: ComponentInfo, release: str) -> ReleaseView:
+    """The view that ``release`` (a key of RELEASE_LINES) has of a component of ``package``.
 
     It is found out by reading the package again as that release does.
     """
-    return (
-        _component_view(package)
-        if policy == ONNXRUNTIME_1_31
-        else _metadata_view(package, component)
-    )
-
-
-def _component_view(package: PackageInfo) -> ReleaseView:
-    if package.compat == ONNXRUNTIME_1_31:
+    line = RELEASE_LINES[release]
+    if package.compat == release:
         return ReleaseView()
-    try:
-        open_package(package.root, compat=ONNXRUNTIME_1_31)
-    except PackageError as error:
-        return ReleaseView(
-            refusal=f"onnxruntime 1.31 does not open the package: {_first_problem(error)}"
-        )
-    return ReleaseView()
-
-
-def _metadata_view(package: PackageInfo, component: ComponentInfo) -> ReleaseView:
-    read, refusals = read_as_1_27(package.root)
+    read, refusals = line.read(package.root)
+    name = line.rules.release
     if read is None:
-        return ReleaseView(refusal=f"onnxruntime 1.27 does not open the package: {refusals[0]}")
+        return ReleaseView(refusal=f"{name} does not open the package: {refusals[0]}")
+    if line.finds_the_same:
+        return ReleaseView()
     (theirs,) = read.components
     # It goes by folders: a component may have one name for it and another one for us.
     if (
         os.path.realpath(theirs.directory) != os.path.realpath(component.directory)
         and theirs.name != component.name
     ):
-        return ReleaseView(
-            refusal=f"onnxruntime 1.27 reads another component model, {quoted(theirs.name)}"
-        )
+        return ReleaseView(refusal=f"{name} reads another component model, {quoted(theirs.name)}")
     whole = package.component(component.name) or component
     known = {variant.name for variant in whole.variants}
     return ReleaseView(
@@ -87,11 +68,3 @@ def _confined(variant: VariantInfo, package: PackageInfo) -> VariantInfo:
     path = variant.model_path
     is_outside = path is None or not is_inside(os.path.realpath(path), str(package.root))
     return replace(variant, model_path=None) if is_outside else variant
-
-
-def _first_problem(error: PackageError) -> str:
-    if isinstance(error, PackageFormatError):
-        for finding in error.findings:
-            if finding.severity is Severity.ERROR:
-                return str(finding)
-    return str(error)

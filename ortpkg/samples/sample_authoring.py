@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.arrays.array_files import npz_bytes, write_npz
-from ortpkg.authoring.component_choice import component_of
 from ortpkg.authoring.sample_edits import NewSamples, put_samples
 from ortpkg.benchmarking.accuracy import DEFAULT_TOLERANCE
 from ortpkg.errors import AuthoringError, UsageError, quoted
@@ -22,6 +21,7 @@ from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.names import did_you_mean
 from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
 from ortpkg.package.frozen import EMPTY
+from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples
 from ortpkg.storage.file_operations import FileOperations
@@ -152,7 +152,7 @@ def declared_values(
     """
     if component is None and package.has_pipeline:
         return package.inputs, package.outputs
-    found = component_of(package, component)
+    found = component_named(package, component)
     model = next((each.model_path for each in found.variants if each.model_path is not None), None)
     if model is None:
         raise AuthoringError(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ortpkg.ep_names import OPENVINO_EP, is_known_ep, resolve_ep_name
+from ortpkg.ep_names import OPENVINO_EP, ep_named, is_known_ep, resolve_ep_name
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package.frozen import EMPTY, FrozenMapping
 from ortpkg.selection.provider_option_devices import ep_of_option, unknown_devices
-from ortpkg.selection.wishes import ep_named
 
 #: Options of one EP, or EP → its options.
 ProviderOptionWishes = Mapping[str, Any]
@@ -25,7 +24,7 @@ def provider_options_by_ep(
             ``ep``, or, where that is None, of the EP that their keys tell: ``device_type`` is
             OpenVINO's, ``backend_type`` QNN's.
         ep: the only EP that the caller wants, by its full name.
-        named: see :func:`~ortpkg.selection.wishes.ep_named`.
+        named: see :func:`~ortpkg.ep_names.ep_named`.
 
     Raises UsageError where it cannot be told whose options they are, a value is none, or OpenVINO's
     ``device_type`` names a device that OpenVINO does not know. Other options and their values are

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.ep_names import ep_named
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
@@ -32,13 +33,7 @@ from ortpkg.selection.reasons import lower_rank_reason
 from ortpkg.selection.selection_warnings import selection_warnings
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 from ortpkg.selection.wished_limits import NO_LIMITS, check_where_keys
-from ortpkg.selection.wishes import (
-    Evidence,
-    SelectionRequest,
-    backend_named,
-    device_type_named,
-    ep_named,
-)
+from ortpkg.selection.wishes import Evidence, SelectionRequest, backend_named, device_type_named
 
 if TYPE_CHECKING:
     from typing import Unpack

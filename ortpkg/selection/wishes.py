@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import UnknownBackendError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.frozen import EMPTY
@@ -86,23 +85,6 @@ def device_type_named(text: str) -> DeviceType:
         raise UsageError(
             f"there is no device type {quoted(text)}{hint}; known are: {', '.join(known)}"
         ) from None
-
-
-def ep_named(text: str, named: Collection[str]) -> str:
-    """The full name of an execution provider.
-
-    Args:
-        text: a full name or an alias.
-        named: names that the machine or the package has, beside those of ONNX Runtime.
-
-    Raises UsageError for a name that nobody knows, which is a typo.
-    """
-    name = resolve_ep_name(text)
-    if is_known_ep(name) or name in named:
-        return name
-    suggestion = suggest_ep_name(text, tuple(sorted(named)))
-    hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-    raise UsageError(f"there is no execution provider {quoted(text)}{hint}")
 
 
 def backend_named(text: str, ep_devices: Iterable[EpDevice]) -> str:

@@ -229,6 +229,15 @@ def test_an_unknown_ep_is_kept_with_a_warning_and_a_suggestion(
     assert "did you mean 'OpenVINOExecutionProvider'?" in told[0]
 
 
+def test_an_ep_of_our_own_is_no_unknown_one(package: Path, make_model: ModelMaker) -> None:
+    told: list[str] = []
+
+    add_variant(package, make_model("b"), ep="prepack", notify=told.append)
+
+    assert constraints_of(package, "b").ep == "PrepackExecutionProvider"
+    assert not [each for each in told if "is not an execution provider" in each]
+
+
 @pytest.mark.parametrize(
     ("signature", "message"),
     [

@@ -149,7 +149,9 @@ def test_several_components_are_refused_by_the_older_releases(
 
     older, _, newest = migrate_check(root)
 
-    assert older.refusals == ("manifest.json: has 2 component models; exactly one is read",)
+    assert older.refusals == (
+        "manifest.json/component_models: has 2 component models; exactly one is read",
+    )
     assert {each.component for each in newest.choices} == {"encoder", "decoder"}
 
 

@@ -113,7 +113,7 @@ def test_facts_show_each_fact_with_its_source_and_what_is_unknown(ortpkg: RunCom
         (["--profile", "plain-server", "--ep", "cpu"], "--ep asks this machine"),
         (
             ["--ep", "OpenVNO"],
-            "there is no execution provider 'OpenVNO' (did you mean 'OpenVINOExecutionProvider'?)",
+            "there is no execution provider 'OpenVNO'; did you mean 'OpenVINOExecutionProvider'?",
         ),
     ],
 )

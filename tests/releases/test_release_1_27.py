@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.package.package_info import Constraints
-from ortpkg.releases.release_1_27 import read_as_1_27, why_1_27_refuses
+from ortpkg.releases.release_1_27 import read_as_1_27
 from tests.interop.case import Case
 from tests.interop.metadata_cases import METADATA_CASES, SELECT_CASES
 from tests.interop.packages import Tree, write_tree
@@ -31,7 +31,7 @@ def test_foretells_whether_the_release_opens_the_package(case: Case, tmp_path: P
         pytest.skip("needs links")
     root = write_tree(tmp_path / "in" / "p.ortpackage", case.tree)
 
-    assert bool(list(why_1_27_refuses(root))) == _refuses_the_package(case), case.says
+    assert bool(read_as_1_27(root)[1]) == _refuses_the_package(case), case.says
 
 
 def test_says_where_and_why(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_says_where_and_why(tmp_path: Path) -> None:
         "models/c/metadata.json": {"model_variants": {"v": {"model_file": "none.onnx"}}},
         "models/c/v/a.txt": "",
     }
-    (refusal,) = why_1_27_refuses(write_tree(tmp_path / "p", tree))
+    _, (refusal,) = read_as_1_27(write_tree(tmp_path / "p", tree))
 
     assert (refusal.document, refusal.pointer) == ("models/c/metadata.json", "/model_variants/v")
     assert refusal.message.startswith("variant 'v' has no model file 'none.onnx'")
@@ -56,7 +56,7 @@ def test_what_is_no_folder_of_models_is_passed_over_wherever_it_stands(tmp_path:
         "models/d.txt": "",
     }
 
-    assert list(why_1_27_refuses(write_tree(tmp_path / "p", tree))) == []
+    assert read_as_1_27(write_tree(tmp_path / "p", tree))[1] == ()
 
 
 def test_what_the_release_reads_of_a_variant_is_its_model_and_its_constraints(

@@ -5,7 +5,7 @@ targets asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
@@ -13,36 +13,16 @@ from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.authoring.rules import release_rules
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import Finding, PackageNotFoundError, quoted
+from ortpkg.errors import Finding, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.findings import finding, listed
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
-from ortpkg.package.reader import check_package
 from ortpkg.package.rules import Rule
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
-from ortpkg.releases.release_1_27 import Refusal, why_1_27_refuses
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Release:
-    """A release, and those that behave like it (docs/rules.md).
-
-    Attributes:
-        name: how messages call it.
-        refusals: why it does not open a package.
-        never_selects: why it never selects a variant; None if it may.
-        newest_ir_version: of models that it reads.
-        newest_opsets: domain → the newest version that it reads.
-    """
-
-    name: str
-    refusals: Callable[[Path], Iterator[Refusal]]
-    never_selects: Callable[[VariantInfo], str | None]
-    newest_ir_version: int
-    newest_opsets: Mapping[str, int]
+from ortpkg.releases.release_lines import RELEASE_LINES
 
 
 def check_release_opens(root: Path, targets: Sequence[str]) -> Iterator[Finding]:
@@ -51,8 +31,9 @@ def check_release_opens(root: Path, targets: Sequence[str]) -> Iterator[Finding]
     """
     for target in targets:
         for release in _RELEASES[target]:
-            for refusal in release.refusals(root):
-                message = f"{release.name} refuses the package: {refusal.message}"
+            for refusal in RELEASE_LINES[release].read(root)[1]:
+                status = f" ({refusal.status})" if refusal.status else ""
+                message = f"{_name(release)} refuses the package: {refusal.message}{status}"
                 found = finding(
                     release_rules.RELEASE_REFUSES,
                     refusal.document,
@@ -69,9 +50,9 @@ def check_release_selects(package: CheckedPackage) -> Iterator[Finding]:
             continue
         for release in _RELEASES[target]:
             for variant in package.variants:
-                if reason := release.never_selects(variant):
+                if reason := _NEVER_SELECTS[release](variant):
                     message = (
-                        f"{release.name} never selects variant {quoted(variant.name)}: {reason}"
+                        f"{_name(release)} never selects variant {quoted(variant.name)}: {reason}"
                     )
                     yield of_variant(
                         release_rules.RELEASE_NEVER_SELECTS, variant, message, target=target
@@ -86,15 +67,12 @@ def check_release_reads_models(package: CheckedPackage) -> Iterator[Finding]:
                 if model.signature is None:
                     continue
                 imports = model.signature.opset_imports
-                for release in _RELEASES[target][-1:]:  # they read the same versions of ONNX
-                    for reason in _too_new(model.signature.ir_version, imports, release):
-                        message = (
-                            f"model {quoted(model.path.name)} of variant {quoted(variant.name)}"
-                            f" {reason}"
-                        )
-                        yield of_variant(
-                            release_rules.RELEASE_MODEL_TOO_NEW, variant, message, target=target
-                        )
+                for reason in _too_new(model.signature.ir_version, imports):
+                    model_name, variant_name = quoted(model.path.name), quoted(variant.name)
+                    message = f"model {model_name} of variant {variant_name} {reason}"
+                    yield of_variant(
+                        release_rules.RELEASE_MODEL_TOO_NEW, variant, message, target=target
+                    )
 
 
 def check_release_reads_contexts(package: CheckedPackage) -> Iterator[Finding]:
@@ -144,22 +122,12 @@ def check_several_components(package: CheckedPackage) -> Iterator[Finding]:
         yield finding(release_rules.SEVERAL_COMPONENTS, MANIFEST, message)
 
 
-def _refusals_of_1_31(root: Path) -> Iterator[Refusal]:
-    try:
-        package, findings = check_package(root, compat=ONNXRUNTIME_1_31)
-    except (
-        PackageNotFoundError
-    ):  # a component's own folder, for those who read the metadata generation
-        yield Refusal(document=MANIFEST, message="there is none (ORTC-IO)")
-        return
-    for each in findings if package is None else ():
-        yield Refusal(
-            document=each.document, message=f"{each.message} ({each.rule})", pointer=each.pointer
-        )
-
-
 def _names(target: str) -> str:
-    return " and ".join(release.name for release in _RELEASES[target])
+    return " and ".join(map(_name, _RELEASES[target]))
+
+
+def _name(release: str) -> str:
+    return RELEASE_LINES[release].rules.release
 
 
 def _is_unsupported(stated: Constraints) -> str | None:
@@ -195,10 +163,10 @@ def _never_by_1_31(variant: VariantInfo) -> str | None:
     return _is_unsupported(stated)
 
 
-def _too_new(ir_version: int, imports: Mapping[str, int], release: _Release) -> Iterator[str]:
-    if ir_version > release.newest_ir_version:
-        yield f"has IR version {ir_version}; the newest that is read is {release.newest_ir_version}"
-    for domain, newest in release.newest_opsets.items():
+def _too_new(ir_version: int, imports: Mapping[str, int]) -> Iterator[str]:
+    if ir_version > NEWEST_IR_VERSION:
+        yield f"has IR version {ir_version}; the newest that is read is {NEWEST_IR_VERSION}"
+    for domain, newest in NEWEST_OPSETS.items():
         if imports.get(domain, 0) > newest:
             name = domain or "ai.onnx"
             yield (
@@ -215,24 +183,16 @@ def _of_manifest(rule: Rule, message: str) -> Finding:
 NEWEST_IR_VERSION = 13
 NEWEST_OPSETS = {"": 26, "ai.onnx.ml": 5}
 
-_LINE_1_27 = _Release(
-    name="onnxruntime 1.27",
-    refusals=why_1_27_refuses,
-    never_selects=_never_by_1_27,
-    newest_ir_version=NEWEST_IR_VERSION,
-    newest_opsets=NEWEST_OPSETS,
-)
-_LINE_1_31 = _Release(
-    name="onnxruntime 1.31",
-    refusals=_refusals_of_1_31,
-    never_selects=_never_by_1_31,
-    newest_ir_version=NEWEST_IR_VERSION,
-    newest_opsets=NEWEST_OPSETS,
-)
-_RELEASES: Mapping[str, tuple[_Release, ...]] = {
-    ONNXRUNTIME_1_27: (_LINE_1_27,),
-    ONNXRUNTIME_1_31: (_LINE_1_31,),
-    GENAI: (_LINE_1_31,),
-    UNIVERSAL: (_LINE_1_27, _LINE_1_31),
+_NEVER_SELECTS: Mapping[str, Callable[[VariantInfo], str | None]] = {
+    ONNXRUNTIME_1_27: _never_by_1_27,
+    ONNXRUNTIME_1_31: _never_by_1_31,
+}
+"""Release → why it never selects a variant; None if it may."""
+
+_RELEASES: Mapping[str, tuple[str, ...]] = {
+    ONNXRUNTIME_1_27: (ONNXRUNTIME_1_27,),
+    ONNXRUNTIME_1_31: (ONNXRUNTIME_1_31,),
+    GENAI: (ONNXRUNTIME_1_31,),
+    UNIVERSAL: (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31),
 }
 """Target → the releases that must read the package."""

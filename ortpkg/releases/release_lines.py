@@ -1,0 +1,77 @@
+"""The lines of releases of onnxruntime that behave alike, a row each: how they read a package, with
+the statuses of what they refuse, and how they select from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ortpkg.errors import PackageNotFoundError, Severity
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.reader import check_package
+from ortpkg.releases.common_rules import Refusal, ReleaseRules
+from ortpkg.releases.component_rules import COMPONENT_RULES
+from ortpkg.releases.metadata_rules import METADATA_RULES
+from ortpkg.releases.release_1_27 import read_as_1_27
+
+#: The package, None where it is refused; and why.
+Reading = tuple[PackageInfo | None, tuple[Refusal, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseLine:
+    """Releases that behave alike.
+
+    Attributes:
+        covers: which, for people.
+        read: a folder as they find it.
+        finds_the_same: whether they find what ortpkg finds in a package that both open.
+        rules: by which they select.
+    """
+
+    covers: str
+    read: Callable[[Path], Reading]
+    finds_the_same: bool
+    rules: ReleaseRules
+
+
+def _read_components(compat: str, root: Path) -> Reading:
+    try:
+        package, findings = check_package(root, compat=compat)
+    except PackageNotFoundError:  # a component's own folder, which the metadata generation reads
+        return None, (Refusal(document=MANIFEST, message="there is none", status="ORTC-IO"),)
+    errors = [each for each in findings if each.severity is Severity.ERROR]
+    return package, tuple(
+        Refusal(
+            document=each.document, message=each.message, pointer=each.pointer, status=each.rule
+        )
+        for each in errors
+    )
+
+
+#: Oldest first.
+RELEASE_LINES: Mapping[str, ReleaseLine] = {
+    ONNXRUNTIME_1_27: ReleaseLine(
+        covers="onnxruntime 1.26 and 1.27",
+        read=read_as_1_27,
+        finds_the_same=False,
+        rules=METADATA_RULES,
+    ),
+    ONNXRUNTIME_1_30: ReleaseLine(
+        covers="onnxruntime 1.28 to 1.30",
+        read=partial(_read_components, ONNXRUNTIME_1_30),
+        finds_the_same=True,
+        rules=COMPONENT_RULES,
+    ),
+    ONNXRUNTIME_1_31: ReleaseLine(
+        covers="onnxruntime 1.31",
+        read=partial(_read_components, ONNXRUNTIME_1_31),
+        finds_the_same=True,
+        rules=COMPONENT_RULES,
+    ),
+}
