@@ -15,7 +15,6 @@ from ortpkg.api.chosen_variants import ChosenVariants
 from ortpkg.api.model_operators import operator_evidence
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
-from ortpkg.api.wishes import SelectionWishes, VariantWishes, check_texts, check_wishes, wished_eps
 from ortpkg.errors import (
     NoSuitableVariantError,
     UsageError,
@@ -39,6 +38,13 @@ from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.selector import make_request
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wished_limits import NO_LIMITS, LimitWishes, limits_of
+from ortpkg.selection.wishes import (
+    SelectionWishes,
+    VariantWishes,
+    check_texts,
+    check_wishes,
+    wished_eps,
+)
 
 #: What a selection warns of where there is no digests.json.
 UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"

@@ -14,8 +14,8 @@ from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, qu
 from ortpkg.package.formats.executor_info import ORT
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo, version_of
+from ortpkg.selection.request import backend_named
 from ortpkg.selection.verdict import Selection, Verdict
-from ortpkg.selection.wishes import backend_named
 
 if TYPE_CHECKING:
     from ortpkg.devices.hardware import EpDevice

@@ -36,11 +36,11 @@ from ortpkg.selection.decision_log import DecisionLog, log_decision
 from ortpkg.selection.fit import MUCH_OF_A_GPU, memory_need_of
 from ortpkg.selection.ranking import order_devices
 from ortpkg.selection.reasons import no_suitable_variant_message
+from ortpkg.selection.request import SelectionRequest
 from ortpkg.selection.selector import make_request, select_ep_devices
 from ortpkg.selection.variant_facts import size_of
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wished_limits import Limits
-from ortpkg.selection.wishes import SelectionRequest
 
 if TYPE_CHECKING:
     from ortpkg.devices.profiles import MachineProfile

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.api.wishes import ComparisonWishes, check_wishes
 from ortpkg.ep_names import CPU_EP
 from ortpkg.selection.policies import RELEASE_POLICIES
 from ortpkg.selection.verdict import Selection
+from ortpkg.selection.wishes import ComparisonWishes, check_wishes
 
 if TYPE_CHECKING:
     from typing import Unpack

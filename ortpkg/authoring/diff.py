@@ -276,12 +276,6 @@ def _diff_order(
         yield Change(what=what, old=ours, new=theirs)
 
 
-def _pipeline_of(package: PackageInfo) -> Any:
-    return (
-        read_document(package.root / PIPELINE, document=PIPELINE) if package.has_pipeline else None
-    )
-
-
 def _facts_of(package: PackageInfo) -> dict[str, Any]:
     return {
         "name": package.name,

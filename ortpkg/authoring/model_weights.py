@@ -38,13 +38,11 @@ class StoredTensor:
 
     Attributes:
         location: of its data file as the model states it; None for one in the model.
-        has_length: whether the model states the length.
     """
 
     message: TensorMessage
     data: FileRange
     location: str | None
-    has_length: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +145,6 @@ def _external_tensors(
             message=tensor,
             data=FileRange(data_file, info.offset, needed),
             location=info.location,
-            has_length=info.length is not None,
         )
 
 

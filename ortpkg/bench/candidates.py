@@ -14,8 +14,8 @@ from ortpkg.selection.verdict import Verdict
 from ortpkg.trust.package_verification import PackageVerifier
 
 if TYPE_CHECKING:
-    from ortpkg.api.wishes import SelectionWishes
     from ortpkg.bench.benchmark import BenchWishes
+    from ortpkg.selection.wishes import SelectionWishes
 
 
 def candidates_of(

@@ -32,6 +32,7 @@ from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 if TYPE_CHECKING:
     from ortpkg.api.context_cache import CacheAnswer
     from ortpkg.ep_context.ep_context_cache import CachedContext, CacheOutcome, EpContextCache
+    from ortpkg.selection.wishes import SelectionWishes
 
 
 class Action(StrEnum):
@@ -244,7 +245,7 @@ def _answers(
     names = (
         [component] if component is not None else [each.name for each in package.component_models]
     )
-    wishes: dict[str, Any] = {"variant": variant, "ep": ep, "device": device, "backend": backend}
+    wishes: SelectionWishes = {"variant": variant, "ep": ep, "device": device, "backend": backend}
     return [
         explain_variant(
             package.best_variant(name, **wishes), package.info, backend=backend, trust=trust

@@ -16,6 +16,7 @@ from ortpkg.selection.reasons import ep_device_label, main_verdict
 if TYPE_CHECKING:
     from ortpkg.api.model_package import ModelPackage
     from ortpkg.api.release_comparison import ComparedChoice
+    from ortpkg.selection.wishes import ComparisonWishes
 
 _COLUMNS = (
     Column("component"),
@@ -31,7 +32,7 @@ def print_comparison(
     package: ModelPackage,
     components: Sequence[str],
     eps: Sequence[str],
-    wishes: dict[str, Any],
+    wishes: ComparisonWishes,
     output: Output,
 ) -> int:
     """Prints the choices for each component; the exit code is that of ours.

@@ -41,6 +41,7 @@ from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 if TYPE_CHECKING:
     from ortpkg.benchmarking.canary import CanaryWishes
     from ortpkg.samples.sample_runner import SampleReport
+    from ortpkg.selection.wishes import SelectionWishes
     from ortpkg.session.options import RunOptions
     from ortpkg.session.placement import Placement
 
@@ -202,7 +203,7 @@ def command(
         verify_output(output, "--output", OutputKind.ARRAYS, overwrite=overwrite)
         verify_reads_no(output, "--output", (Path(text.rpartition("=")[2]) for text in given.files))
     root = chosen_package(package, shown)
-    wishes: dict[str, Any] = {
+    wishes: SelectionWishes = {
         "variant": variant,
         "device": device,
         "ep": ep,
@@ -266,7 +267,7 @@ class _Runner:
         self,
         package: ModelPackage,
         component: str | None,
-        wishes: dict[str, Any],
+        wishes: SelectionWishes,
         output: Output,
         loading: dict[str, Any],
         canary: CanaryWishes | bool,

@@ -29,8 +29,8 @@ from ortpkg.cli.run import DimensionsOption, InputsOption, RandomOption, ResizeO
 from ortpkg.errors import ExitCode, UsageError, quoted
 
 if TYPE_CHECKING:
-    from ortpkg.api.wishes import SelectionWishes
     from ortpkg.package.formats.samples import Tolerance
+    from ortpkg.selection.wishes import SelectionWishes
 
 
 class Action(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -46,6 +46,9 @@ from ortpkg.cli.selection_table import (
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
+
+if TYPE_CHECKING:
+    from ortpkg.selection.wishes import ComparisonWishes
 
 PackagesArgument = Annotated[
     list[Path] | None,
@@ -109,7 +112,7 @@ def command(
     nothing fits.
     """
     output = Output(is_json=as_json)
-    wishes: dict[str, Any] = {
+    wishes: ComparisonWishes = {
         "device": device,
         "backend": backend,
         "policy": policy,
@@ -163,7 +166,7 @@ def _compare(
     package: ModelPackage,
     component: str | None,
     ep: str | None,
-    wishes: dict[str, Any],
+    wishes: ComparisonWishes,
     output: Output,
 ) -> int:
     from ortpkg.cli.comparison_table import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.policy_pipeline import THIS_MACHINE
@@ -15,6 +15,10 @@ from ortpkg.cli.rendering import Column, Output
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection
+
+if TYPE_CHECKING:
+    from ortpkg.devices.profiles import MachineProfile
+    from ortpkg.selection.wishes import SelectionWishes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ def choose(
     roots: Sequence[Path],
     component: str | None,
     profiles: Sequence[str],
-    wishes: Mapping[str, Any],
+    wishes: SelectionWishes,
 ) -> list[Choice]:
     """A selection for every package, component (or the one that is named) and machine, in this
     order.
@@ -62,7 +66,7 @@ def choose(
                 root=root,
                 label=label,
                 machine=name,
-                selection=package.select(of, profile=machine, **wishes),
+                selection=package.select(of, **_on(machine, wishes)),
             )
             for package, root, label in zip(packages, roots, labels, strict=True)
             for of in (
@@ -80,6 +84,10 @@ def place_of(choice: Choice, path: Path) -> Path:
     """
     is_moved = choice.root != choice.package.root and path.is_relative_to(choice.package.root)
     return choice.root / path.relative_to(choice.package.root) if is_moved else path
+
+
+def _on(machine: str | MachineProfile, wishes: SelectionWishes) -> SelectionWishes:
+    return {**wishes, "profile": machine}
 
 
 def _told_apart(names: Sequence[str], paths: Sequence[str]) -> list[str]:

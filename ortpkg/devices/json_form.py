@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
 
 
 def hardware_device_to_json(device: HardwareDevice) -> dict[str, Any]:
@@ -68,16 +67,6 @@ def ep_device_from_json(body: Mapping[str, Any]) -> EpDevice:
         ep_metadata=body["ep_metadata"],
         ep_options=body["ep_options"],
     )
-
-
-def machine_to_json(machine: Machine) -> dict[str, Any]:
-    """A machine as profiles and ``ortpkg devices --json`` write it."""
-    return {
-        "os": machine.os,
-        "os_version": machine.os_version,
-        "hardware": [hardware_device_to_json(device) for device in machine.hardware],
-        "notes": list(machine.notes),
-    }
 
 
 def _sorted(items: Mapping[str, str]) -> dict[str, str]:

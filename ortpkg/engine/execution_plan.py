@@ -129,11 +129,6 @@ class ExecutionPlan:
     locations: tuple[OrtDevice, ...]
     may_cross: tuple[bool, ...]
 
-    @property
-    def execution_order(self) -> tuple[int, ...]:
-        """Node indices in execution order."""
-        return tuple(step.node_index for step in self.steps)
-
     def memory_of_input(self, step: NodeStep, slot: int) -> OrtDevice:
         """In which memory the kernel of ``step`` takes its input: its provider's, or the CPU's."""
         if (

@@ -12,7 +12,7 @@ from functools import cache
 
 import onnx.defs
 
-from ortpkg.graph.graph import ML_DOMAIN, ONNX_DOMAIN, Graph, Node
+from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.onnx_opsets import ADDED_BY_ONNXRUNTIME
 from ortpkg.graph.types import (
     ElementType,
@@ -21,10 +21,6 @@ from ortpkg.graph.types import (
     SequenceType,
     ValueType,
 )
-
-#: Domains whose schemas the onnx package knows.
-ONNX_DOMAINS = (ONNX_DOMAIN, ML_DOMAIN, "ai.onnx.preview", "ai.onnx.preview.training")
-
 
 #: Operators without a schema whose "T" is not the type of the first input: the input that has it.
 _INPUT_OF_T = {("com.microsoft", "EmbedLayerNormalization"): 2}

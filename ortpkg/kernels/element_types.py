@@ -16,7 +16,6 @@ from ortpkg.graph.types import ElementType as E
 from ortpkg.kernels.op_kernel import Tensor
 
 FLOATS = frozenset({E.FLOAT, E.DOUBLE, E.FLOAT16, E.BFLOAT16})
-IEEE_FLOATS = frozenset({E.FLOAT, E.DOUBLE, E.FLOAT16})
 SIGNED_INTEGERS = frozenset({E.INT8, E.INT16, E.INT32, E.INT64})
 UNSIGNED_INTEGERS = frozenset({E.UINT8, E.UINT16, E.UINT32, E.UINT64})
 INTEGERS = SIGNED_INTEGERS | UNSIGNED_INTEGERS

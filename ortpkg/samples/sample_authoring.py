@@ -27,7 +27,7 @@ from ortpkg.samples.sample_runner import run_samples
 from ortpkg.storage.file_operations import FileOperations
 
 if TYPE_CHECKING:
-    from ortpkg.api.wishes import SelectionWishes
+    from ortpkg.selection.wishes import SelectionWishes
 
 Array = npt.NDArray[Any]
 

@@ -13,8 +13,8 @@ from ortpkg.selection.candidate import Candidate
 from ortpkg.selection.judging import Judges
 from ortpkg.selection.matches_variant import Requirements
 from ortpkg.selection.reasons import ep_device_label
+from ortpkg.selection.request import SelectionRequest
 from ortpkg.selection.verdict import ReasonCode
-from ortpkg.selection.wishes import SelectionRequest
 
 _MOST_LACKING = 3
 

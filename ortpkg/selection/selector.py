@@ -7,13 +7,14 @@ Selection is a policy of its own, apart from the package: what it needs comes in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import ep_named
 from ortpkg.errors import quoted
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.candidate import Candidate, best_first
@@ -30,13 +31,14 @@ from ortpkg.selection.ranking import (
     order_devices,
 )
 from ortpkg.selection.reasons import lower_rank_reason
+from ortpkg.selection.request import SelectionRequest, backend_named, device_type_named
 from ortpkg.selection.selection_warnings import selection_warnings
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
-from ortpkg.selection.wished_limits import NO_LIMITS, check_where_keys
-from ortpkg.selection.wishes import Evidence, SelectionRequest, backend_named, device_type_named
+from ortpkg.selection.wished_limits import NO_LIMITS, Limits, check_where_keys
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from ortpkg.selection.measurements import SelectionRecords
+    from ortpkg.selection.operators import OperatorEvidence
 
 
 def select_variant(
@@ -67,7 +69,13 @@ def make_request(
     check_architecture: bool = False,
     provider_options: ProviderOptionWishes | None = None,
     notes: Sequence[str] = (),
-    **evidence: Unpack[Evidence],
+    limits: Limits = NO_LIMITS,
+    sizes: Mapping[str, int] = EMPTY,
+    records: SelectionRecords | None = None,
+    machine: str = "",
+    asked_memory: Collection[HardwareDevice] = (),
+    operators: OperatorEvidence | None = None,
+    package_version: str | None = None,
 ) -> SelectionRequest:
     """The request that a caller's words become.
 
@@ -79,8 +87,8 @@ def make_request(
         device, ep, backend: filters in the caller's words; an EP may be an alias, and backend
             "auto" is any.
         provider_options: options of an execution provider, see :func:`provider_options_by_ep`.
-        evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory``, ``operators``,
-            ``package_version``: see :class:`SelectionRequest`.
+        limits, sizes, records, machine, asked_memory, operators, package_version: see
+            :class:`SelectionRequest`.
 
     Raises UsageError for an unknown policy, device, EP or backend, and for options of which it
     cannot be told whose.
@@ -97,7 +105,13 @@ def make_request(
         check_architecture=check_architecture,
         provider_options=provider_options_by_ep(provider_options, ep=ep, named=named),
         notes=tuple(notes),
-        **evidence,
+        limits=limits,
+        sizes=sizes,
+        records=records,
+        machine=machine,
+        asked_memory=asked_memory,
+        operators=operators,
+        package_version=package_version,
     )
 
 

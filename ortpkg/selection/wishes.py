@@ -1,107 +1,82 @@
-"""What a caller asks of a selection: words that are checked for typos, and the request that they
-become.
+"""What a caller wishes of a selection, in his words: the keyword arguments of
+:meth:`~ortpkg.ModelPackage.select`, from the command to where :mod:`ortpkg.selection.request`
+checks them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import UnknownBackendError, UsageError, quoted
+from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.frozen import EMPTY
-from ortpkg.selection.matches_variant import CompatibilityOf
-from ortpkg.selection.policies import Policy
-from ortpkg.selection.wished_limits import NO_LIMITS, Limits
+from ortpkg.selection.wished_limits import LimitWishes
 
 if TYPE_CHECKING:
-    from ortpkg.selection.measurements import SelectionRecords
-    from ortpkg.selection.operators import OperatorEvidence
+    from pathlib import Path
+
+    from ortpkg.devices.profiles import MachineProfile
+    from ortpkg.selection.decision_log import DecisionLog
+    from ortpkg.selection.provider_option_wishes import ProviderOptionWishes
 
 
-class Evidence(TypedDict, total=False):
-    """What else a request may hold; see :class:`SelectionRequest`."""
-
-    limits: Limits
-    sizes: Mapping[str, int]
-    records: SelectionRecords | None
-    machine: str
-    asked_memory: Collection[HardwareDevice]
-    operators: OperatorEvidence | None
-    package_version: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionRequest:
-    """What a selection is made by, checked.
-
-    Attributes:
-        policy: the order of preference.
-        hardware: what the machine has, for reasons and for EPs that report no devices.
-        compatibility: an EP's rating of a compatibility string; where it raises, the string counts
-            as not applicable.
-        device, ep: filters; the EP by its full name.
-        backend: a filter: whose EP devices count; None for all.
-        check_architecture: evaluate architecture constraints too.
-        provider_options: EP → options that the caller gives it.
-        limits: what a variant must keep.
-        sizes: variant → bytes of its files, where the package does not record them.
-        records: what was measured and what failed on this machine.
-        machine: the name of the machine profile; "" for this machine.
-        notes: what discovery could not find out; carried into the warnings.
-        asked_memory: see :class:`~ortpkg.providers.machine_offer.MachineOffer`.
-        operators: what models need that not everybody has, and what EP devices have; None: not
-            looked at.
-        package_version: the version of variants that state none of their own.
+class PlainWishes(LimitWishes, total=False):
+    """What a variant is chosen by, but for EP and backend; :meth:`~ortpkg.ModelPackage.select`
+    explains each.
     """
 
-    policy: Policy
-    hardware: tuple[HardwareDevice, ...]
-    compatibility: CompatibilityOf
-    device: DeviceType | None = None
-    ep: str | None = None
-    backend: str | None = None
-    check_architecture: bool = False
-    provider_options: Mapping[str, Mapping[str, str]] = EMPTY
-    limits: Limits = NO_LIMITS
-    sizes: Mapping[str, int] = EMPTY
-    records: SelectionRecords | None = None
-    machine: str = ""
-    notes: tuple[str, ...] = ()
-    asked_memory: Collection[HardwareDevice] = ()
-    operators: OperatorEvidence | None = None
-    package_version: str | None = None
+    device: str | None
+    policy: str
+    variant: str | None
+    provider_options: ProviderOptionWishes | None
+    check_architecture: bool
+    profile: str | Path | MachineProfile | None
+    log: DecisionLog | None
 
 
-def device_type_named(text: str) -> DeviceType:
-    """The device type of that name. UsageError with the list otherwise."""
-    try:
-        return DeviceType(text.lower())
-    except ValueError:
-        known = [device.value for device in DeviceType]
-        hint = did_you_mean(text, known)
-        raise UsageError(
-            f"there is no device type {quoted(text)}{hint}; known are: {', '.join(known)}"
-        ) from None
+class VariantWishes(PlainWishes, total=False):
+    """What a variant is chosen by, but for the backend."""
+
+    ep: str | Sequence[str] | None
 
 
-def backend_named(text: str, ep_devices: Iterable[EpDevice]) -> str:
-    """The backend of that name: one of ours, whether or not it is here, or one that has an EP
-    device here.
+class ComparisonWishes(PlainWishes, total=False):
+    """What a variant is chosen by, but for the EP."""
 
-    Raises UnknownBackendError with the list for a name that nobody knows.
+    backend: str
+
+
+class SelectionWishes(VariantWishes, total=False):
+    """What a variant is chosen by."""
+
+    backend: str
+
+
+def check_texts(**wishes: object) -> None:
+    """Raises UsageError for the first of ``wishes`` that is no text, by its name."""
+    for name, wish in wishes.items():
+        if not isinstance(wish, str):
+            raise UsageError(f"{name} is a text, not {quoted(wish)}")
+
+
+def wished_eps(ep: str | Sequence[str] | None) -> list[str]:
+    """The EPs that a caller names: one, several, or none. Raises UsageError for what is no text."""
+    names = [ep] if isinstance(ep, str) else ep or ()
+    if not isinstance(names, Sequence):
+        raise UsageError(f"ep is a text, or several in a list, not {quoted(ep)}")
+    for each in names:
+        check_texts(ep=each)
+    return list(names)
+
+
+def check_wishes(method: str, wishes: Iterable[str], kind: type[LimitWishes]) -> None:
+    """Raises TypeError, as Python would for ``method``, for a keyword argument that is none of
+    ``kind``.
     """
-    from ortpkg.providers.plugins import BUILT_IN_BACKENDS  # only where somebody names a backend
-
-    known = list(
-        dict.fromkeys(("auto", *BUILT_IN_BACKENDS, *(each.backend for each in ep_devices)))
-    )
-    if text not in known:
-        raise UnknownBackendError(
-            f"there is no backend {quoted(text)}{did_you_mean(text, known)}; known are:"
-            f" {', '.join(known)}",
-            backend=text,
-        )
-    return text
+    known = kind.__annotations__
+    for name in wishes:
+        if name not in known:
+            raise TypeError(
+                f"{method}() got an unexpected keyword argument"
+                f" {quoted(name)}{did_you_mean(name, known)}"
+            )
