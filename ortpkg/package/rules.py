@@ -7,7 +7,9 @@ above have their own ranges.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from ortpkg.errors import Severity
 
@@ -42,6 +44,12 @@ class Rule:
     severity: Severity = Severity.ERROR
     formats: tuple[str, ...] = ALL_FORMATS
     targets: tuple[str, ...] = ()
+
+
+def rules_among(values: Mapping[str, object]) -> tuple[Rule, ...]:
+    """The rules that a module defines, whose ``values`` these are, in the order of their ids."""
+    found = (value for value in values.values() if isinstance(value, Rule))
+    return tuple(sorted(found, key=attrgetter("id")))
 
 
 DOCUMENT_UNREADABLE = Rule(
@@ -437,44 +445,4 @@ MODEL_NOT_NAMED = Rule(
     formats=COMPONENT_KEYS,
 )
 
-PACKAGE_RULES: tuple[Rule, ...] = (
-    DOCUMENT_UNREADABLE,
-    DOCUMENT_TOO_LARGE,
-    DOCUMENT_SYNTAX,
-    DUPLICATE_KEY,
-    DOCUMENT_SHAPE,
-    SCHEMA_VERSION,
-    PATH_NOT_PORTABLE,
-    PATH_ESCAPES,
-    FILE_MISSING,
-    PATH_EMPTY,
-    DUPLICATE_COMPONENT,
-    COMPONENT_NOT_FOUND,
-    COMPONENT_WITHOUT_VARIANTS,
-    PACKAGE_WITHOUT_COMPONENTS,
-    COMPONENT_NAME_DIFFERS,
-    NO_MODEL_FILE,
-    AMBIGUOUS_MODEL_FILE,
-    UNKNOWN_EP,
-    UNKNOWN_DEVICE,
-    STEP_COMPONENT,
-    STEP_SHAPE,
-    VALUE_NOT_AVAILABLE,
-    VALUE_MADE_TWICE,
-    REPEAT_TOO_DEEP,
-    COMPONENT_UNUSED,
-    OVERALL_VALUES_DIFFER,
-    SAMPLE_COMPONENT,
-    DUPLICATE_SAMPLE,
-    SAMPLE_VARIANT,
-    SAMPLE_DISPLAY,
-    ROOT_IS_ALSO_COMPONENT,
-    VARIANT_LISTS_DIFFER,
-    UNKNOWN_KEY,
-    VARIANT_DIRECTORY_MISSING,
-    ASSET_UNKNOWN,
-    ASSET_REFERENCE,
-    EXECUTOR_INFO,
-    SESSION_OPTION_FORBIDDEN,
-    MODEL_NOT_NAMED,
-)
+PACKAGE_RULES: tuple[Rule, ...] = rules_among(globals())

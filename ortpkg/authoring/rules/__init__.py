@@ -2,28 +2,34 @@
 for, who reads it.
 
 ``ortpkg.package.rules`` has those below ORT100 and the form of a rule. Here is a module for each
-subject, and the table of all. Ids never change meaning. What checks them is in
+subject; what it defines is in the table of all. Ids never change meaning. What checks them is in
 ``package_checks.py``.
 """
 
 from __future__ import annotations
 
-from ortpkg.authoring.rules.file_rules import FILE_RULES
-from ortpkg.authoring.rules.genai_rules import GENAI_RULES
-from ortpkg.authoring.rules.model_rules import MODEL_RULES
-from ortpkg.authoring.rules.pipeline_rules import PIPELINE_RULES
-from ortpkg.authoring.rules.release_rules import RELEASE_RULES
-from ortpkg.authoring.rules.sample_rules import SAMPLE_RULES
-from ortpkg.authoring.rules.selection_rules import SELECTION_RULES
-from ortpkg.package.rules import Rule
+from ortpkg.authoring.rules import (
+    file_rules,
+    genai_rules,
+    model_rules,
+    pipeline_rules,
+    release_rules,
+    sample_rules,
+    selection_rules,
+)
+from ortpkg.package.rules import Rule, rules_among
 
-AUTHORING_RULES: tuple[Rule, ...] = (
-    *MODEL_RULES,
-    *SELECTION_RULES,
-    *FILE_RULES,
-    *PIPELINE_RULES,
-    *SAMPLE_RULES,
-    *GENAI_RULES,
-    *RELEASE_RULES,
+AUTHORING_RULES: tuple[Rule, ...] = tuple(
+    rule
+    for subject in (
+        model_rules,
+        selection_rules,
+        file_rules,
+        pipeline_rules,
+        sample_rules,
+        genai_rules,
+        release_rules,
+    )
+    for rule in rules_among(vars(subject))
 )
 """All of them, in the order of their ids."""

@@ -111,16 +111,3 @@ ASSET_CHANGED = Rule(
     example="shared_assets/sha256-9f86.../weights.bin was replaced",
     formats=COMPONENT_KEYS,
 )
-
-FILE_RULES: tuple[Rule, ...] = (
-    FILE_NAME,
-    NAMES_COLLIDE,
-    PATH_LONG,
-    FILE_CHANGED,
-    FILE_LOST,
-    FILE_UNREADABLE,
-    FILE_NOT_RECORDED,
-    NO_DIGESTS,
-    CHANGE_INTERRUPTED,
-    ASSET_CHANGED,
-)

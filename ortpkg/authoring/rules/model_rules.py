@@ -207,24 +207,3 @@ OVERALL_VALUES_OUTDATED = Rule(
     example='{"inputs": [{"name": "image", ...}]}, and the model has the input "x"',
     severity=Severity.WARNING,
 )
-
-MODEL_RULES: tuple[Rule, ...] = (
-    DATA_LEAVES,
-    DATA_NOT_PLAIN,
-    DATA_HARD_LINKED,
-    DATA_MISSING,
-    DATA_TOO_SHORT,
-    DATA_RANGE,
-    DATA_OVERLAPS,
-    MODEL_WRONG,
-    CONTEXT_LEAVES,
-    CONTEXT_MISSING,
-    CONTEXT_WITHOUT_MAIN,
-    CONTEXT_SOURCE,
-    OPERATOR_UNKNOWN,
-    OPERATOR_UNDEFINED,
-    OPERATOR_DEPRECATED,
-    VALUES_DIFFER,
-    FIXED_DIMENSIONS_DIFFER,
-    OVERALL_VALUES_OUTDATED,
-)

@@ -34,9 +34,3 @@ PIPELINE_VALUE_MISFITS = Rule(
     remedy="wire values of the same type and shape, or convert them in a model",
     example="an encoder gives tensor(float), and the decoder takes tensor(float16)",
 )
-
-PIPELINE_RULES: tuple[Rule, ...] = (
-    PIPELINE_VALUE_UNKNOWN,
-    PIPELINE_INPUT_NOT_FED,
-    PIPELINE_VALUE_MISFITS,
-)

@@ -90,13 +90,3 @@ UNIVERSAL_ONE_COMPONENT = Rule(
     example='{"component_models": ["encoder", "decoder"]}',
     targets=(UNIVERSAL,),
 )
-
-RELEASE_RULES: tuple[Rule, ...] = (
-    RELEASE_REFUSES,
-    RELEASE_NEVER_SELECTS,
-    RELEASE_MODEL_TOO_NEW,
-    SEVERAL_COMPONENTS,
-    RELEASE_READS_NO_CONTEXTS,
-    UNIVERSAL_GENERATIONS,
-    UNIVERSAL_ONE_COMPONENT,
-)

@@ -58,11 +58,3 @@ SAMPLE_EXPECTS_NOTHING = Rule(
     example='{"name": "s", "inputs": "in.npz"}',
     severity=Severity.WARNING,
 )
-
-SAMPLE_RULES: tuple[Rule, ...] = (
-    SAMPLE_UNREADABLE,
-    SAMPLE_NAMES,
-    SAMPLE_MISFITS,
-    SAMPLE_LABELS,
-    SAMPLE_EXPECTS_NOTHING,
-)

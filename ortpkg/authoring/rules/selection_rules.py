@@ -92,14 +92,3 @@ OPTION_VALUE = Rule(
     remedy="write a value of the option's type",
     example='{"session.intra_op_num_threads": "many"}',
 )
-
-SELECTION_RULES: tuple[Rule, ...] = (
-    NO_CPU_VARIANT,
-    SELECTION_TIE,
-    CPU_DEVICE_STATED,
-    EP_NOT_STATED,
-    DEVICE_NEVER_MATCHES,
-    OPTION_DEVICE_CONFLICT,
-    OPTION_NEEDS_TRUST,
-    OPTION_VALUE,
-)
