@@ -1,3 +1,5 @@
 """EPContext: the node, the file format, reading, writing and matching compiled contexts, and the
 cache of them.
+
+Within alone: ``cache_owner``; what else is here is for all.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from ortpkg.ep_context.ep_context_workspace import (
     shared_workspace,
 )
 from ortpkg.errors import (
+    CompileError,
     EpContextError,
     EpContextWriteError,
     InvalidSessionOptionError,
@@ -315,3 +316,22 @@ class EpContextWriter:
             attributes=attributes.to_attributes(),
             since_version=1,
         )
+
+
+def checked_parts(parts: object, *, ep_name: str, partition_name: str) -> Mapping[str, Part]:
+    """``parts``, which a provider gave for a context, as it is.
+
+    CompileError where it is no mapping of names to bytes.
+    """
+    where = f"{ep_name} cannot keep partition {quoted(partition_name)}: export_context returned"
+    if not isinstance(parts, Mapping):
+        raise CompileError(
+            f"{where} {type(parts).__name__}; names and bytes belong there", ep_name=ep_name
+        )
+    for name, part in parts.items():
+        if not isinstance(name, str) or not isinstance(part, bytes | bytearray | memoryview):
+            raise CompileError(
+                f"{where} {type(part).__name__} under {quoted(name)}; names and bytes belong there",
+                ep_name=ep_name,
+            )
+    return parts

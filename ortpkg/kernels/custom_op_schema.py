@@ -11,7 +11,9 @@ import onnx
 import onnx.defs
 
 from ortpkg.errors import UsageError, printable, quoted
-from ortpkg.graph.schema_caches import forget_cached_schemas
+from ortpkg.graph.operator_schemas import find_schema, forget_output_formals
+from ortpkg.graph.schema_checks import forget_formals
+from ortpkg.graph.type_checks import forget_input_types
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.custom_op import CustomOp
 
@@ -78,13 +80,13 @@ def publish_definition(definition: onnx.defs.OpSchema) -> None:
         raise UsageError(
             f"operator {quoted(f'{definition.domain}.{definition.name}')}: {printable(error)}"
         ) from error
-    forget_cached_schemas()
+    _forget_cached_schemas()
 
 
 def forget_definition(operator: CustomOp) -> None:
     """Takes back :func:`publish_definition`."""
     onnx.defs.deregister_schema(operator.op_type, operator.version, operator.domain)
-    forget_cached_schemas()
+    _forget_cached_schemas()
 
 
 def _formals(
@@ -128,3 +130,11 @@ def _attribute(name: str, value: Any, where: str) -> onnx.defs.OpSchema.Attribut
 
 def _plain(value: Any) -> Any:
     return onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+
+
+def _forget_cached_schemas() -> None:
+    """What is asked of definitions from now on is asked anew."""
+    find_schema.cache_clear()
+    forget_formals()
+    forget_output_formals()
+    forget_input_types()

@@ -29,9 +29,8 @@ from ortpkg.ep_context.ep_context_descriptor import (
 )
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.ep_context.ep_context_match import check_context_entry
-from ortpkg.ep_context.ep_context_parts import checked_parts
 from ortpkg.ep_context.ep_context_reader import EpContextReader
-from ortpkg.ep_context.ep_context_writer import EpContextWriter
+from ortpkg.ep_context.ep_context_writer import EpContextWriter, checked_parts
 from ortpkg.ep_context.partition_digests import partition_digests
 from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted

@@ -4,4 +4,7 @@ select.
 ``release_lines`` has a row for each line of them; ``release_1_27`` and ``release_view`` read as
 they do; ``metadata_rules`` (1.26, 1.27) and
 ``component_rules`` (1.28 on) judge as they do, and ``release_selector`` chooses by them.
+
+Within alone: ``common_rules``, ``component_rules``, ``metadata_rules``; what else is here is for
+all.
 """

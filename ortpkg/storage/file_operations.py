@@ -7,6 +7,7 @@ Linux, macOS and Windows. Where they differ, the method says so.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import stat
@@ -16,12 +17,13 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.storage.exchange import exchange_names
 from ortpkg.storage.file_replacement import rename_over
 from ortpkg.storage.hashing import FileDigest, Progress, Sha256Stream
 from ortpkg.storage.planned_files import PlannedFiles
 
 CHUNK_NBYTES = 4 * 1024 * 1024
+_HERE = -100  # AT_FDCWD of Linux: relative paths start in the current folder
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
 
 class Readable(Protocol):
@@ -242,3 +244,18 @@ def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
                 f"{quoted(path)} was exchanged while it was being opened; try again"
             )
         yield stream, opened.st_size
+
+
+def exchange_names(first: Path, second: Path) -> bool:
+    """Whether the two were exchanged; False where the system cannot, with nothing changed.
+
+    By renameat2 on Linux, renamex_np on macOS; the standard library has neither.
+    """
+    names = os.fsencode(first), os.fsencode(second)
+    try:
+        library = ctypes.CDLL(None)
+        if hasattr(library, "renameat2"):
+            return bool(library.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0)
+        return bool(library.renamex_np(names[0], names[1], _EXCHANGE) == 0)
+    except (OSError, AttributeError, TypeError):  # another system, or an old C library
+        return False

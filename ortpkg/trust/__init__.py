@@ -1,3 +1,3 @@
 """What of a stranger's package may take effect: session and provider options, and native compiled
-contexts.
+contexts; and whether the files that a session loads are those that were recorded.
 """

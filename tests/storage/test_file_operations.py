@@ -15,8 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from ortpkg.errors import AuthoringError
-from ortpkg.storage.exchange import exchange_names
-from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.file_operations import FileOperations, exchange_names
 
 
 @pytest.fixture

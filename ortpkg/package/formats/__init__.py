@@ -1,3 +1,6 @@
 """Each generation of documents to the same values: metadata, component and universal format,
 pipelines, samples.
+
+Within alone: ``component_variant``, ``reference_reader``, ``shared_assets``; what else is here is
+for all.
 """
