@@ -51,8 +51,9 @@ def build_server(root: Path, *, cores: int = 256, functions: int = 600, gpus: in
 
 
 def measure(root: str, runs: int) -> tuple[float, float, int]:
-    """Medians of the first and the next probe in ms, and the number of devices; the first of all
-    runs fills caches.
+    """Medians of the first and the next probe in ms, and the number of devices.
+
+    The first of all runs fills caches.
     """
     firsts, nexts, devices = [], [], 0
     for run in range(runs + 1):

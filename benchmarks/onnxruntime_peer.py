@@ -1,5 +1,6 @@
-"""onnxruntime's own way to open a package and select a variant, by its C functions; imports nothing
-of ortpkg.
+"""onnxruntime's own way to open a package and select a variant, by its C functions.
+
+Imports nothing of ortpkg.
 """
 
 from __future__ import annotations

@@ -92,8 +92,9 @@ def _run(command: list[str]) -> Cost:
 
 
 def _processor_time() -> float:
-    """Of all children that have ended; finer than ``os.times``, which counts in hundredths of a
-    second.
+    """Of all children that have ended.
+
+    Finer than ``os.times``, which counts in hundredths of a second.
     """
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

@@ -134,8 +134,9 @@ _SHORT_NAMES = {
 
 
 def resolve_ep_name(text: str) -> str:
-    """The full name for an alias or a full name in any case; a text that is neither is returned
-    unchanged.
+    """The full name for an alias or a full name in any case.
+
+    A text that is neither is returned unchanged.
 
     >>> [resolve_ep_name(text) for text in ("openvino", "cpuexecutionprovider", "MyEP")]
     ['OpenVINOExecutionProvider', 'CPUExecutionProvider', 'MyEP']
@@ -156,15 +157,17 @@ def short_ep_names(text: str) -> str:
 
 
 def stated_ep(text: str | None) -> str | None:
-    """The full name of the execution provider that a package states in its own words; None where it
-    states none.
+    """The full name of the execution provider that a package states in its own words.
+
+    None where it states none.
     """
     return None if text is None else resolve_ep_name(text)
 
 
 def context_sources_of(ep_name: str) -> tuple[str, ...]:
-    """Values of an EPContext node's ``source`` by which the EP calls its contexts; the first is
-    what it writes.
+    """Values of an EPContext node's ``source`` by which the EP calls its contexts.
+
+    The first is what it writes.
 
     >>> context_sources_of("QNNExecutionProvider"), context_sources_of("OpenVINOExecutionProvider")
     (('QNNExecutionProvider', 'QNN'), ('OpenVINOExecutionProvider',))
@@ -186,8 +189,9 @@ def is_context_source_of(ep_name: str, source: str) -> bool:
 
 
 def ep_of_context_source(source: str) -> str:
-    """The full name of the EP whose contexts have that ``source``; the text itself where no known
-    EP calls them so.
+    """The full name of the EP whose contexts have that ``source``.
+
+    The text itself where no known EP calls them so.
     """
     return next(
         (ep_name for ep_name in _CONTEXT_SOURCES if is_context_source_of(ep_name, source)), source
@@ -220,8 +224,9 @@ def ep_named(text: str, named: Collection[str]) -> str:
 
 
 def ep_priority(name: str) -> int:
-    """ONNX Runtime's default priority, 0 best; a provider not on its list (a plug-in) comes before
-    Azure and CPU.
+    """ONNX Runtime's default priority, 0 best.
+
+    A provider not on its list (a plug-in) comes before Azure and CPU.
 
     Ours comes last: it runs no plain model better than the CPU provider does.
     """
@@ -231,8 +236,9 @@ def ep_priority(name: str) -> int:
 
 
 def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
-    """The full name that ``text`` was probably meant to be, for "did you mean"; None where nothing
-    else is near.
+    """The full name that ``text`` was probably meant to be, for "did you mean".
+
+    None where nothing else is near.
 
     ``known`` adds names beyond ONNX Runtime's list, e.g. of installed plug-ins.
     """

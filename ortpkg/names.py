@@ -9,8 +9,9 @@ from ortpkg.errors import quoted
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that ``name`` was probably meant to be, ignoring case; None where nothing is
-    near.
+    """The known name that ``name`` was probably meant to be, ignoring case.
+
+    None where nothing is near.
     """
     by_lower_case = {each.lower(): each for each in known}
     found = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
@@ -18,8 +19,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns " (did you mean 'x'?)", or "" where nothing is near; ready to be put behind the wrong
-    name.
+    """Returns " (did you mean 'x'?)", or "" where nothing is near.
+
+    Ready to be put behind the wrong name.
     """
     suggestion = closest(name, known)
     return "" if suggestion is None else f" (did you mean {quoted(suggestion)}?)"

@@ -47,8 +47,9 @@ def nbytes_text(nbytes: int) -> str:
 
 
 def limit_text(nbytes: int) -> str:
-    """A size that somebody set, as it may have been written: 300 MB, 1.5 GiB; rounded where no unit
-    fits it.
+    """A size that somebody set, as it may have been written: 300 MB, 1.5 GiB.
+
+    Rounded where no unit fits it.
     """
     divided = [(nbytes / _SIZE_UNITS[unit.lower()], unit) for unit in _WRITTEN_SIZE_UNITS]
     exact = [

@@ -32,8 +32,9 @@ def flag_variable(name: str) -> bool:
 
 
 def unusable_folder(name: str) -> str:
-    """Why nothing can be kept in the folder that a variable names; "" where it can be, or the
-    variable says nothing.
+    """Why nothing can be kept in the folder that a variable names.
+
+    "" where it can be, or the variable says nothing.
     """
     folder = os.environ.get(name)
     if not folder:

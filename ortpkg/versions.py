@@ -50,8 +50,9 @@ def are_same_versions(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def is_same_minor(first: str, second: str) -> bool:
-    """Whether two versions have the same major and minor number; no version has that of another
-    text.
+    """Whether two versions have the same major and minor number.
+
+    No version has that of another text.
     """
     left, right = parse_version(first), parse_version(second)
     if left is None or right is None:
@@ -83,8 +84,9 @@ def is_within_release(version: str, release: str) -> bool:
 
 
 def is_outside(version: str, requirement: str) -> bool:
-    """Whether a version is none that a requirement ("openvino>=2024.4") allows; False where that
-    cannot be told.
+    """Whether a version is none that a requirement ("openvino>=2024.4") allows.
+
+    False where that cannot be told.
     """
     from packaging.requirements import InvalidRequirement, Requirement  # as above
 
@@ -98,8 +100,9 @@ def is_outside(version: str, requirement: str) -> bool:
 
 
 def requirement_name(requirement: str) -> str:
-    """The distribution that a requirement is about, in lower case with dashes; "" for what is none,
-    or too long.
+    """The distribution that a requirement is about, in lower case with dashes.
+
+    "" for what is none, or too long.
     """
     from packaging.requirements import InvalidRequirement, Requirement  # as above
     from packaging.utils import canonicalize_name

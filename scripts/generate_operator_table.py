@@ -38,8 +38,9 @@ def native_versions() -> dict[Operator, dict[int, list[str]]]:
 
 
 def defined_versions() -> dict[Operator, list[int]]:
-    """(domain, operator) → every version that the installed onnx defines, oldest first; deprecated
-    ones left out.
+    """(domain, operator) → every version that the installed onnx defines, oldest first.
+
+    Deprecated ones left out.
     """
     found: dict[Operator, set[int]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():

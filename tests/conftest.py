@@ -52,8 +52,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_wait_for_the_disk() -> Iterator[None]:
-    """What ``fsync`` is for, a loss of power, no test sees; waiting for it was a third of all that
-    changed packages.
+    """What ``fsync`` is for, a loss of power, no test sees.
+
+    Waiting for it was a third of all that changed packages.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)  # which refuses what is no open file, too

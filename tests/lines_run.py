@@ -16,8 +16,9 @@ _PACKAGE = str(Path(ortpkg.__file__).parent)
 
 
 def lines_run(call: Callable[[], object]) -> int:
-    """Lines of ortpkg that ``call`` runs in this thread; one that runs again counts again, as in a
-    loop.
+    """Lines of ortpkg that ``call`` runs in this thread.
+
+    One that runs again counts again, as in a loop.
 
     A comprehension is one line, however many rounds it makes.
     """
@@ -25,8 +26,9 @@ def lines_run(call: Callable[[], object]) -> int:
 
 
 def instructions_run(call: Callable[[], object]) -> int:
-    """Python's instructions instead of lines, rounds of comprehensions included; several times
-    slower.
+    """Python's instructions instead of lines, rounds of comprehensions included.
+
+    Several times slower.
     """
     return _count("opcode", call)
 

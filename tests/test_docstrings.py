@@ -26,8 +26,9 @@ def requirement_ids() -> set[str]:
 
 
 def test_no_source_file_speaks_in_ids_of_requirements() -> None:
-    """A sentence stands alone; which test proves which requirement is docs/requirements.md's to
-    say.
+    """A sentence stands alone.
+
+    Which test proves which requirement is docs/requirements.md's to say.
     """
     like_an_id, ids = re.compile(r"\b[A-Z]\d\d\b"), requirement_ids()
     assert ids.intersection(like_an_id.findall("the device's own memory (M24)"))

@@ -38,8 +38,9 @@ def test_opening_and_selecting_loads_neither_numpy_nor_onnx() -> None:
 
 
 def test_ortpkg_select_loads_nothing_that_it_does_not_need() -> None:
-    """Each of these takes 1 to 20 ms, of 100 on a quiet machine; benchmarks/select_process.py shows
-    what all take.
+    """Each of these takes 1 to 20 ms, of 100 on a quiet machine.
+
+    Benchmarks/select_process.py shows what all take.
     """
     program = f"from ortpkg.cli.app import run; run(['select', {str(DIGITS)!r}])"
     modules_loaded_by(program)  # asks the backends, where nobody has before

@@ -65,8 +65,9 @@ def largest_error(ours: list[Any], theirs: list[Any]) -> float:
 
 
 def relative_error(ours: Any, theirs: Any) -> float:
-    """The largest difference relative to the largest number of ``theirs``; NaN agrees with NaN,
-    infinity with itself.
+    """The largest difference relative to the largest number of ``theirs``.
+
+    NaN agrees with NaN, infinity with itself.
 
     ValueError where one has NaN and the other has not.
     """

@@ -1,5 +1,4 @@
-"""The façades that users hold: ``ModelPackage`` and ``ModelVariant``, and the functions that go
-with them.
+"""The façades that users hold: ``ModelPackage``, ``ModelVariant`` and their functions.
 
 ``ortpkg`` gives most of them by name; ``devices``, ``context_cache`` and ``release_comparison``
 answer for commands. Within: how a selection comes about (``policy_pipeline``, ``model_operators``),

@@ -31,8 +31,9 @@ class ChosenVariants:
     def create_session(
         self, create: Callable[[ModelVariant], InferenceSession] = ModelVariant.create_session
     ) -> InferenceSession | PipelineSession:
-        """A session on them: over all of a pipeline, or the only one; ``create`` makes each
-        variant's.
+        """A session on them: over all of a pipeline, or the only one.
+
+        ``create`` makes each variant's.
         """
         sessions = {name: create(variant) for name, variant in self.variants.items()}
         if not self.is_pipeline:

@@ -181,8 +181,9 @@ class ModelPackage:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it has a digests.json; without one its files cannot be verified, and selections
-        say so.
+        """Whether it has a digests.json.
+
+        Without one its files cannot be verified, and selections say so.
         """
         return os.path.lexists(self.root / DIGESTS_FILE)
 
@@ -337,8 +338,9 @@ class ModelPackage:
         canary: bool | CanaryWishes = False,
         **wishes: Unpack[SelectionWishes],
     ) -> ModelVariant:
-        """The best variant of a component on this machine; the arguments are those of
-        :meth:`select`.
+        """The best variant of a component on this machine.
+
+        The arguments are those of :meth:`select`.
 
         With ``canary`` a variant must first load and run a sample in a child process; the best that
         does is taken (:func:`ortpkg.benchmarking.canary.select_by_canary`).

@@ -118,8 +118,9 @@ class ModelVariant:
         )
 
     def verify(self, *, progress: Progress | None = None) -> Verification:
-        """Compares the files that a session on it loads with digests.json; the rest is
-        ``ortpkg.verify``'s.
+        """Compares the files that a session on it loads with digests.json.
+
+        The rest is ``ortpkg.verify``'s.
 
         What an earlier session read, and nothing changed since, is not read again.
 
@@ -260,8 +261,9 @@ class ModelVariant:
         )
 
     def _onnxruntime_device(self) -> EpDevice:
-        """Where onnxruntime runs it; NoSuitableVariantError, with what would run it instead, where
-        it does not.
+        """Where onnxruntime runs it.
+
+        NoSuitableVariantError, with what would run it instead, where it does not.
         """
         try:
             found = self.verdict(backend="onnxruntime").ep_device

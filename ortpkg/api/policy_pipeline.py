@@ -156,8 +156,9 @@ def records_of(
     machine: str,
     canary_failures: Sequence[CanaryFailure] = (),
 ) -> SelectionRecords | None:
-    """What was measured and what failed on this machine; None on another one, and where there is
-    nothing.
+    """What was measured and what failed on this machine.
+
+    None on another one, and where there is nothing.
     """
     if machine:
         return None

@@ -42,8 +42,9 @@ class DeclaredValue(Protocol):
 
     @property
     def shape(self) -> Sequence[int | str | None] | None:
-        """A number, a symbolic name or None per dimension; None where not even the rank is
-        known.
+        """A number, a symbolic name or None per dimension.
+
+        None where not even the rank is known.
         """
 
 

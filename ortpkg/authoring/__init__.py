@@ -1,3 +1,1 @@
-"""What needs both a package's documents and its models: create, edit, convert, merge, compile,
-validate.
-"""
+"""What needs a package's documents and its models: create, edit, convert, compile, validate."""

@@ -160,8 +160,9 @@ def _is_context(name: str) -> bool:
 
 
 def _places(staged: Path, made: list[CompiledModel], outputs: list[str]) -> dict[str, str]:
-    """Name of each staged file → its name in the folder; context models last, since they need the
-    others.
+    """Name of each staged file → its name in the folder.
+
+    Context models last, since they need the others.
     """
     models = {each.output.name: output for each, output in zip(made, outputs, strict=True)}
     others = {path.name: path.name for path in sorted(staged.iterdir()) if path.name not in models}
@@ -190,8 +191,9 @@ def _change(
 def _check_places(
     folder: Path, names: list[str], outputs: list[str], *, overwrite: bool
 ) -> tuple[str, ...]:
-    """What has to go before ``names`` can come; AuthoringError where something is in the way that
-    has to stay.
+    """What has to go before ``names`` can come.
+
+    AuthoringError where something is in the way that has to stay.
     """
     there = [name for name in names if os.path.lexists(folder / name)]
     if not there:

@@ -1,5 +1,6 @@
-"""The temporary folder that variants are compiled into; a lock in it tells others whether its owner
-lives.
+"""The temporary folder that variants are compiled into.
+
+A lock in it tells others whether its owner lives.
 """
 
 from __future__ import annotations

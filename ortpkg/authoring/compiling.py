@@ -30,8 +30,9 @@ def compile_package(
     on_commit: Callable[[], None] = lambda: None,
     operations: FileOperations | None = None,
 ) -> list[CompiledVariant]:
-    """Adds compiled variants to a package; see
-    :func:`~ortpkg.authoring.compile_variants.compile_variants`.
+    """Adds compiled variants to a package.
+
+    See :func:`~ortpkg.authoring.compile_variants.compile_variants`.
 
     UsageError for an execution provider that nobody knows.
     """
@@ -54,8 +55,9 @@ def compile_model_files(
     on_commit: Callable[[], None] = lambda: None,
     operations: FileOperations | None = None,
 ) -> list[CompiledModel]:
-    """Compiles model files outside of packages; see
-    :func:`~ortpkg.authoring.compile_files.compile_files`.
+    """Compiles model files outside of packages.
+
+    See :func:`~ortpkg.authoring.compile_files.compile_files`.
 
     Args:
         request: what to compile; all outputs lie in one folder.

@@ -54,8 +54,9 @@ class VariantFolder:
 def read_component_folders(
     package: PackageInfo, component: ComponentInfo, document: ComponentDocument
 ) -> list[VariantFolder]:
-    """The folders of a component in the order of their first variants; ModelError where a model is
-    damaged.
+    """The folders of a component in the order of their first variants.
+
+    ModelError where a model is damaged.
     """
     grouped: dict[Path, list[VariantInfo]] = {}
     for variant in component.variants:
@@ -88,8 +89,9 @@ def read_component_folders(
 def own_folder(
     package: PackageInfo, component: ComponentInfo, document: ComponentDocument
 ) -> VariantFolder | None:
-    """The component's own folder with the models that lie in it, for others to join; None where
-    none may.
+    """The component's own folder with the models that lie in it, for others to join.
+
+    None where none may.
 
     That is ``models/<component>/``: what is declared in manifest.json alone has no folder of its
     own.

@@ -350,8 +350,9 @@ def _check_agreement(
     notify: Notify,
     siblings: Sequence[tuple[str, ModelSignature]] = (),
 ) -> None:
-    """Compares each variant with ``siblings`` and with those before it; ``force`` makes a warning
-    of a refusal.
+    """Compares each variant with ``siblings`` and with those before it.
+
+    ``force`` makes a warning of a refusal.
     """
     seen = list(siblings)
     for variant in prepared:
@@ -411,8 +412,9 @@ def _warn_of_missing_ep(
 
 
 def _signatures(component: ComponentInfo, notify: Notify) -> list[tuple[str, ModelSignature]]:
-    """What the component's variants take and give; a damaged one cannot be compared with, which is
-    said.
+    """What the component's variants take and give.
+
+    A damaged one cannot be compared with, which is said.
     """
     found = []
     for variant in component.variants:

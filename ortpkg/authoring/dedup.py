@@ -43,8 +43,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedVariant:
-    """A variant whose model came to lie in another place; paths are relative to the package root,
-    with ``/``.
+    """A variant whose model came to lie in another place.
+
+    Paths are relative to the package root, with ``/``.
     """
 
     component: str
@@ -55,8 +56,9 @@ class SharedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutVariant:
-    """A variant that has weights in common with another one, but could not share them; ``reason``
-    says why.
+    """A variant that has weights in common with another one, but could not share them.
+
+    ``reason`` says why.
     """
 
     component: str
@@ -177,8 +179,9 @@ def carry_out_assets(
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> DedupReport:
-    """Moves weights that variants have in common into shared assets; ``only``: those shared with
-    one of these.
+    """Moves weights that variants have in common into shared assets.
+
+    ``only``: those shared with one of these.
 
     The caller holds the package's lock. Errors as :func:`dedup`.
     """
@@ -302,8 +305,9 @@ class _Deduplication:
                 self._new_files[_relative(group.host.path / location, root)] = content
 
     def _changes(self) -> Iterator[PackageChange]:
-        """Naming models that are found without a name, where there are any; then everything
-        else.
+        """Naming models that are found without a name, where there are any.
+
+        Then everything else.
         """
         named = self._named.changes()
         if named:

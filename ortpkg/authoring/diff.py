@@ -264,8 +264,9 @@ def _diff_order(
     old: Sequence[ComponentInfo | VariantInfo],
     new: Sequence[ComponentInfo | VariantInfo],
 ) -> Iterator[Change]:
-    """A change where those that both sides have come in another order; the order decides between
-    equals.
+    """A change where those that both sides have come in another order.
+
+    The order decides between equals.
     """
     ours, theirs = [each.name for each in old], [each.name for each in new]
     ours, theirs = (

@@ -95,8 +95,9 @@ def adding_variant(
     entry: VariantEntry,
     overall: OverallValues | None = None,
 ) -> tuple[DocumentChange, ...]:
-    """The documents that change when ``variant`` joins ``component``; a component that is new joins
-    the manifest.
+    """The documents that change when ``variant`` joins ``component``.
+
+    A component that is new joins the manifest.
 
     ``overall``: how the package's overall inputs and outputs change by that; None: not at all.
     """
@@ -178,8 +179,9 @@ def removing_variants(
 def removing_component(
     package: PackageInfo, component: str, overall: OverallValues | None = None
 ) -> tuple[DocumentChange, ...]:
-    """The manifest without ``component``; where components were discovered, it lists the others
-    from now on.
+    """The manifest without ``component``.
+
+    Where components were discovered, it lists the others from now on.
     """
     editor = DocumentEditor(package)
     manifest = editor.value(MANIFEST)
@@ -199,8 +201,9 @@ def removing_component(
 
 
 def checked_document(value: Any, path: str, form: PackageFormat) -> bytes:
-    """The bytes of a document of a package of that format; AuthoringError as
-    :func:`checked_content`.
+    """The bytes of a document of a package of that format.
+
+    AuthoringError as :func:`checked_content`.
     """
     manifest, others = _SCHEMAS[form]
     content = b""
@@ -247,8 +250,9 @@ class DocumentEditor:
             )
 
     def value(self, path: str) -> dict[str, Any]:
-        """The document at ``path``, to be changed in place; an empty one where there is none
-        yet.
+        """The document at ``path``, to be changed in place.
+
+        An empty one where there is none yet.
         """
         if path not in self._values:
             file = self.package.root / path
@@ -343,8 +347,9 @@ def _placed(
 
 
 def _restate(editor: DocumentEditor, overall: OverallValues) -> None:
-    """Brings the manifest's inputs and outputs up to date; what somebody wrote there by hand
-    stays.
+    """Brings the manifest's inputs and outputs up to date.
+
+    What somebody wrote there by hand stays.
     """
     manifest, is_component = (
         editor.value(MANIFEST),

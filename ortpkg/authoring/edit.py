@@ -376,8 +376,9 @@ class _Edit:
         put_variant(self._editor, component, variant.name, entry)
 
     def _with_version(self, metadata: Mapping[str, Any], old: VariantEntry) -> Mapping[str, Any]:
-        """``metadata`` with the version that is asked for; else with the one that the variant had
-        of its own.
+        """``metadata`` with the version that is asked for.
+
+        Else with the one that the variant had of its own.
         """
         wanted = self._edits.variant_version
         facts = {key: value for key, value in metadata.items() if key != VERSION_FACT}
@@ -401,8 +402,9 @@ class _Edit:
     def _check_agreement(
         self, component: ComponentInfo, variant: VariantInfo, prepared: PreparedVariant
     ) -> None:
-        """Compares the new model with the other variants'; where there is none to compare, with
-        what it replaces.
+        """Compares the new model with the other variants'.
+
+        Where there is none to compare, with what it replaces.
         """
         if prepared.files.facts is None:
             return

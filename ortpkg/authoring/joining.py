@@ -42,8 +42,9 @@ def join_variant(
     on_note: Notify,
     progress: Progress | None = None,
 ) -> bool:
-    """Adds a new variant to ``component`` so that it shares weights; False, with nothing done,
-    where it cannot.
+    """Adds a new variant to ``component`` so that it shares weights.
+
+    False, with nothing done, where it cannot.
 
     ``on_note`` is told how many bytes that saves, ``notify`` why none. ``commit`` carries out a
     change; it is called twice where the host's model has to be named before another one lies beside
@@ -102,8 +103,9 @@ def _plan(
     prepared: PreparedVariant,
     progress: Progress | None,
 ) -> _Joining | str:
-    """How the new variant can share weights with those that are there; why it shares nothing
-    otherwise.
+    """How the new variant can share weights with those that are there.
+
+    Why it shares nothing otherwise.
     """
     check_no_links(package)
     files = prepared.files

@@ -178,8 +178,9 @@ class _Merger:
         return [component.name for component in self._base.components]
 
     def _overall_values(self) -> OverallValues | None:
-        """How the package's inputs and outputs change where components join; a pipeline says them
-        itself.
+        """How the package's inputs and outputs change where components join.
+
+        A pipeline says them itself.
         """
         names = self._names()
         joining = {
@@ -357,8 +358,9 @@ class _Merger:
 
 
 def _disagreement(existing: ComponentInfo, variant: VariantInfo) -> str:
-    """How the variant's inputs and outputs differ from those of its new siblings; "" where they do
-    not.
+    """How the variant's inputs and outputs differ from those of its new siblings.
+
+    "" where they do not.
     """
     sibling = next((each for each in existing.variants if each.model_path is not None), None)
     if sibling is None or sibling.model_path is None or variant.model_path is None:

@@ -36,8 +36,9 @@ class MergedSidecars:
 
 
 def merge_sidecars(base: PackageInfo, other: PackageInfo) -> MergedSidecars:
-    """Pipelines must be the same; sample sets join, and tolerances for the variants of each become
-    one table.
+    """Pipelines must be the same.
+
+    Sample sets join, and tolerances for the variants of each become one table.
     """
     conflicts: list[str] = []
     documents = [*_merge_pipelines(base, other, conflicts), *_merge_samples(base, other, conflicts)]

@@ -191,8 +191,9 @@ def _rated_selections(
 
 
 def _may_be_optimal(ep: str, info: str) -> bool:
-    """Whether onnxruntime's EP of the name may rate the string so on some machine; it knows none of
-    ortpkg's.
+    """Whether onnxruntime's EP of the name may rate the string so on some machine.
+
+    It knows none of ortpkg's.
     """
     is_ours = any(is_own_text(info, backend) for backend in ("onnxruntime", "openvino"))
     is_known = rating_of_onnxruntime(ep, info) is not CompiledModelCompatibility.UNKNOWN

@@ -173,8 +173,9 @@ class _Model:
             self.nodes[_sha256(stated.SerializeToString(deterministic=True))] += 1
 
     def _digest_of(self, node: onnx.NodeProto) -> str:
-        """The same for nodes that do the same to the same values; sub-graphs are compared on their
-        own.
+        """The same for nodes that do the same to the same values.
+
+        Sub-graphs are compared on their own.
         """
         copied = onnx.NodeProto()
         copied.CopyFrom(node)

@@ -169,8 +169,9 @@ def _stored_nbytes(tensor: onnx.TensorProto) -> int:
 
 
 def _data_file(folder: Path, location: str, nbytes: int, bare_model: Path | None) -> Path:
-    """The data file of at least ``nbytes``; the real one where it is a link that ``bare_model`` may
-    have.
+    """The data file of at least ``nbytes``.
+
+    The real one where it is a link that ``bare_model`` may have.
     """
     if bare_model is not None and is_linked_data(folder, location, bare_model):
         path = (folder / location).resolve()

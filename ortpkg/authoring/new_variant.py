@@ -104,8 +104,9 @@ def prepare_variants(wanted: Iterable[NewVariant], notify: Notify) -> list[Prepa
 
 
 def check_names(components: Iterable[ComponentInfo]) -> None:
-    """The metadata generation lets ``model_id`` stand for a name that no folder can have; the other
-    does not.
+    """The metadata generation lets ``model_id`` stand for a name that no folder can have.
+
+    The other does not.
 
     AuthoringError where a variant has such a name.
     """
@@ -172,8 +173,9 @@ def _count_links(model: Path, files: VariantFiles) -> int:
 
 
 def _stem(model: Path) -> str:
-    """The file's name without its extension, or the folder's name; "." and ".." by their real
-    names.
+    """The file's name without its extension, or the folder's name.
+
+    "." and ".." by their real names.
     """
     real = model if model.name not in ("", "..") else model.resolve()
     return real.name if model.is_dir() else real.stem
@@ -201,8 +203,9 @@ def _checked_options(what: str, options: Mapping[str, object]) -> Mapping[str, s
 
 
 def checked_session_options(options: Mapping[str, object], notify: Notify) -> Mapping[str, str]:
-    """As they are to be kept; ``notify`` is told of what looks like a typo, since there are entries
-    unknown here.
+    """As they are to be kept.
+
+    ``notify`` is told of what looks like a typo, since there are entries unknown here.
 
     UsageError for the name of an attribute of SessionOptions, nearly spelled too: that is no config
     entry.

@@ -22,8 +22,9 @@ Values = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverallValues:
-    """``inputs`` and ``outputs`` of the manifest before and after a change; empty where they cannot
-    be known.
+    """``inputs`` and ``outputs`` of the manifest before and after a change.
+
+    Empty where they cannot be known.
     """
 
     before: Values
@@ -54,8 +55,9 @@ def overall_values_after(
 
 
 def signature_of_component(component: ComponentInfo) -> ModelSignature | None:
-    """What a component takes and gives, by its first variant whose model can be read; None where
-    none can.
+    """What a component takes and gives, by its first variant whose model can be read.
+
+    None where none can.
     """
     for variant in component.variants:
         if variant.model_path is not None:
@@ -88,8 +90,9 @@ def wired_by_name(
 
 
 def overall_values(signatures: Sequence[ModelSignature | None]) -> Values:
-    """``inputs`` and ``outputs`` for the manifest; empty where a component or one of its names or
-    types is unknown.
+    """``inputs`` and ``outputs`` for the manifest.
+
+    Empty where a component or one of its names or types is unknown.
     """
     known = [signature for signature in signatures if signature is not None]
     if not known or len(known) < len(signatures):
@@ -101,8 +104,9 @@ def overall_values(signatures: Sequence[ModelSignature | None]) -> Values:
 
 
 def is_same(stated: Any, expected: Any) -> bool:
-    """Whether two lists of values have the same names and types in the same order; shapes may be
-    more or less exact.
+    """Whether two lists of values have the same names and types in the same order.
+
+    Shapes may be more or less exact.
     """
     return _names_and_types(stated) == _names_and_types(expected)
 

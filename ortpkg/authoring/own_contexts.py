@@ -23,8 +23,9 @@ WHY_NOT_READ = (
 
 
 def has_own_contexts(model: Path) -> bool:
-    """Whether an EPContext node of the model leads to a container of ortpkg's; False for what
-    cannot be read.
+    """Whether an EPContext node of the model leads to a container of ortpkg's.
+
+    False for what cannot be read.
     """
     try:
         proto = read_model_file(model, limits=_LIMITS).proto

@@ -30,8 +30,9 @@ COMPONENT_VERSION = "1.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentEntry:
-    """One component model as documents state it; ``other_keys`` are those that no generation
-    knows.
+    """One component model as documents state it.
+
+    ``other_keys`` are those that no generation knows.
     """
 
     variants: Mapping[str, VariantEntry]

@@ -136,8 +136,9 @@ def new_package(plan: PackagePlan) -> PackageChange:
 
 
 def change_of(root: Path, plan: PackagePlan) -> PackageChange | None:
-    """The change that makes the package at ``root`` what ``plan`` says; None where it is that
-    already.
+    """The change that makes the package at ``root`` what ``plan`` says.
+
+    None where it is that already.
 
     AuthoringError where a file would take the place of another one: no live file is overwritten.
     """

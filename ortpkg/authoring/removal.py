@@ -42,8 +42,9 @@ def files_of_variants(package: PackageInfo, leaving: Collection[VariantInfo]) ->
 
 
 def files_of_component(package: PackageInfo, component: ComponentInfo) -> tuple[str, ...]:
-    """The component's folder; where that holds more than the component, its variants' files and its
-    document.
+    """The component's folder.
+
+    Where that holds more than the component, its variants' files and its document.
     """
     others = [
         variant
@@ -116,8 +117,9 @@ def _touches(directory: Path, variant: VariantInfo) -> bool:
 
 
 def used_files(variant: VariantInfo) -> list[Path] | None:
-    """The model file and its data files; None for a set of files, or a model that cannot be
-    read.
+    """The model file and its data files.
+
+    None for a set of files, or a model that cannot be read.
     """
     if variant.model_path is None:
         return None

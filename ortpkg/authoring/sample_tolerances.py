@@ -41,8 +41,9 @@ def samples_with_copied_tolerances(
 
 
 def _variants_of_samples(document: dict[str, Any], component: str) -> Iterator[dict[str, Any]]:
-    """The ``variants`` of each sample set for ``component`` or the pipeline; what is not as it
-    should be, is not.
+    """The ``variants`` of each sample set for ``component`` or the pipeline.
+
+    What is not as it should be, is not.
     """
     samples = document.get("samples")
     for sample in samples if isinstance(samples, list) else ():

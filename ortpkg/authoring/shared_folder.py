@@ -120,8 +120,9 @@ class SharedFolder:
             )
 
     def add_data_file(self, tensors: Mapping[ContentKey, FileRange], *, by_checksum: bool) -> str:
-        """A new data file with ``tensors``, which models that join from now on can share; returns
-        its location.
+        """A new data file with ``tensors``, which models that join from now on can share.
+
+        Returns its location.
 
         ``by_checksum`` makes it ``shared_weights/<SHA-256 of the file>/model.data``, which may be
         there already; AuthoringError where that is damaged.

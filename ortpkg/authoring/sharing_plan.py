@@ -120,8 +120,9 @@ class SharingGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentPlan:
-    """What sharing changes in one component; ``left_out`` says which variants could share, but may
-    not, and why.
+    """What sharing changes in one component.
+
+    ``left_out`` says which variants could share, but may not, and why.
     """
 
     component: ComponentInfo
@@ -167,8 +168,9 @@ class _Planner:
         options: SharingOptions,
         own: VariantFolder | None,
     ) -> None:
-        """``own``: the component's folder, which is the host of all that share; None: one of them
-        is.
+        """``own``: the component's folder, which is the host of all that share.
+
+        None: one of them is.
         """
         self._folders = folders
         self._own = own

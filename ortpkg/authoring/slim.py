@@ -142,8 +142,9 @@ def slim(
 
 
 def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
-    """The kinds of device that a variant could run on, as far as it says; all of them where it does
-    not.
+    """The kinds of device that a variant could run on, as far as it says.
+
+    All of them where it does not.
     """
     device = variant.constraints.device
     if device is not None:

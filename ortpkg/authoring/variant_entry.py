@@ -61,8 +61,9 @@ class VariantEntry:
 def metadata_body(
     entry: VariantEntry, *, form: PackageFormat, file_key: str = "model_file"
 ) -> dict[str, Any]:
-    """The variant for ``model_variants``; ``file_key`` is ``file`` in packages of the pull
-    request's drafts.
+    """The variant for ``model_variants``.
+
+    ``file_key`` is ``file`` in packages of the pull request's drafts.
 
     Options stand in ``variants`` alone where there is that list too: onnxruntime 1.26 and 1.27 do
     not know them, and a path among them would mean two things. ``executor_info`` is kept for those

@@ -74,7 +74,8 @@ def collect_variant_files(model: Path) -> VariantFiles:
 
 
 def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
-    """Why ``location`` cannot serve a model in ``folder`` as a data file of at least ``nbytes``;
+    """Why ``location`` cannot serve a model in ``folder`` as a data file of at least ``nbytes``.
+
     None if it can.
 
     ``location`` is a checked relative path. A link anywhere on the way is refused, as onnx and

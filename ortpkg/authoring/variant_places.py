@@ -69,8 +69,9 @@ class ComponentDocument:
         return None
 
     def naming_model_files(self, variants: Iterable[VariantInfo]) -> DocumentChange | None:
-        """The document with each of ``variants`` naming its model file where it is; None where all
-        do.
+        """The document with each of ``variants`` naming its model file where it is.
+
+        None where all do.
 
         A folder whose only ONNX file need not be named cannot take in another one before that.
         """

@@ -52,8 +52,9 @@ def _key(variant: VariantInfo) -> VariantKey:
 
 
 def _files_of(variant: VariantInfo, shared: Collection[Path] | None) -> dict[Path, int]:
-    """Every file that the variant uses, and its size; ``shared``: folders of several variants, None
-    for any.
+    """Every file that the variant uses, and its size.
+
+    ``shared``: folders of several variants, None for any.
     """
     is_alone = shared is not None
     is_shared = (

@@ -199,8 +199,9 @@ def _with_reference(
 
 
 def _order(result: CandidateResult) -> tuple[int, float]:
-    """Best first: what may be used, by its median; then what is not accurate; then what was not
-    measured.
+    """Best first: what may be used, by its median; then what is not accurate.
+
+    Then what was not measured.
     """
     if result.outcome is Outcome.MEASURED and result.times:
         return 0, result.times.p50_s

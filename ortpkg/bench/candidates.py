@@ -53,8 +53,9 @@ def _backend(verdict: Verdict) -> str:
 
 
 def _damage(package: PackageInfo, variant: VariantInfo) -> str:
-    """Why the variant's files must not be loaded; "" where they are as digests.json says, or there
-    is none.
+    """Why the variant's files must not be loaded.
+
+    "" where they are as digests.json says, or there is none.
     """
     try:
         PackageVerifier(package).verify_variant(variant)

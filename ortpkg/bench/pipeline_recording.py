@@ -104,8 +104,9 @@ class RecordingSession:
 
 
 def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Runs the pipeline at ``root``; writes feeds and outputs of component n to ``folder``/n.feeds
-    and n.outputs.
+    """Runs the pipeline at ``root``.
+
+    Writes feeds and outputs of component n to ``folder``/n.feeds and n.outputs.
 
     Returns JSON: where the pipeline's own inputs come from, and, in the pipeline's order, each
     component that ran with the variant and backend that it ran on.
@@ -140,8 +141,9 @@ def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> 
 
 
 def _backend(variant: Any) -> str:
-    """The embedded engine where the variant can run there: it is the reference; else whatever is
-    best.
+    """The embedded engine where the variant can run there: it is the reference.
+
+    Else whatever is best.
     """
     on_embedded = (
         verdict.ep_device is not None and verdict.ep_device.backend == EMBEDDED

@@ -113,8 +113,9 @@ def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
 
 
 def largest_difference(actual: Any, expected: Array) -> float:
-    """The largest absolute difference; infinite where shapes differ or only one of two elements is
-    NaN.
+    """The largest absolute difference.
+
+    Infinite where shapes differ or only one of two elements is NaN.
     """
     pair = _numbers(actual, expected)
     if pair is None:

@@ -40,8 +40,9 @@ def write_arrays(path: Path, feeds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_arrays(path: Path) -> list[dict[str, Array]]:
-    """What :func:`write_arrays` wrote; numpy's and the system's errors where it is something
-    else.
+    """What :func:`write_arrays` wrote.
+
+    Numpy's and the system's errors where it is something else.
     """
     with np.load(path, allow_pickle=False) as members:
         index = json.loads(members[_INDEX].tobytes())

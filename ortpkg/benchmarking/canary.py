@@ -123,8 +123,9 @@ def _candidates(
     offer: MachineOffer,
     failures: Mapping[tuple[str, ...], CanaryFailure],
 ) -> Iterator[Verdict]:
-    """What can run on ``backend`` and was not tried, best first; a release's policy knows of no
-    failures.
+    """What can run on ``backend`` and was not tried, best first.
+
+    A release's policy knows of no failures.
     """
     for verdict in selection.verdicts:
         place = verdict.ep_device

@@ -27,8 +27,9 @@ def candidate_of(
     trust: bool,
     obstacle: str = "",
 ) -> Candidate:
-    """The candidate for a verdict that names an EP device; what stands in its way becomes its
-    obstacle.
+    """The candidate for a verdict that names an EP device.
+
+    What stands in its way becomes its obstacle.
     """
     variant = verdict.variant
     ep_device = verdict.ep_device

@@ -35,7 +35,8 @@ def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
 
 
 def describe_placement(session: InferenceSession, described: Mapping[str, Any]) -> tuple[str, str]:
-    """What runs the model where the EP took no node of it, and what runs part of it beside the EP;
+    """What runs the model where the EP took no node of it, and what runs part of it beside the EP.
+
     "" each if nothing.
 
     A session lets nodes that an EP does not claim fall to the embedded engine, and onnxruntime and

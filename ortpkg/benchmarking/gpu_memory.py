@@ -76,8 +76,9 @@ def _nvidia_nbytes(pid: int) -> int | None:
 
 
 def parse_nvidia_processes(text: str, pid: int) -> int | None:
-    """Bytes that ``pid`` holds by nvidia-smi's list of "pid, MiB" lines; None where it is not in
-    it.
+    """Bytes that ``pid`` holds by nvidia-smi's list of "pid, MiB" lines.
+
+    None where it is not in it.
     """
     rows = [line.split(",") for line in text.splitlines()]
     own = [row[1].strip() for row in rows if len(row) == 2 and row[0].strip() == str(pid)]

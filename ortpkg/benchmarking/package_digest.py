@@ -21,8 +21,9 @@ _MOST_DOCUMENT_NBYTES = 1 << 20
 
 
 def package_digest(root: Path) -> str:
-    """``sha256:<hex>`` of the recorded content, else ``stat:<hex>``; "" where the package cannot be
-    read.
+    """``sha256:<hex>`` of the recorded content, else ``stat:<hex>``.
+
+    "" where the package cannot be read.
     """
     try:
         recorded = read_digests(root)

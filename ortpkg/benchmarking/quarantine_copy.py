@@ -35,8 +35,9 @@ def copy_text(record: PackageRecord) -> str:
 
 
 def recover(path: Path, content: bytes) -> PackageRecord | None:
-    """What is in quarantine by the copy, else by what can still be read of ``content``; None where
-    neither tells.
+    """What is in quarantine by the copy, else by what can still be read of ``content``.
+
+    None where neither tells.
 
     Args:
         path: of the damaged records.

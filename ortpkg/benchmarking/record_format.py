@@ -119,8 +119,9 @@ def parse_record(content: bytes) -> PackageRecord:
 
 
 def salvage_quarantine(content: bytes) -> PackageRecord | None:
-    """What can still be read of the quarantine in a damaged record: each entry by itself; None for
-    nothing.
+    """What can still be read of the quarantine in a damaged record: each entry by itself.
+
+    None for nothing.
     """
     try:
         document = json.loads(content)
@@ -166,8 +167,9 @@ def _entries(
 
 
 def _entry(kind: type[_Entry], value: object, where: str) -> _Entry:
-    """A dataclass of texts and numbers from its JSON object; further keys, of a newer minor
-    version, are left out.
+    """A dataclass of texts and numbers from its JSON object.
+
+    Further keys, of a newer minor version, are left out.
     """
     body = _object(value, where)
     found: dict[str, Any] = {}

@@ -101,8 +101,9 @@ def read_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords 
 def write_records(
     package: PackageInfo, offer: MachineOffer, measurements: Sequence[Measurement]
 ) -> str:
-    """Keeps measurements that were made on ``offer`` just now; returns why it could not, "" where
-    it did.
+    """Keeps measurements that were made on ``offer`` just now.
+
+    Returns why it could not, "" where it did.
 
     They replace those of the same variants and EP devices. Others stay while the fingerprint is the
     same; those of another state of the same machine go.
@@ -228,8 +229,9 @@ def clear_records(
 def clearing_of_quarantine(
     package: PackageInfo | None = None, *, variant: str = ""
 ) -> PlannedFiles:
-    """What :func:`clear_records` would do to files where it is told ``quarantine_only``; nothing is
-    changed.
+    """What :func:`clear_records` would do to files where it is told ``quarantine_only``.
+
+    Nothing is changed.
     """
     changes: list[Path] = []
     removes: list[Path] = []
@@ -352,8 +354,9 @@ def records_of(package: PackageInfo) -> tuple[StoredRecord, ...]:
 
 
 def _change(package: PackageInfo, change: Callable[[PackageRecord], PackageRecord]) -> str:
-    """Reads, changes and writes the package's record under its lock; why it could not, "" where it
-    did.
+    """Reads, changes and writes the package's record under its lock.
+
+    Why it could not, "" where it did.
     """
     digest = package_digest(package.root)
     if not digest:

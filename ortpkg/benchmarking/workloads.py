@@ -74,8 +74,9 @@ def component_workload(
     *,
     sizes: Mapping[str, int] = EMPTY,
 ) -> Workload:
-    """What the component's samples feed and expect, in shapes that all ``candidates`` take; without
-    samples, random values.
+    """What the component's samples feed and expect, in shapes that all ``candidates`` take.
+
+    Without samples, random values.
     """
     inputs = _inputs(candidates)
     samples = component_samples(package, component)

@@ -109,8 +109,9 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Copy a model file or folder into a package as a variant; what the flags leave open, the
-    model's metadata says.
+    """Copy a model file or folder into a package as a variant.
+
+    What the flags leave open, the model's metadata says.
     """
     output = Output(is_json=as_json)
     with copy_progress() as progress:

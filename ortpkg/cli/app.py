@@ -194,8 +194,9 @@ def _without_help_command(words: Sequence[str]) -> list[str]:
 
 
 def _wants_traceback() -> bool:
-    """In the middle of another error, what says neither yes nor no counts as yes; ``ortpkg
-    settings`` tells of it.
+    """In the middle of another error, what says neither yes nor no counts as yes.
+
+    ``ortpkg settings`` tells of it.
     """
     return yes_or_no(os.environ.get(TRACEBACK_VARIABLE) or "0") is not False
 
@@ -264,8 +265,9 @@ def _global_options(
 
 
 def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> Callable[..., None]:
-    """``function``, with every error of ours printed and turned into its exit code; never a
-    traceback.
+    """``function``, with every error of ours printed and turned into its exit code.
+
+    Never a traceback.
     """
 
     @functools.wraps(function)

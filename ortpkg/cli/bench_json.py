@@ -12,8 +12,9 @@ from ortpkg.devices.json_form import ep_device_to_json
 
 
 def report_json(report: BenchReport) -> dict[str, Any]:
-    """Times in seconds, sizes in bytes; null where something is unknown, or a distance is
-    infinite.
+    """Times in seconds, sizes in bytes.
+
+    Null where something is unknown, or a distance is infinite.
     """
     plan = report.plan
     return {

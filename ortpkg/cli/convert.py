@@ -47,8 +47,9 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Write a package in another generation of the format; every file is re-hashed first, and
-    nothing is lost.
+    """Write a package in another generation of the format.
+
+    Every file is re-hashed first, and nothing is lost.
     """
     output = Output(is_json=as_json)
     target = chosen_output(output_path, in_place=in_place)

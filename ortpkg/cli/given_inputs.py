@@ -35,8 +35,9 @@ class GivenInputs:
     def feeds(
         self, inputs: Sequence[Any], value_ranges: Mapping[str, tuple[float, float]]
     ) -> dict[str, Any]:
-        """The feeds of a session that takes ``inputs``; errors as
-        :func:`ortpkg.arrays.given_feeds.read_feeds`.
+        """The feeds of a session that takes ``inputs``.
+
+        Errors as :func:`ortpkg.arrays.given_feeds.read_feeds`.
         """
         from ortpkg.arrays.given_feeds import random_feeds, read_feeds  # numpy
 

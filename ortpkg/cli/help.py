@@ -162,8 +162,9 @@ def _print_list(heading: str, entries: Mapping[str, str], output: Output) -> Non
 
 
 def _grouped(commands: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The commands there are, by group; one that has none yet comes last, with what its module
-    says.
+    """The commands there are, by group.
+
+    One that has none yet comes last, with what its module says.
     """
     known = {name for summaries in GROUPS.values() for name in summaries}
     present = {

@@ -120,8 +120,9 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
 
 
 def license_of(info: PackageInfo) -> str | None:
-    """What the package says of its licence, in its additional metadata; None where it says
-    nothing.
+    """What the package says of its licence, in its additional metadata.
+
+    None where it says nothing.
     """
     found = (
         info.additional_metadata.get("license")

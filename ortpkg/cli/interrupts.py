@@ -1,5 +1,6 @@
-"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own; loads
-nothing.
+"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own.
+
+Loads nothing.
 """
 
 from __future__ import annotations

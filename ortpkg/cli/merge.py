@@ -37,8 +37,9 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Bring the variants of two packages of one model together; contradictions are all named, and
-    refused.
+    """Bring the variants of two packages of one model together.
+
+    Contradictions are all named, and refused.
     """
     output = Output(is_json=as_json)
     first, second = _chosen(packages, output_path, into)

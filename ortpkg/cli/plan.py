@@ -246,8 +246,9 @@ def _session(
 def _best_of_package(
     root: Path, component: str | None, variant: str | None, ep: str | None, backend: str | None
 ) -> ModelVariant:
-    """The best variant there is for what was asked; without a wish, of those that the embedded
-    engine runs, if any.
+    """The best variant there is for what was asked.
+
+    Without a wish, of those that the embedded engine runs, if any.
     """
     from ortpkg.api.model_package import ModelPackage  # with the engine, after the arguments
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def print_policies(plan: SessionPlan, output: Output) -> None:
-    """First come, first served beside cost, for each graph; nothing where cost was not asked
-    for.
+    """First come, first served beside cost, for each graph.
+
+    Nothing where cost was not asked for.
     """
     if not plan.choices:
         return

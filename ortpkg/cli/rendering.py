@@ -52,8 +52,9 @@ _SETTINGS = _Settings()
 
 
 def configure(*, is_quiet: bool = False, is_colorless: bool = False) -> None:
-    """Turns on what the command line asks for; what one place turned on, another does not turn
-    off.
+    """Turns on what the command line asks for.
+
+    What one place turned on, another does not turn off.
     """
     _SETTINGS.is_quiet |= is_quiet
     _SETTINGS.is_colorless |= is_colorless
@@ -143,8 +144,9 @@ class Output:
         )
 
     def tree(self, lines: Sequence[tuple[str, str, str]], *, short: Callable[[str], str]) -> None:
-        """Prints (text, style, hang) as :meth:`line` does; all in their short form where one is too
-        wide.
+        """Prints (text, style, hang) as :meth:`line` does.
+
+        All in their short form where one is too wide.
         """
         is_narrow = sys.stdout.isatty() and any(
             display_width(plain(text)) > _terminal_columns() for text, *_ in lines
@@ -233,8 +235,9 @@ def _write(text: str) -> None:
 
 
 def _styled(stream: IO[str], text: object, style: str) -> str:
-    """One line, in colour where ``stream`` shows colours; either way a text that steers no
-    terminal.
+    """One line, in colour where ``stream`` shows colours.
+
+    Either way a text that steers no terminal.
     """
     if not style or not is_coloured(stream):
         return plain(text) + "\n"

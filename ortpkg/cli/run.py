@@ -272,8 +272,9 @@ class _Runner:
         loading: dict[str, Any],
         canary: CanaryWishes | bool,
     ) -> None:
-        """``wishes`` and ``canary``: arguments of ``choose``; ``loading``: of
-        ``create_session``.
+        """``wishes`` and ``canary``: arguments of ``choose``.
+
+        ``loading``: of ``create_session``.
         """
         self.expected_placement = ExpectedPlacement()
         self.package = package
@@ -314,8 +315,9 @@ class _Runner:
             self.output.warning(warning)
 
     def finish(self) -> bool:
-        """Says in a line for each component what ran where; returns whether all is as it was asked
-        for.
+        """Says in a line for each component what ran where.
+
+        Returns whether all is as it was asked for.
         """
         for name, placement in self.placements.items():
             self.output.note(f"{name}: {placement.describe()}")
@@ -394,8 +396,9 @@ class _Runner:
         return ExitCode.DONE if as_asked else ExitCode.FINDINGS
 
     def _presented(self, outputs: dict[str, Any]) -> list[str]:
-        """The outputs as the package's samples show theirs; nothing where they show numbers, or
-        there are none.
+        """The outputs as the package's samples show theirs.
+
+        Nothing where they show numbers, or there are none.
         """
         from ortpkg.package.formats.samples import DisplayKind, read_samples
         from ortpkg.samples.sample_runner import present  # numpy

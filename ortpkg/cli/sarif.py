@@ -27,8 +27,9 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 
 
 def sarif_log(root: Path, findings: Sequence[Finding]) -> dict[str, Any]:
-    """One run of ``validate`` over the package at ``root``; artifacts are named relative to the
-    package.
+    """One run of ``validate`` over the package at ``root``.
+
+    Artifacts are named relative to the package.
     """
     rules = [
         RULES[identifier]

@@ -106,8 +106,9 @@ def is_table(choices: Sequence[Choice]) -> bool:
 
 
 def print_table(choices: Sequence[Choice], output: Output) -> None:
-    """A row per package and component, a column per machine; what is warned of comes after,
-    once.
+    """A row per package and component, a column per machine.
+
+    What is warned of comes after, once.
     """
     machines = list(dict.fromkeys(choice.machine for choice in choices))
     rows: dict[tuple[int, str], dict[str, Choice]] = {}
@@ -150,8 +151,9 @@ def _row(cells: Mapping[str, Choice], machines: Sequence[str]) -> tuple[str, ...
 
 
 def _cell(choice: Choice) -> str:
-    """E.g. "cpu-int8: OpenVINO on NPU"; where nothing fits, what the variant that came farthest
-    fell by.
+    """E.g. "cpu-int8: OpenVINO on NPU".
+
+    Where nothing fits, what the variant that came farthest fell by.
     """
     selection = choice.selection
     if selection.best is None:

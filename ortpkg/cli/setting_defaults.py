@@ -74,8 +74,9 @@ def option_defaults(called: str, words: Sequence[str], output: Output) -> Option
 
 
 def checked_policy(settings: Settings) -> str:
-    """The policy that the settings name; UsageError, which says where they do, for one that nobody
-    knows.
+    """The policy that the settings name.
+
+    UsageError, which says where they do, for one that nobody knows.
     """
     from ortpkg.selection.policies import policy_named  # only where a setting names one
 

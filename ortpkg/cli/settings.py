@@ -113,8 +113,9 @@ def user_config_file() -> Path:
 
 
 def project_config_file(folder: Path | None = None) -> Path | None:
-    """The project's file that counts in ``folder`` (the current one if left out); None where there
-    is none.
+    """The project's file that counts in ``folder`` (the current one if left out).
+
+    None where there is none.
 
     UsageError where it cannot be read.
     """

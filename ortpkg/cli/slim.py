@@ -61,8 +61,9 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Keep the variants that suit both --device and --ep, and those of --variant; drop what nothing
-    refers to.
+    """Keep the variants that suit both --device and --ep, and those of --variant.
+
+    Drop what nothing refers to.
     """
     output = Output(is_json=as_json)
     target = chosen_output(output_path, in_place=in_place)

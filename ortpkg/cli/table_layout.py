@@ -49,8 +49,9 @@ class TableLines:
 def lay_out(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None
 ) -> TableLines:
-    """The table's lines, none longer than ``width`` unless a single name is; None: there is room
-    for anything.
+    """The table's lines, none longer than ``width`` unless a single name is.
+
+    None: there is room for anything.
     """
     natural = _natural_widths(columns, rows)
     if width is None or _total(natural) <= width:

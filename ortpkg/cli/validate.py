@@ -70,8 +70,9 @@ def command(
     allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Check a package's documents, models, files, selection and samples; print every finding at
-    once.
+    """Check a package's documents, models, files, selection and samples.
+
+    Print every finding at once.
     """
     if as_json and output_format is FindingFormat.SARIF:
         raise UsageError("--json means --format json: leave it out for SARIF")

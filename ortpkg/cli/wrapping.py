@@ -40,8 +40,9 @@ def unbroken_parts(text: str) -> list[str]:
 
 
 def wrapped(text: str, width: int, *, hang: str = "") -> list[str]:
-    """``text`` as lines of at most ``width`` columns; a part that is longer has a line to itself,
-    and is whole.
+    """``text`` as lines of at most ``width`` columns.
+
+    A part that is longer has a line to itself, and is whole.
 
     ``hang`` stands before every line after the first. Line breaks of ``text`` stay, and so does
     what it begins with.

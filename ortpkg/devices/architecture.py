@@ -16,8 +16,9 @@ from ortpkg.storage.fact_cache import read_fact, write_fact
 
 
 def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
-    """``cpu`` (a CPU of the running machine) with its microarchitecture; unchanged where archspec
-    does not know it.
+    """``cpu`` (a CPU of the running machine) with its microarchitecture.
+
+    Unchanged where archspec does not know it.
     """
     key = {
         "name": cpu.name,
@@ -38,15 +39,17 @@ def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
 
 @cache
 def host_architecture() -> str:
-    """The microarchitecture of this machine's CPU; the family ("x86_64") where archspec does not
-    know it.
+    """The microarchitecture of this machine's CPU.
+
+    The family ("x86_64") where archspec does not know it.
     """
     return _ask_archspec() or platform.machine().lower()
 
 
 def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
-    """Whether a device of one architecture runs what was made for ``wanted``; None where their
-    relation is unknown.
+    """Whether a device of one architecture runs what was made for ``wanted``.
+
+    None where their relation is unknown.
 
     Equal names always do (case does not matter); for CPUs archspec's partial order decides, in
     which a microarchitecture runs whatever its ancestors run.

@@ -84,8 +84,9 @@ def probe_cpu(root: Path) -> HardwareDevice:
 
 
 def _first_processor(root: Path) -> dict[str, str]:
-    """The first block of cpuinfo; the rest repeats it, and on a large machine reading it takes
-    long.
+    """The first block of cpuinfo.
+
+    The rest repeats it, and on a large machine reading it takes long.
     """
     facts: dict[str, str] = {}
     for row in (text(root / "proc/cpuinfo", nbytes=_MOST_CPUINFO_BYTES) or "").splitlines():
@@ -128,8 +129,9 @@ def _physical_cores(root: Path) -> int | None:
 
 
 def _count_of_cpu_list(found: str | None) -> int | None:
-    """The number of CPUs in the kernel's list form, e.g. "0-7,16"; None where the text is not
-    one.
+    """The number of CPUs in the kernel's list form, e.g. "0-7,16".
+
+    None where the text is not one.
     """
     if not found or not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", found):
         return None
@@ -138,8 +140,9 @@ def _count_of_cpu_list(found: str | None) -> int | None:
 
 
 def _memory(root: Path) -> tuple[int | None, int | None, str]:
-    """Total and available bytes; a limit of the control group that we run in counts where it is
-    lower.
+    """Total and available bytes.
+
+    A limit of the control group that we run in counts where it is lower.
     """
     meminfo = text(root / "proc/meminfo") or ""
     total, free = (_kilobytes(meminfo, key) for key in ("MemTotal", "MemAvailable"))

@@ -40,8 +40,9 @@ def link_name(link: Path) -> str | None:
 
 
 def text(path: Path, *, nbytes: int = _MOST_BYTES) -> str | None:
-    """The first ``nbytes`` of a regular file as text, stripped of white space and NULs; None where
-    nothing is left.
+    """The first ``nbytes`` of a regular file as text, stripped of white space and NULs.
+
+    None where nothing is left.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | _NOT_BLOCKING)

@@ -92,8 +92,9 @@ def probe_pci(root: Path) -> FoundDevices:
 
 
 def driver_facts(root: Path, directory: Path) -> dict[str, str]:
-    """The driver's name and version; a driver without a version of its own has the kernel's, and
-    says so.
+    """The driver's name and version.
+
+    A driver without a version of its own has the kernel's, and says so.
     """
     driver = link_name(directory / "driver")
     if driver is None:
@@ -126,8 +127,9 @@ def _driver_note(device: HardwareDevice) -> str:
 
 
 def _pci_functions(root: Path, accelerators: frozenset[str]) -> list[PciFunction]:
-    """PCI functions that may be GPUs or NPUs, in order of address; those whose numbers cannot be
-    read are left out.
+    """PCI functions that may be GPUs or NPUs, in order of address.
+
+    Those whose numbers cannot be read are left out.
 
     A server has hundreds of functions, and each file takes its time: what the class excludes is not
     read further.

@@ -76,8 +76,9 @@ _NPU_NODE = re.compile(r"[0-9a-f]+\.npu")
 
 
 def probe_platform(root: Path) -> tuple[list[HardwareDevice], list[HardwareDevice], list[str]]:
-    """GPUs, NPUs and notes; a display controller whose GPU is a device of its own is not a second
-    GPU.
+    """GPUs, NPUs and notes.
+
+    A display controller whose GPU is a device of its own is not a second GPU.
     """
     notes: list[str] = []
     gpus = _of_bus(root, _GPU_NODE, DeviceType.GPU)

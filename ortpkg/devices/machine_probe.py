@@ -1,5 +1,6 @@
-"""Probe a machine: CPU, GPUs and NPUs as the operating system knows them. Loads no driver and no
-backend.
+"""Probe a machine: CPU, GPUs and NPUs as the operating system knows them.
+
+Loads no driver and no backend.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def probe(root: Path | str = "/") -> Machine:
 
 
 def with_free_memory(machine: Machine) -> Machine:
-    """``machine`` (this one, as probed) with what is free on every device that tells; may take
-    seconds.
+    """``machine`` (this one, as probed) with what is free on every device that tells.
+
+    May take seconds.
     """
     from ortpkg.devices.nvidia_smi import with_free_nvidia_memory  # only where somebody asks
 

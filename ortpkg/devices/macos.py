@@ -48,8 +48,9 @@ def probe_macos() -> Machine:
 def parse_macos(
     sysctl: str | None, displays: str | None, *, pages: str | None = None, engine: str | None = None
 ) -> Machine:
-    """A machine from what sysctl, system_profiler, vm_stat and ioreg print; None for one that did
-    not answer.
+    """A machine from what sysctl, system_profiler, vm_stat and ioreg print.
+
+    None for one that did not answer.
     """
     facts = dict(re.findall(r"^([\w.]+): (.*)$", sysctl or "", re.MULTILINE))
     is_apple_silicon = facts.get("hw.optional.arm64") == "1"

@@ -68,8 +68,9 @@ def with_nvidia_facts(
 def with_free_nvidia_memory(
     hardware: Sequence[HardwareDevice], ask: Ask = ask_nvidia_smi
 ) -> tuple[HardwareDevice, ...]:
-    """``hardware`` with what is free now on its NVIDIA GPUs; asks the tool each time, where there
-    is such a GPU.
+    """``hardware`` with what is free now on its NVIDIA GPUs.
+
+    Asks the tool each time, where there is such a GPU.
     """
     if not any(_can_be_asked(device) for device in hardware):
         return tuple(hardware)

@@ -15,8 +15,9 @@ _MOST_CHARACTERS = 256
 
 
 def pci_ids_name(root: Path, vendor_id: int, device_id: int) -> str | None:
-    """The device's name in the list, e.g. "Meteor Lake-P [Intel Arc Graphics]"; None where it is
-    not listed.
+    """The device's name in the list, e.g. "Meteor Lake-P [Intel Arc Graphics]".
+
+    None where it is not listed.
     """
     data = _list_of(root)
     start = data.find(b"\n%04x  " % vendor_id)

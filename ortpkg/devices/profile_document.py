@@ -25,8 +25,9 @@ _SCHEMA_FILE = "machine_profile.schema.json"
 
 
 def read_profile_document(path: Path) -> dict[str, Any]:
-    """The object in the profile ``path``; ProfileError where it cannot be read or breaks the
-    schema.
+    """The object in the profile ``path``.
+
+    ProfileError where it cannot be read or breaks the schema.
     """
     try:
         # Looked at before it is opened: opening a FIFO would wait for ever.
@@ -109,8 +110,9 @@ def _parse(data: bytes, file: Path | str) -> Any:
 
 
 def _deepest(text: str) -> int:
-    """An upper bound of how deep objects and arrays stand in each other; brackets in strings count
-    too.
+    """An upper bound of how deep objects and arrays stand in each other.
+
+    Brackets in strings count too.
     """
     depth = deepest = 0
     for character in text:

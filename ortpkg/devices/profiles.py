@@ -231,8 +231,9 @@ def _ep_device(
 
 
 def _ep_name_notes(ep_name: str, pointer: str) -> list[str]:
-    """A note where a name is near one of ONNX Runtime's and is none of them; it may be a plug-in's
-    all the same.
+    """A note where a name is near one of ONNX Runtime's and is none of them.
+
+    It may be a plug-in's all the same.
     """
     suggestion = None if is_known_ep(resolve_ep_name(ep_name)) else suggest_ep_name(ep_name)
     return (

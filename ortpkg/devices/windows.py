@@ -52,8 +52,9 @@ _MOST_CHARACTERS = 256
 
 
 def probe_windows(windows: WindowsInterfaces | None = None) -> Machine:
-    """Reads this machine (a few milliseconds), or what ``windows`` answers; what is not told is
-    unknown, or a note.
+    """Reads this machine (a few milliseconds), or what ``windows`` answers.
+
+    What is not told is unknown, or a note.
     """
     asked = ThisWindows() if windows is None else windows
     notes: list[str] = []
@@ -207,8 +208,9 @@ def _numbers(instance: str) -> tuple[int, int]:
 
 
 def _is_discrete(name: str, vendor_id: int, device_id: int) -> bool | None:
-    """As on Linux: NVIDIA's are discrete; Intel's by their name, because Windows gives no bus
-    number here.
+    """As on Linux: NVIDIA's are discrete.
+
+    Intel's by their name, because Windows gives no bus number here.
     """
     if vendor_id == NVIDIA:
         return True

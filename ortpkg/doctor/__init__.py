@@ -1,3 +1,1 @@
-"""``ortpkg doctor``: what this machine has, what is wrong with it for running packages, and the
-remedy.
-"""
+"""``ortpkg doctor``: what this machine has, what is wrong with it, and the remedy."""

@@ -45,8 +45,9 @@ class DoctorReport:
 
 
 def doctor(situation: Situation | None = None) -> DoctorReport:
-    """Examines this machine (or a situation that was gathered before); takes a few seconds where
-    backends are asked.
+    """Examines this machine (or a situation that was gathered before).
+
+    Takes a few seconds where backends are asked.
 
     Every backend and every installed plug-in is loaded, each in a child process with a time limit.
     """

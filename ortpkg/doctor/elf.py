@@ -41,8 +41,9 @@ class NeededLibraries:
 
 
 def read_needed(path: Path) -> NeededLibraries | None:
-    """What the library in ``path`` needs; None where it is no ELF file of 64 bits, or is
-    damaged.
+    """What the library in ``path`` needs.
+
+    None where it is no ELF file of 64 bits, or is damaged.
     """
     try:
         with path.open("rb") as file:

@@ -127,8 +127,9 @@ def _is_failure(note: str) -> bool:
 
 
 def gather() -> Situation:
-    """Looks at this machine, this environment and this process; backends are asked in child
-    processes.
+    """Looks at this machine, this environment and this process.
+
+    Backends are asked in child processes.
     """
     machine = with_free_memory(probe())
     offer = discover_ep_devices(machine, named=installed_plugins())

@@ -1,5 +1,6 @@
-"""What is installed of the software that sessions run on, in which versions; nothing of it is
-imported.
+"""What is installed of the software that sessions run on, in which versions.
+
+Nothing of it is imported.
 """
 
 from __future__ import annotations

@@ -1,3 +1,1 @@
-"""From a partitioned graph to results: transformers, partitioning, the three planning layers,
-executors.
-"""
+"""From a partitioned graph to results: transformers, the planning layers, executors."""

@@ -24,8 +24,9 @@ class AsyncExecutor:
         self._waits_for = tuple(step.waits_for for step in plan.steps)
 
     def __call__(self, instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
-        """Runs ``instructions`` on ``frame``; when it returns or raises, no node is under way any
-        more.
+        """Runs ``instructions`` on ``frame``.
+
+        When it returns or raises, no node is under way any more.
 
         Raises RunError, LimitExceededError, CancelledError as sequential execution does.
         """

@@ -151,15 +151,17 @@ class _Inserter:
             self._tell_outer_values(graph)
 
     def _memory_of(self, node: Node) -> OrtDevice:
-        """The memory that the kernel of ``node`` works in; CPU_DEVICE for all that the CPU
-        reads.
+        """The memory that the kernel of ``node`` works in.
+
+        CPU_DEVICE for all that the CPU reads.
         """
         device = self._devices[node.execution_provider]
         return CPU_DEVICE if device.is_host_accessible or node.subgraphs else device
 
     def _made_on(self, graph: Graph, node: Node, slot: int, device: OrtDevice) -> None:
-        """Notes where an output lies; one that the graph hands out is copied to the CPU's memory,
-        under its name.
+        """Notes where an output lies.
+
+        One that the graph hands out is copied to the CPU's memory, under its name.
         """
         value = node.outputs[slot]
         if not graph.is_output(value):
@@ -172,8 +174,9 @@ class _Inserter:
         self._home[graph, far] = device
 
     def _value_in(self, graph: Graph, value: str, target: OrtDevice, reader: Node | None) -> str:
-        """The name under which a reader in ``graph`` finds ``value`` in ``target``; a copy where
-        there is none yet.
+        """The name under which a reader in ``graph`` finds ``value`` in ``target``.
+
+        A copy where there is none yet.
         """
         owner = _owner_of(graph, value)
         home = CPU_DEVICE if owner is None else self._home.get((owner, value), CPU_DEVICE)
@@ -270,8 +273,9 @@ class _Inserter:
 
 
 def _owner_of(graph: Graph, value: str) -> Graph | None:
-    """The graph that makes or is given ``value``: ``graph`` or one around it; None where nobody
-    does.
+    """The graph that makes or is given ``value``: ``graph`` or one around it.
+
+    None where nobody does.
     """
     place: Graph | None = graph
     while place is not None and not place.defines(value):

@@ -172,8 +172,9 @@ class ExecutableGraph:
         return self._template.copy()
 
     def _find_patterns(self, sizes: Sequence[int] | None) -> PatternEntry | None:
-        """The patterns for a run of these sizes, made where they are not known; None where there
-        are none, or a run must be traced first.
+        """The patterns for a run of these sizes, made where they are not known.
+
+        None where there are none, or a run must be traced first.
         """
         if self.pool is None or sizes is None:
             return None

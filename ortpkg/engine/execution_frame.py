@@ -177,8 +177,9 @@ class ExecutionFrame:
     def allocate(
         self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int
     ) -> Tensor:
-        """A C-contiguous array for an output: from the pattern first, else by its kind; a
-        DeviceTensor in memory that the CPU cannot read.
+        """A C-contiguous array for an output: from the pattern first, else by its kind.
+
+        A DeviceTensor in memory that the CPU cannot read.
 
         Raises LimitExceededError before anything is allocated, PlanVerificationError (FAIL) for a
         kind that no output can have.

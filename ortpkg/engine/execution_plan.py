@@ -212,8 +212,9 @@ def _locations(
     given: Mapping[str, OrtDevice],
     crossing: Sequence[bool],
 ) -> list[OrtDevice]:
-    """Each value in the memory of the provider that makes it; one that *is* an input, where that
-    lies.
+    """Each value in the memory of the provider that makes it.
+
+    One that *is* an input, where that lies.
     """
     locations = [given.get(values.name_of(index), CPU_DEVICE) for index in range(len(values))]
     for step in steps:

@@ -114,8 +114,9 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
 
 
 class _TimeOf:
-    """The time limit of a run, and its caller's wish to end it; memory is counted where the engine
-    hands it out.
+    """The time limit of a run, and its caller's wish to end it.
+
+    Memory is counted where the engine hands it out.
     """
 
     def __init__(self, context: OpKernelContext) -> None:
@@ -125,14 +126,16 @@ class _TimeOf:
 
 
 def _cannot_be_stopped() -> None:
-    """A plug-in ends when it wants to; what the program does then is its own affair
-    (``run_watch.last_resort``).
+    """A plug-in ends when it wants to.
+
+    What the program does then is its own affair (``run_watch.last_resort``).
     """
 
 
 def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) -> Compute:
-    """The compute function of a plug-in's kernel; what it returns is held against the graph, as a
-    partition's is.
+    """The compute function of a plug-in's kernel.
+
+    What it returns is held against the graph, as a partition's is.
     """
     checks: list[tuple[str, Fits]] = [
         (name, (value_check(graph.type_of(name), with_shape=True) if name else None) or is_value)

@@ -185,8 +185,9 @@ class _Partitioner:
         self._compile(provider, claims.fused, claims.replaced)
 
     def _insert_casts(self, provider: ExecutionProvider) -> bool:
-        """Puts nodes into float32 that ``provider`` left, and would take so; whether there are
-        any.
+        """Puts nodes into float32 that ``provider`` left, and would take so.
+
+        Whether there are any.
         """
         wanted = self._wanted_in_float32(provider)
         return bool(wanted and widen_nodes(self._graph, wanted))
@@ -268,8 +269,9 @@ class _Partitioner:
     def _may_fuse(
         self, provider: ExecutionProvider, nodes: Sequence[Node], order: Sequence[int]
     ) -> bool:
-        """Whether making one node of ``nodes`` leaves the graph without a cycle; a claim that does
-        not falls.
+        """Whether making one node of ``nodes`` leaves the graph without a cycle.
+
+        A claim that does not falls.
         """
         if not _leaves_and_returns(self._graph, nodes, order):
             return True

@@ -58,8 +58,9 @@ def no_kernel(
     known: Mapping[str, ElementType],
     providers: Sequence[ExecutionProvider],
 ) -> KernelNotFoundError:
-    """The error for a node that none of ``providers`` has a kernel for; ``known``: the types that
-    bind it.
+    """The error for a node that none of ``providers`` has a kernel for.
+
+    ``known``: the types that bind it.
     """
     opset = graph.opset_imports.get(node.domain, node.since_version)
     types = tuple(f"{name}={found.name.lower()}" for name, found in known.items())

@@ -159,8 +159,9 @@ class OrtValuePatternPlanner:
         self._trace_of(value_index).open[value_index] = (step, nbytes, owner)
 
     def trace_free(self, value_index: int, step: int) -> None:
-        """Records that ``value_index`` died after ``step``; a value that was never allocated is
-        ignored.
+        """Records that ``value_index`` died after ``step``.
+
+        A value that was never allocated is ignored.
         """
         trace = self._trace_of(value_index)
         opened = trace.open.pop(value_index, None)
@@ -356,8 +357,9 @@ def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
 
 
 def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
-    """Allocates and frees in the order of the steps; a buffer keeps its place from its first step
-    to its last.
+    """Allocates and frees in the order of the steps.
+
+    A buffer keeps its place from its first step to its last.
     """
     free = _FreeRanges()
     ending: list[tuple[int, int, int]] = []

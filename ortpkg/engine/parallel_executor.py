@@ -68,8 +68,9 @@ class ParallelExecutor:
 
 
 class _ParallelRun:
-    """The state that the threads of one run share; everything mutable is guarded by
-    ``_changed``.
+    """The state that the threads of one run share.
+
+    Everything mutable is guarded by ``_changed``.
     """
 
     def __init__(

@@ -84,8 +84,9 @@ class CostPolicy:
     def __init__(
         self, model: Graph, providers: Sequence[ExecutionProvider], costs: PartitionCosts
     ) -> None:
-        """``providers``: in order of priority; the last takes what is left, as in first come, first
-        served.
+        """``providers``: in order of priority.
+
+        The last takes what is left, as in first come, first served.
         """
         by_name = {provider.name: provider for provider in providers}
         self._providers = [

@@ -30,8 +30,9 @@ class Pending:
         self._results: list[Value] = []
 
     def then(self, finish: Callable[[Any], Value]) -> Pending:
-        """The same, with ``finish`` applied to the result at last; called before the result is
-        asked for.
+        """The same, with ``finish`` applied to the result at last.
+
+        Called before the result is asked for.
         """
         self._finish.append(finish)
         return self
@@ -78,8 +79,9 @@ def begun(result: Any) -> Value | Pending:
 
 
 def finished(pending: Pending, context: OpKernelContext) -> Value:
-    """Waits for ``pending``; a run that should end looks for that meanwhile, and then cancels what
-    can be cancelled.
+    """Waits for ``pending``.
+
+    A run that should end looks for that meanwhile, and then cancels what can be cancelled.
 
     Raises what the kernel raised, LimitExceededError (time), CancelledError.
     """

@@ -250,8 +250,9 @@ class _Search:
     def _read_and_make(
         self, node: int, provider: int, known: dict[tuple[str, int], _Known], out: frozenset[int]
     ) -> int:
-        """Brings ``known`` up to date for the node's values; returns what that costs in
-        transfers.
+        """Brings ``known`` up to date for the node's values.
+
+        Returns what that costs in transfers.
         """
         problem, added = self._problem, 0
         for value in dict.fromkeys(problem.reads[node]):

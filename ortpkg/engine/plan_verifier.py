@@ -119,8 +119,9 @@ class _Verifier:
         self._same_bytes: dict[int, int] = {}
 
     def _find_last_uses(self) -> dict[int, float]:
-        """Value → last step that needs it, scanning backwards; infinity for what the graph hands
-        out or was given.
+        """Value → last step that needs it, scanning backwards.
+
+        Infinity for what the graph hands out or was given.
         """
         forever = (
             *self._plan.outputs,

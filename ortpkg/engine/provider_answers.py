@@ -36,8 +36,9 @@ def capabilities_of(
     viewer: GraphViewer,
     types_of: Callable[[Node], Mapping[str, ElementType]],
 ) -> list[ComputeCapability]:
-    """What ``provider`` claims of the graph; ExecutionProviderError where that is no list of
-    capabilities of it.
+    """What ``provider`` claims of the graph.
+
+    ExecutionProviderError where that is no list of capabilities of it.
     """
     with guard(provider, "say which nodes it runs"):
         found = answers_of(
@@ -97,8 +98,9 @@ def guarded_kernel(kernel: KernelDef, provider: ExecutionProvider) -> KernelDef:
 
 
 def end_quietly(provider: ExecutionProvider, end: Callable[[], None]) -> None:
-    """Calls ``end``, with which something of ``provider`` ends; a plug-in that fails there is
-    logged, and no more.
+    """Calls ``end``, with which something of ``provider`` ends.
+
+    A plug-in that fails there is logged, and no more.
     """
     try:
         with guard(provider, "end"):

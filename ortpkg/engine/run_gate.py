@@ -1,5 +1,6 @@
-"""Lets runs into a session while it is open and its mapped files are whole; closing waits for those
-that are in.
+"""Lets runs into a session while it is open and its mapped files are whole.
+
+Closing waits for those that are in.
 """
 
 from __future__ import annotations

@@ -179,8 +179,9 @@ class SizeClassPlanner:
         return tuple(high)
 
     def _nbytes_in(self, size_class: SizeClass) -> dict[int, int]:
-        """Buffer → bytes, at either end of the class the more; what cannot be said of these sizes
-        is left out.
+        """Buffer → bytes, at either end of the class the more.
+
+        What cannot be said of these sizes is left out.
         """
         nbytes = self._nbytes_at(size_class.high)
         if not size_class.is_exact:

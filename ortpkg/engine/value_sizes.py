@@ -15,8 +15,9 @@ from ortpkg.shapes.expressions import Size, TooLargeError, product, symbol
 
 
 def value_sizes(graph: Graph, plan: ExecutionPlan) -> list[Size | None]:
-    """The size in bytes of each value of ``plan``, an expression where it has symbols; None for
-    what is not a tensor of numbers.
+    """The size in bytes of each value of ``plan``, an expression where it has symbols.
+
+    None for what is not a tensor of numbers.
 
     A dimension without a name is a symbol of its own: such a value can be laid out after a traced
     run, but nothing is known to be of the same size.
@@ -42,8 +43,9 @@ def declared_dimensions(graph: Graph) -> frozenset[str]:
 
 
 def symbol_sources(graph: Graph, plan: ExecutionPlan) -> Mapping[str, tuple[int, int]]:
-    """Symbol → (position of the feed, axis) that says what it is in a run; unnamed dimensions are
-    symbols too.
+    """Symbol → (position of the feed, axis) that says what it is in a run.
+
+    Unnamed dimensions are symbols too.
 
     Feeds are the graph's inputs, in order. An input with a default of its own may be left out, and
     says nothing.

@@ -147,8 +147,9 @@ class WorkspacePool:
         self._lock = threading.Lock()
 
     def find(self, sizes: Sequence[int]) -> PatternEntry | None:
-        """The patterns for a run of these values of the symbols; None where none of them serves
-        it.
+        """The patterns for a run of these values of the symbols.
+
+        None where none of them serves it.
         """
         with self._lock:
             for place, entry in enumerate(self._entries):

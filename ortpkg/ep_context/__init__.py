@@ -1,5 +1,4 @@
-"""EPContext: the node, the file format, reading, writing and matching compiled contexts, and the
-cache of them.
+"""EPContext: the node, the file of compiled contexts, and the cache of them.
 
 Within alone: ``cache_owner``; what else is here is for all.
 """

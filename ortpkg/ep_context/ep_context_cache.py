@@ -331,8 +331,9 @@ class EpContextCache:
         )
 
     def prune(self, most_nbytes: int, *, keep: str = "") -> int:
-        """Drops what was used least recently until all is at most ``most_nbytes``; returns how many
-        entries went.
+        """Drops what was used least recently until all is at most ``most_nbytes``.
+
+        Returns how many entries went.
 
         What killed sessions left half written goes as well. ``keep``: a key that stays; the caller
             holds its lock.
@@ -344,8 +345,9 @@ class EpContextCache:
         return len(dropped)
 
     def beyond(self, most_nbytes: int, *, keep: str = "") -> list[CachedContext]:
-        """What was used least recently of all that is more than ``most_nbytes``; ``keep``: a key
-        that stays.
+        """What was used least recently of all that is more than ``most_nbytes``.
+
+        ``keep``: a key that stays.
         """
         left, found = most_nbytes, []
         for entry in self.entries():
@@ -371,8 +373,9 @@ class EpContextCache:
             lock.unlink(missing_ok=True)
 
     def _damage(self, descriptor: ContextDescriptor) -> str:
-        """What is wrong with the entry for that descriptor; "" where there is none, or nothing
-        is.
+        """What is wrong with the entry for that descriptor.
+
+        "" where there is none, or nothing is.
         """
         key = context_key(descriptor)
         if not self._path(key).exists() and not self.note_path(key).exists():
@@ -389,8 +392,9 @@ class EpContextCache:
         return "" if names else "its context is another one's"
 
     def _flaw(self, key: str) -> str:
-        """Why the files of that key are no entry; "" where they are one, as far as the context's
-        index tells.
+        """Why the files of that key are no entry.
+
+        "" where they are one, as far as the context's index tells.
         """
         if not self._path(key).exists():
             return "its context is gone"
@@ -445,8 +449,9 @@ class EpContextCache:
         return self.directory / context_file_name(key)
 
     def note_path(self, key: str) -> Path:
-        """What lies beside a context; when it was changed last is when the context was used
-        last.
+        """What lies beside a context.
+
+        When it was changed last is when the context was used last.
         """
         return self.directory / f"{key}.json"
 

@@ -65,8 +65,9 @@ class CheckedBlobs:
         return _text(blob) in self._known
 
     def add(self, blob: tuple[int, str]) -> None:
-        """Remembers a blob (offset, SHA-256) that was compared; not of a file that is younger than
-        two seconds.
+        """Remembers a blob (offset, SHA-256) that was compared.
+
+        Not of a file that is younger than two seconds.
         """
         if not self._is_settled or len(self._known) >= _MOST_BLOBS:
             return

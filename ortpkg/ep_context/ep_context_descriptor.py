@@ -49,8 +49,9 @@ class ContextDescriptor:
     weights_source: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The form in the notes of EPContext nodes and in containers; :func:`descriptor_from_json`
-        reads it.
+        """The form in the notes of EPContext nodes and in containers.
+
+        :func:`descriptor_from_json` reads it.
         """
         document = {each.name: getattr(self, each.name) for each in fields(self)}
         document["options"] = dict(self.options)

@@ -91,8 +91,9 @@ class _IndexedEntry:
 
 
 class ContextFile:
-    """Contexts that can be looked up by partition name; their bytes are touched, and checked, only
-    when asked for.
+    """Contexts that can be looked up by partition name.
+
+    Their bytes are touched, and checked, only when asked for.
 
     Attributes:
         ep: name of the execution provider that made it.
@@ -337,8 +338,9 @@ def context_chunks(
 
 
 def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[Part]]) -> bool:
-    """Writes a new file of contexts, in one step; False where the very same file is there already,
-    and stays.
+    """Writes a new file of contexts, in one step.
+
+    False where the very same file is there already, and stays.
 
     Raises EpContextWriteError where that fails, or another file has the name, which may be what
     other models need.
@@ -374,8 +376,9 @@ def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) 
 
 
 def is_context_file(path: Path, *, magic: bytes = MAGIC) -> bool:
-    """Whether there is a file that begins with ``magic``, as those of ours do; nothing else of it
-    is looked at.
+    """Whether there is a file that begins with ``magic``, as those of ours do.
+
+    Nothing else of it is looked at.
     """
     try:
         with path.open("rb") as file:

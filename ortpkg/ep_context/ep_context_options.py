@@ -94,8 +94,9 @@ class EpContextOptions:
 
     @property
     def model_folder(self) -> Path | None:
-        """The folder to which paths of external contexts are relative; None where nothing tells
-        it.
+        """The folder to which paths of external contexts are relative.
+
+        None where nothing tells it.
         """
         if self.model_path is not None:
             return self.model_path.parent
@@ -220,8 +221,9 @@ def _check_external_initializers(output: Path, path: Path) -> None:
 
 
 def context_cache_of(entries: Mapping[str, str]) -> EpContextCache | None:
-    """Where a session with these config entries keeps what it compiles; None for nowhere, and where
-    others may write.
+    """Where a session with these config entries keeps what it compiles.
+
+    None for nowhere, and where others may write.
 
     A context is code: one that another user can put there would run with this one's rights.
     """
@@ -230,8 +232,9 @@ def context_cache_of(entries: Mapping[str, str]) -> EpContextCache | None:
 
 
 def refused_cache(entries: Mapping[str, str]) -> str:
-    """Why the cache of contexts that these config entries name is not used; "" where it is, or none
-    is named.
+    """Why the cache of contexts that these config entries name is not used.
+
+    "" where it is, or none is named.
     """
     folder = _cache_folder(entries)
     why = "" if folder is None else foreign_writers(folder)

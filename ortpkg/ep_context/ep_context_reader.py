@@ -28,8 +28,9 @@ from ortpkg.graph.linked_files import why_not_followed
 
 
 class EpContextReader:
-    """The contexts that one model's EPContext nodes of one execution provider lead to; files are
-    opened once.
+    """The contexts that one model's EPContext nodes of one execution provider lead to.
+
+    Files are opened once.
     """
 
     def __init__(
@@ -140,8 +141,9 @@ class EpContextReader:
     def _in_other_form(
         self, data: memoryview, main: EpContextAttributes, name: str, where: str
     ) -> ContextSource | None:
-        """The contexts of onnxruntime's provider; None where they are ortpkg's own, or this node
-        says that they were.
+        """The contexts of onnxruntime's provider.
+
+        None where they are ortpkg's own, or this node says that they were.
 
         A blob as older releases kept it has no sign of its own: it is one where the node names the
         release of its SDK and has no notes of ours.
@@ -187,8 +189,9 @@ class EpContextReader:
         self._judged_at(path)
 
     def path_of(self, main: EpContextAttributes) -> Path:
-        """The context's file: relative to the model's folder, and inside it; EpContextError where
-        not.
+        """The context's file: relative to the model's folder, and inside it.
+
+        EpContextError where not.
         """
         location = main.context_path
         folder = self._options.model_folder

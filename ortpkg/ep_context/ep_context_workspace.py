@@ -173,16 +173,18 @@ class EpContextWorkspace:
         )
 
     def add_model(self, files: Sequence[Path]) -> None:
-        """Notes the files of a context model that names the group's binary; nothing where that is
-        written.
+        """Notes the files of a context model that names the group's binary.
+
+        Nothing where that is written.
         """
         with self._lock:
             if self._growing is not None:
                 self._growing.files.update({path: file_stamp(path) for path in files})
 
     def abandon(self, reason: BaseException | None = None) -> AbandonedGroup | None:
-        """Clears what was compiled and never written, because a session of the group failed; the
-        next is a first one.
+        """Clears what was compiled and never written, because a session of the group failed.
+
+        The next is a first one.
 
         Context models of the group, which name a binary that will never be, are removed, where they
         are as they were written. None where no group was under way.
@@ -226,8 +228,9 @@ class EpContextWorkspace:
             return loaded is not None and name in loaded.names
 
     def _left(self, path: Path) -> _Loaded | None:
-        """What waits to be taken of the file; None where nothing does, or another file has taken
-        its place.
+        """What waits to be taken of the file.
+
+        None where nothing does, or another file has taken its place.
         """
         loaded = self._loaded.get(path)
         if loaded is not None and file_stamp(path) not in (None, loaded.stamp):

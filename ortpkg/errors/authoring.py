@@ -7,8 +7,9 @@ from ortpkg.errors.codes import ExitCode
 
 
 class AuthoringError(OrtpkgError):
-    """A change to a package was refused: a name is taken, or inputs and outputs do not fit; nothing
-    was changed.
+    """A change to a package was refused: a name is taken, or inputs and outputs do not fit.
+
+    Nothing was changed.
     """
 
     exit_code = ExitCode.PACKAGE

@@ -44,8 +44,9 @@ class ExitCode(IntEnum):
 
 
 class VerifyExitCode(IntFlag):
-    """The bits whose sum ``ortpkg verify`` returns; 0 where every file is as digests.json records
-    it.
+    """The bits whose sum ``ortpkg verify`` returns.
+
+    0 where every file is as digests.json records it.
     """
 
     CHANGED = 16

@@ -1,3 +1,4 @@
-"""The in-memory graph of a model, and ONNX files to it and from it; signatures without loading
-weights.
+"""The in-memory graph of a model, and ONNX files to it and from it.
+
+Signatures without loading weights.
 """

@@ -129,14 +129,16 @@ class Graph:
         return index in self._nodes
 
     def position_of(self, node: Node) -> int:
-        """Where the node stands among the others when nothing else decides; a removed node's
-        position stays known.
+        """Where the node stands among the others when nothing else decides.
+
+        A removed node's position stays known.
         """
         return self._positions.get(node.index, node.index)
 
     def producer_of(self, value: str) -> Node | None:
-        """The node of this graph that makes ``value``; None for inputs, initializers and outer
-        values.
+        """The node of this graph that makes ``value``.
+
+        None for inputs, initializers and outer values.
         """
         place = self._producers.get(value)
         return None if place is None else self._nodes[place[0]]
@@ -182,8 +184,9 @@ class Graph:
         return None
 
     def constant(self, value: str) -> Initializer | None:
-        """The constant of that name in this graph or a graph around it; None where it is not
-        constant.
+        """The constant of that name in this graph or a graph around it.
+
+        None where it is not constant.
         """
         graph: Graph | None = self
         while graph is not None:

@@ -35,8 +35,9 @@ def verify_graph(graph: Graph) -> None:
 
 
 def check_consistency(graph: Graph) -> list[str]:
-    """Compares producers, use lists and implicit inputs with the nodes; one text per difference,
-    empty when right.
+    """Compares producers, use lists and implicit inputs with the nodes.
+
+    One text per difference, empty when right.
     """
     problems: list[str] = []
     uses: dict[str, list[Use]] = {}

@@ -99,8 +99,9 @@ def load_limits(control: LoadControl) -> Iterator[None]:
 
 
 def load_control() -> LoadControl | None:
-    """Of the session that is being made in this context; None where none is, or it has no
-    limits.
+    """Of the session that is being made in this context.
+
+    None where none is, or it has no limits.
     """
     return _current.get()
 

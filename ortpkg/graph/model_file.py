@@ -1,5 +1,6 @@
-"""From a path, bytes or a message to a ModelProto whose big weights stay where they are; nothing is
-interpreted yet.
+"""From a path, bytes or a message to a ModelProto whose big weights stay where they are.
+
+Nothing is interpreted yet.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Bounds on what a model file may ask of us before anything of it is run; models come from
-strangers.
+"""Bounds on what a model file may ask of us before anything of it is run.
+
+Models come from strangers.
 """
 
 from __future__ import annotations

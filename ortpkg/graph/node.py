@@ -42,8 +42,9 @@ class Initializer(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Of the dense array that ``numpy`` gives; a packed or sparse tensor takes less in the
-        file.
+        """Of the dense array that ``numpy`` gives.
+
+        A packed or sparse tensor takes less in the file.
         """
 
     def numpy(self) -> npt.NDArray[Any]:
@@ -90,8 +91,9 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueAnnotation:
-    """What a model says of a value beyond its type; nothing here depends on it, and it survives a
-    round trip.
+    """What a model says of a value beyond its type.
+
+    Nothing here depends on it, and it survives a round trip.
 
     Attributes:
         doc_string, metadata: free text.
@@ -240,8 +242,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Where a value is consumed: a node and the input slot; slot -1 is an implicit input of its
-    sub-graphs.
+    """Where a value is consumed: a node and the input slot.
+
+    Slot -1 is an implicit input of its sub-graphs.
     """
 
     node_index: int

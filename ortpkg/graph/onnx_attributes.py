@@ -22,8 +22,9 @@ _FIELD_KINDS = {
 
 
 def attribute_kind(proto: onnx.AttributeProto) -> str:
-    """The type name ("INT", "GRAPH", ...); models before IR version 2 leave it out, then the field
-    that is set says it.
+    """The type name ("INT", "GRAPH", ...).
+
+    Models before IR version 2 leave it out, then the field that is set says it.
 
     Raises InvalidGraphError for an unknown type, or where there is neither type nor value.
     """

@@ -55,8 +55,9 @@ _OPEN_FLAGS = (
 
 
 class OnnxOperator(NamedTuple):
-    """An operator of ONNX's own domains as a model uses it; ``opset`` is None where its domain is
-    not imported.
+    """An operator of ONNX's own domains as a model uses it.
+
+    ``opset`` is None where its domain is not imported.
     """
 
     domain: str
@@ -102,15 +103,17 @@ def operator_text(operator: Operator) -> str:
 
 
 def scan_model_file(path: Path, *, limits: ModelLimits) -> ModelOperators | None:
-    """What the model at ``path`` needs; None where that cannot be told: no file, no model, or past
-    a limit.
+    """What the model at ``path`` needs.
+
+    None where that cannot be told: no file, no model, or past a limit.
     """
     return _of_file(path, limits, lambda data: scan_model(data, limits=limits))
 
 
 def scan_onnx_operators(path: Path, *, limits: ModelLimits) -> tuple[OnnxOperator, ...] | None:
-    """ONNX's own operators in the model at ``path``, sorted; None where they cannot be told, as
-    above.
+    """ONNX's own operators in the model at ``path``, sorted.
+
+    None where they cannot be told, as above.
     """
     return _of_file(
         path,
@@ -204,8 +207,9 @@ class _Outline:
 
 @dataclass(slots=True, kw_only=True)
 class _Scan:
-    """One walk over the nodes of a model; gathers the foreign operators, and those of ONNX with
-    their opsets.
+    """One walk over the nodes of a model.
+
+    Gathers the foreign operators, and those of ONNX with their opsets.
 
     Attributes:
         functions: operator that the model defines → where; those of one name differ in their

@@ -32,8 +32,9 @@ _LARGEST_OPSET = (1 << 31) - 1
 
 @cache
 def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The definition of an operator that opset ``opset`` of its domain means; None where there is
-    none.
+    """The definition of an operator that opset ``opset`` of its domain means.
+
+    None where there is none.
     """
     if not 0 <= opset <= _LARGEST_OPSET:
         return None
@@ -44,8 +45,9 @@ def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | N
 
 
 def resolve_since_version(domain: str, op_type: str, opset: int) -> int:
-    """The version of the operator's definition under ``opset``; ``opset`` itself where there is no
-    definition.
+    """The version of the operator's definition under ``opset``.
+
+    ``opset`` itself where there is no definition.
     """
     schema = find_schema(domain, op_type, opset)
     if schema is None:
@@ -111,8 +113,9 @@ class OutputFormal:
 
 @cache
 def output_formals(domain: str, op_type: str, version: int) -> tuple[OutputFormal, ...]:
-    """What an operator's definition says of its outputs, by position; () where there is no
-    definition.
+    """What an operator's definition says of its outputs, by position.
+
+    () where there is no definition.
     """
     schema = find_schema(domain, op_type, version)
     if schema is None:

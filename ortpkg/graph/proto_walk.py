@@ -1,5 +1,6 @@
-"""Walks over everything in a ModelProto: graphs within graphs, functions, training graphs; without
-recursion.
+"""Walks over everything in a ModelProto: graphs within graphs, functions, training graphs.
+
+Without recursion.
 """
 
 from __future__ import annotations

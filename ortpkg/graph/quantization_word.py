@@ -88,8 +88,9 @@ def _dequantized_bits(node: onnx.NodeProto, tensor_types: Mapping[str, int]) -> 
 
 
 def _quantized_type(node: onnx.NodeProto, tensor_types: Mapping[str, int]) -> str:
-    """ "int8" (signed or not), "int4", "int16", "float8", ...; int8 where nothing in the model says
-    otherwise.
+    """ "int8" (signed or not), "int4", "int16", "float8", ....
+
+    Int8 where nothing in the model says otherwise.
     """
     operands = [node.input[2]] if len(node.input) > 2 else []
     if node.op_type == "DequantizeLinear":

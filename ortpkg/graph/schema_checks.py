@@ -33,8 +33,9 @@ _MOST_DIMENSIONS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Formals:
-    """What a definition says of a node's form; read once from the schema, whose every look-up makes
-    new lists.
+    """What a definition says of a node's form.
+
+    Read once from the schema, whose every look-up makes new lists.
 
     Attributes:
         inputs, outputs: (least, most) numbers of them.
@@ -180,8 +181,9 @@ def _loop_problems(node: Node) -> Iterator[str]:
 
 
 def _scan_problems(node: Node) -> Iterator[str]:
-    """Body: (states..., scan inputs...) → (states..., scan outputs...); version 8 has sequence
-    lengths before them.
+    """Body: (states..., scan inputs...) → (states..., scan outputs...).
+
+    Version 8 has sequence lengths before them.
     """
     given = len(node.inputs) - (1 if node.since_version < 9 else 0)
     scanned = node.attribute("num_scan_inputs", 0)

@@ -20,8 +20,9 @@ Array = npt.NDArray[Any]
 
 
 def decode_raw(data: ByteArray, element_type: ElementType, shape: tuple[int, ...]) -> Array:
-    """The tensor in ``data``, which has exactly the bytes that it needs; a read-only view of
-    ``data`` where possible.
+    """The tensor in ``data``, which has exactly the bytes that it needs.
+
+    A read-only view of ``data`` where possible.
 
     ``data`` must be aligned for the element type if the view is to be.
     """

@@ -1,5 +1,6 @@
-"""Finds every tensor in a serialized ModelProto, and puts other messages in their places; no other
-byte changes.
+"""Finds every tensor in a serialized ModelProto, and puts other messages in their places.
+
+No other byte changes.
 
 A model whose weights move to another file differs from the original in the ``external_data`` of
 some tensors only. Parsing and serializing the whole message would also reorder fields, and copy
@@ -180,8 +181,9 @@ class ModelMessage:
 def with_data_at(
     data: memoryview, tensor: TensorMessage, location: str, offset: int, nbytes: int
 ) -> bytes:
-    """The tensor's message with its data in another file; a checksum of the former file is left
-    out.
+    """The tensor's message with its data in another file.
+
+    A checksum of the former file is left out.
     """
     entries = (("location", location), ("offset", str(offset)), ("length", str(nbytes)))
     reference = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)

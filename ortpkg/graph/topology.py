@@ -21,8 +21,9 @@ def all_graphs(graph: Graph) -> Iterator[Graph]:
 
 
 def topological_order(graph: Graph) -> list[int]:
-    """Indices of all nodes, each after the producers of its inputs; implicit inputs of sub-graphs
-    count.
+    """Indices of all nodes, each after the producers of its inputs.
+
+    Implicit inputs of sub-graphs count.
 
     Ties go to the node that stands first in the graph, so a graph whose nodes are in order keeps
     that order. Each node and each edge is visited once; the ready nodes wait in a heap. The graph

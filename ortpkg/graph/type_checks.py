@@ -91,8 +91,9 @@ def _verify_inputs(graph: Graph, node: Node, formals: tuple[_Formal, ...]) -> No
 
 
 def _verify_branches(node: Node) -> None:
-    """Both branches of an If give each output in one type (If: "must be of the same data type");
-    sizes may differ.
+    """Both branches of an If give each output in one type (If: "must be of the same data type").
+
+    Sizes may differ.
     """
     then, other = node.subgraphs.get("then_branch"), node.subgraphs.get("else_branch")
     if then is None or other is None:

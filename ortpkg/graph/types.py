@@ -99,8 +99,9 @@ def numpy_dtype(element_type: ElementType) -> np.dtype:
 
 
 def element_type_of(dtype: np.dtype) -> ElementType:
-    """The inverse of :func:`numpy_dtype`; numpy's own string dtypes count as STRING. KeyError for a
-    foreign dtype.
+    """The inverse of :func:`numpy_dtype`.
+
+    Numpy's own string dtypes count as STRING. KeyError for a foreign dtype.
     """
     if dtype.kind in "US":
         return ElementType.STRING
@@ -108,8 +109,9 @@ def element_type_of(dtype: np.dtype) -> ElementType:
 
 
 def stored_nbytes(element_type: ElementType, count: int) -> int:
-    """How many bytes ``raw_data`` takes for ``count`` elements; KeyError for types that have no raw
-    form.
+    """How many bytes ``raw_data`` takes for ``count`` elements.
+
+    KeyError for types that have no raw form.
     """
     return -(-count * PACKED_BITS.get(element_type, 8 * numpy_dtype(element_type).itemsize) // 8)
 

@@ -25,8 +25,9 @@ _DEEPEST_TYPE = 16
 
 
 def element_type_from_number(number: int, where: str) -> ElementType:
-    """The element type with that TensorProto.DataType number; InvalidGraphError for one that we
-    don't know.
+    """The element type with that TensorProto.DataType number.
+
+    InvalidGraphError for one that we don't know.
     """
     try:
         return ElementType(number)

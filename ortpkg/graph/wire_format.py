@@ -90,8 +90,9 @@ def _cut_graph(
 def _cut_tensor(
     data: memoryview, start: int, stop: int, smallest_nbytes: int
 ) -> tuple[bytes, tuple[int, int] | None]:
-    """The tensor's bytes without ``raw_data``, and where that lies; None where it is too small to
-    cut.
+    """The tensor's bytes without ``raw_data``, and where that lies.
+
+    None where it is too small to cut.
     """
     raw: tuple[int, int] | None = None
     pieces: list[bytes] = []

@@ -59,8 +59,9 @@ def physical_memory_nbytes() -> tuple[int | None, int | None]:
 
 
 def resident_nbytes(pid: int | None = None) -> int:
-    """Memory of the process (of this one) that is in RAM, shared libraries included; 0 where the
-    system does not say.
+    """Memory of the process (of this one) that is in RAM, shared libraries included.
+
+    0 where the system does not say.
     """
     import psutil  # see above
 
@@ -71,8 +72,9 @@ def resident_nbytes(pid: int | None = None) -> int:
 
 
 def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
-    """The most memory that this process has held at one time since its program started; None where
-    unknown.
+    """The most memory that this process has held at one time since its program started.
+
+    None where unknown.
 
     On Linux ``VmHWM``, not ``ru_maxrss``: that one starts at what the *parent* held when it made
         this process.

@@ -86,8 +86,9 @@ def ask_backend(
 
 @contextlib.contextmanager
 def asking_anew() -> Iterator[None]:
-    """What is asked within is not answered from memory; what comes out replaces what was
-    remembered.
+    """What is asked within is not answered from memory.
+
+    What comes out replaces what was remembered.
     """
     token = _is_asked_anew.set(True)
     try:
@@ -97,8 +98,9 @@ def asking_anew() -> Iterator[None]:
 
 
 def probe_timeout_s() -> float:
-    """The limit of one probe: ``ORTPKG_PROBE_TIMEOUT`` (5s, 2min), else 30 s. UsageError where that
-    is none.
+    """The limit of one probe: ``ORTPKG_PROBE_TIMEOUT`` (5s, 2min), else 30 s.
+
+    UsageError where that is none.
     """
     text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
     if not text:

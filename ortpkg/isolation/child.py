@@ -132,8 +132,9 @@ def _converse(
 
 
 def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: int) -> bool:
-    """Waits for the child's output, at most ``timeout_s``; True as soon as it holds more than the
-    limit.
+    """Waits for the child's output, at most ``timeout_s``.
+
+    True as soon as it holds more than the limit.
 
     What it has started counts, too, where the system tells.
     """

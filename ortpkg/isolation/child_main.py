@@ -17,8 +17,9 @@ from ortpkg.isolation.orphan import end_with_parent
 
 
 def main() -> None:
-    """Runs "module:function" of the command line on the JSON arguments of stdin; writes one JSON
-    object.
+    """Runs "module:function" of the command line on the JSON arguments of stdin.
+
+    Writes one JSON object.
     """
     channel = os.dup(1)
     os.dup2(2, 1)

@@ -1,5 +1,6 @@
-"""Values of our own classes as bytes, for another process of ours; nothing else can be read from
-them.
+"""Values of our own classes as bytes, for another process of ours.
+
+Nothing else can be read from them.
 
 A child that runs foreign code may write nonsense. So what is read is made of classes of this
 package and of plain values; a name of anything else is refused before it is looked up.

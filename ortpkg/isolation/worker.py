@@ -42,8 +42,9 @@ class WorkerEndedError(Exception):
 
 
 class WorkerCallError(Exception):
-    """The worker's function raised; the text is the exception's own, ``kind`` the name of its
-    class.
+    """The worker's function raised.
+
+    The text is the exception's own, ``kind`` the name of its class.
     """
 
     def __init__(self, message: str, *, kind: str = "") -> None:
@@ -104,8 +105,9 @@ class Worker:
         return self._made_in == os.getpid() and not self._reason and self._child.poll() is None
 
     def resident_nbytes(self) -> int:
-        """Memory that it holds now, and on Linux what it has started; 0 where the system does not
-        say.
+        """Memory that it holds now, and on Linux what it has started.
+
+        0 where the system does not say.
         """
         return resident_nbytes(self._child.pid) + self._beside.nbytes()
 
@@ -139,8 +141,9 @@ class Worker:
         return reply
 
     def kill(self, reason: str) -> None:
-        """Ends it at once, with what it started; whoever waits for it gets WorkerEndedError with
-        ``reason``.
+        """Ends it at once, with what it started.
+
+        Whoever waits for it gets WorkerEndedError with ``reason``.
         """
         if self._made_in != os.getpid():
             return  # the pipes are the parent's
@@ -184,8 +187,9 @@ def _listen(pipe: IO[bytes], kept: bytearray) -> None:
 def _release(
     child: subprocess.Popen[bytes], replies: IO[bytes], listener: threading.Thread, made_in: int
 ) -> None:
-    """Ends a worker and closes its pipes; not in a fork, where threads that only the parent has may
-    hold locks.
+    """Ends a worker and closes its pipes.
+
+    Not in a fork, where threads that only the parent has may hold locks.
     """
     if made_in != os.getpid():
         return

@@ -57,8 +57,9 @@ def main() -> None:
 
 
 def tell(note: str) -> None:
-    """Tells the parent what is being done, for the case that this process does not live to reply;
-    nothing elsewhere.
+    """Tells the parent what is being done, for the case that this process does not live to reply.
+
+    Nothing elsewhere.
     """
     if _SERVING and threading.current_thread() is threading.main_thread():
         _end_copies()

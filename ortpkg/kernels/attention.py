@@ -195,8 +195,9 @@ def _safe_softmax(scores: Tensor, steps: ScoreSteps) -> Tensor:
 
 
 def additive_mask(mask: Tensor, total: int, dtype: np.dtype[Any]) -> Tensor:
-    """A mask as bias: a boolean one is 0 where True and -inf elsewhere; what is missing up to
-    ``total`` is -inf.
+    """A mask as bias: a boolean one is 0 where True and -inf elsewhere.
+
+    What is missing up to ``total`` is -inf.
     """
     bias = (
         np.where(mask, dtype.type(0), dtype.type(-np.inf))

@@ -48,8 +48,9 @@ def _oriented(parameter: Tensor, x: Tensor, spatial: bool) -> Tensor:
     types={"T": FLOATS, "T1": FLOATS, "T2": FLOATS, "U": FLOATS},
 )
 def batch_normalization(info: OpKernelInfo) -> Compute:
-    """Inference with one output; a node with more outputs trains (before version 14), or where
-    ``training_mode=1``.
+    """Inference with one output.
+
+    A node with more outputs trains (before version 14), or where ``training_mode=1``.
     """
     epsilon = info.attribute("epsilon", 1e-5)
     spatial = bool(info.attribute("spatial", 1))

@@ -161,8 +161,9 @@ def _low_bits(x: Tensor, target: np.dtype[Any]) -> Tensor:
 
 
 def _to_e8m0(x: Tensor, saturate: bool, round_mode: str) -> Tensor:
-    """A power of two: 8 exponent bits without sign; 255 is NaN. The significand rounds by
-    ``round_mode``.
+    """A power of two: 8 exponent bits without sign.
+
+    255 is NaN. The significand rounds by ``round_mode``.
 
     Source: the Cast operator, "E8M0" (OCP Microscaling): up, down or to the nearest power, halves
         away from zero.

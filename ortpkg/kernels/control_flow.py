@@ -43,8 +43,9 @@ def _declared(values: Sequence[Value], info: OpKernelInfo) -> Value:
 
 
 def _declared_element(body: Graph, value: str) -> Tensor:
-    """A zero element for a scan output that no iteration gave one; dimensions that the body does
-    not fix are 0.
+    """A zero element for a scan output that no iteration gave one.
+
+    Dimensions that the body does not fix are 0.
     """
     value_type = body.type_of(value)
     if not isinstance(value_type, TensorType):
@@ -80,8 +81,9 @@ def if_(info: OpKernelInfo) -> Compute:
 
 @kernel("Loop", since=(1, *_VERSIONS_SINCE_11), uses_output_buffer=False)
 def loop(info: OpKernelInfo) -> Compute:
-    """Runs the body while the trip count and the condition allow; either may be left out (Loop,
-    operating modes).
+    """Runs the body while the trip count and the condition allow.
+
+    Either may be left out (Loop, operating modes).
 
     Where the condition input is left out, the condition that the body computes is ignored, as the
     specification has it.

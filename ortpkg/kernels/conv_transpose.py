@@ -176,8 +176,9 @@ def _is_tiling(place: _Placement, kernel_shape: tuple[int, ...]) -> bool:
 
 
 def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: Tensor) -> None:
-    """One product per panel of input rows; each tap's plane is copied to its places in the
-    output.
+    """One product per panel of input rows.
+
+    Each tap's plane is copied to its places in the output.
     """
     channels, per_group, (down, across) = x.shape[1] // group, weight.shape[1], weight.shape[2:]
     (height, width), taps = x.shape[2:], down * across

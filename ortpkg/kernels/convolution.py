@@ -69,8 +69,9 @@ def check_conv_shapes(
 def convolve(
     x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, zero_point: float = 0
 ) -> None:
-    """``epilogue(conv(x - zero_point, weights))``, computed in the weights' float type; padding
-    stands for 0.
+    """``epilogue(conv(x - zero_point, weights))``, computed in the weights' float type.
+
+    Padding stands for 0.
     """
     if epilogue.out.size == 0:
         return

@@ -38,8 +38,9 @@ _asked: set[str] = set()
 
 
 def register_custom_ops(operators: Iterable[CustomOp]) -> None:
-    """Makes operators known to all sessions that are made from now on in this process; all of them
-    or none.
+    """Makes operators known to all sessions that are made from now on in this process.
+
+    All of them or none.
 
     Raises UsageError for a declaration that makes no sense, a domain that is ONNX's or
     onnxruntime's, or an operator that is registered already with another kernel.
@@ -90,8 +91,9 @@ def unregister_custom_ops(domain: str) -> None:
 
 
 def find_custom_op(domain: str, op_type: str, version: int) -> CustomOp | None:
-    """The registered operator that a node of that definition's version means; None where there is
-    none.
+    """The registered operator that a node of that definition's version means.
+
+    None where there is none.
     """
     return _registered.get((domain, op_type), {}).get(version)
 
@@ -113,8 +115,9 @@ def is_own_domain(domain: str) -> bool:
 
 
 def load_installed_ops(domain: str) -> bool:
-    """Registers what installed distributions bring for ``domain``; whether this call registered
-    anything.
+    """Registers what installed distributions bring for ``domain``.
+
+    Whether this call registered anything.
 
     Raises UsageError, with the entry point's object, where it cannot be loaded.
     """

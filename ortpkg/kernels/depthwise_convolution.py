@@ -28,8 +28,9 @@ _TAPS_AT_ONCE = 16
 def convolve_depthwise(
     x: Tensor, weight: Tensor, windows: Windows, epilogue: Epilogue, zero_point: float = 0
 ) -> None:
-    """``epilogue(conv(x - zero_point, weight))``; ``weight`` (channels · multiplier, 1, *kernel), a
-    channel a group.
+    """``epilogue(conv(x - zero_point, weight))``.
+
+    ``weight`` (channels · multiplier, 1, *kernel), a channel a group.
     """
     if len(windows.kernel) == 1:  # a row is a plane of height 1
         x, weight, windows = x[:, :, None], weight[:, :, None], windows.with_axis(0)

@@ -16,8 +16,9 @@ def _number(x: Tensor | None, default: float) -> float:
 
 @kernel("NonMaxSuppression", since=(10, 11), uses_output_buffer=False)
 def non_max_suppression(info: OpKernelInfo) -> Compute:
-    """Rows of (batch, class, box), each class's boxes by falling score; ties keep the lower
-    index.
+    """Rows of (batch, class, box), each class's boxes by falling score.
+
+    Ties keep the lower index.
     """
     is_centred = bool(info.attribute("center_point_box", 0))
 
@@ -93,8 +94,9 @@ def _suppressed(
 
 @kernel("MaxRoiPool", since=(1, 22))
 def max_roi_pool(info: OpKernelInfo) -> Compute:
-    """The maximum over each cell of a grid laid over each region (batch index, x1, y1, x2, y2);
-    empty cells give 0.
+    """The maximum over each cell of a grid laid over each region (batch index, x1, y1, x2, y2).
+
+    Empty cells give 0.
     """
     height, width = (int(size) for size in info.attribute("pooled_shape"))
     scale = float(info.attribute("spatial_scale", 1.0))

@@ -155,16 +155,18 @@ def power(info: OpKernelInfo) -> Compute:
 
 @kernel("Mod", since=(10, 13, 28), types={"T": NUMBERS}, in_place=_ANY_INPUT_IN_PLACE)
 def modulo(info: OpKernelInfo) -> Compute:
-    """The remainder with the divisor's sign (``fmod=0``) or the dividend's (``fmod=1``); x mod 0 is
-    0 of integers.
+    """The remainder with the divisor's sign (``fmod=0``) or the dividend's (``fmod=1``).
+
+    X mod 0 is 0 of integers.
     """
     return _binary(np.fmod if info.attribute("fmod", 0) else np.mod)(info)
 
 
 @kernel("BitShift", since=(11, 28), types={"T": INTEGERS}, in_place=_ANY_INPUT_IN_PLACE)
 def bit_shift(info: OpKernelInfo) -> Compute:
-    """Shifting all bits out leaves 0, or -1 of a negative number to the right; numpy defines it so
-    too.
+    """Shifting all bits out leaves 0, or -1 of a negative number to the right.
+
+    Numpy defines it so too.
     """
     return _binary(np.left_shift if info.attribute("direction") == "LEFT" else np.right_shift)(info)
 

@@ -36,8 +36,9 @@ def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b`` for factors of rank 1 or more; narrow floats are multiplied in float32 and
-    rounded once.
+    """``out = a @ b`` for factors of rank 1 or more.
+
+    Narrow floats are multiplied in float32 and rounded once.
     """
     a, b = widened(a), widened(b)
     target = out if out.dtype == a.dtype else np.empty(out.shape, a.dtype)
@@ -47,8 +48,9 @@ def multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def _widened_constant(info: OpKernelInfo, slot: int) -> Tensor | None:
-    """A constant input in its compute type where that is another type; None where the input serves
-    as it is.
+    """A constant input in its compute type where that is another type.
+
+    None where the input serves as it is.
     """
     value = info.constant_input(slot)
     if value is None or widened(value) is value:

@@ -35,8 +35,9 @@ _PLAIN_VALUES: Mapping[str, type] = {
 
 
 def _constant_value(info: OpKernelInfo) -> Tensor:
-    """The node's value, read-only; a sparse one made dense (its size is bounded where the model is
-    read).
+    """The node's value, read-only.
+
+    A sparse one made dense (its size is bounded where the model is read).
     """
     value = info.attribute("value")
     if value is None and info.attribute("sparse_value") is not None:
@@ -72,8 +73,9 @@ def constant_of_shape(info: OpKernelInfo) -> Compute:
 
 @kernel("Range", since=(11, 27), types={"T": NUMBERS})
 def range_(_info: OpKernelInfo) -> Compute:
-    """start + i · delta, with max(ceil((limit - start) / delta), 0) elements; narrow floats count
-    in float32.
+    """start + i · delta, with max(ceil((limit - start) / delta), 0) elements.
+
+    Narrow floats count in float32.
     """
 
     def compute(context: OpKernelContext, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
@@ -141,8 +143,9 @@ def one_hot(info: OpKernelInfo) -> Compute:
 
 @kernel("Dropout", since=(1, 6, 7, 10), alias=((0, 0),), uses_output_buffer=False)
 def dropout_inference(info: OpKernelInfo) -> Compute:
-    """Inference only, as these versions are without ``is_test=0``; the mask says that everything
-    was kept.
+    """Inference only, as these versions are without ``is_test=0``.
+
+    The mask says that everything was kept.
     """
     with_mask = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
     boolean_mask = info.node.since_version >= 10

@@ -212,8 +212,9 @@ def _hide(
 
 
 def _powers(scores: Tensor, sinks: Tensor | None) -> Tensor:
-    """exp(scores - the row's largest) in place, and the rows' sums; a row that sees nothing has
-    powers of zero.
+    """exp(scores - the row's largest) in place, and the rows' sums.
+
+    A row that sees nothing has powers of zero.
     """
     largest = np.maximum.reduce(scores, axis=-1, keepdims=True)
     if sinks is not None:

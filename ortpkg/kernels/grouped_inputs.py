@@ -121,8 +121,9 @@ def split_heads(
 
 
 def past_length(past_key: Tensor | None, past_value: Tensor | None, like: Tensor) -> int:
-    """Places in the past cache, 0 where there is none; ``like`` is the new key (batch, length,
-    shared heads, size).
+    """Places in the past cache, 0 where there is none.
+
+    ``like`` is the new key (batch, length, shared heads, size).
     """
     if past_key is None and past_value is None:
         return 0

@@ -14,8 +14,9 @@ from ortpkg.kernels.sliding_windows import Windows
 
 @lru_cache(maxsize=1024)
 def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]:
-    """The spatial shape in which every window lies inside; that of the image itself where there is
-    no padding.
+    """The spatial shape in which every window lies inside.
+
+    That of the image itself where there is no padding.
     """
     return tuple(
         max(first + size, (count - 1) * stride + (reach - 1) * dilation + 1)
@@ -32,7 +33,8 @@ def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]
 
 
 def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float) -> Tensor:
-    """``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, among zeros, C-contiguous;
+    """``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, among zeros, C-contiguous.
+
     ``x`` if it serves.
     """
     shape = _padded_shape(windows, x.shape[1:])

@@ -59,8 +59,9 @@ def largest_centred(x: Tensor, zero_point: Tensor | None) -> float:
 
 
 def integer_matrix(b: Tensor, zero_point: Tensor | None) -> IntegerMatrix:
-    """Lays out a right-hand side; ``zero_point`` is one, or one per column (or broadcasts with
-    ``b``).
+    """Lays out a right-hand side.
+
+    ``zero_point`` is one, or one per column (or broadcasts with ``b``).
     """
     values = centred(b, zero_point)
     return IntegerMatrix(values, *bounds_of(values))
@@ -149,8 +150,9 @@ def centred_scratch(x: Tensor, zero_point: Tensor | None) -> Tensor:
 
 
 def as_int32(x: Tensor) -> Tensor:
-    """Exact integers in a float array as int32; beyond 32 bits they wrap around, as integer
-    accumulators do.
+    """Exact integers in a float array as int32.
+
+    Beyond 32 bits they wrap around, as integer accumulators do.
     """
     if x.dtype == np.float32:
         return x.astype(np.int32)

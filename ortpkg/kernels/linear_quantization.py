@@ -31,8 +31,9 @@ _SUB_BYTE_RANGES: dict[np.dtype[Any], tuple[int, int]] = {
 
 
 def integer_range(dtype: np.dtype[Any]) -> tuple[int, int] | None:
-    """The least and the greatest value of an integer type, 4- and 2-bit ones included; None for
-    floats.
+    """The least and the greatest value of an integer type, 4- and 2-bit ones included.
+
+    None for floats.
     """
     if dtype in _SUB_BYTE_RANGES:
         return _SUB_BYTE_RANGES[dtype]
@@ -134,8 +135,9 @@ def _quantize_floats(
 
 
 def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
-    """Writes round(x) + zero point, saturated to ``out``'s integer type; ``x`` is scaled already
-    and is overwritten.
+    """Writes round(x) + zero point, saturated to ``out``'s integer type.
+
+    ``x`` is scaled already and is overwritten.
     """
     limits = integer_range(out.dtype)
     assert limits is not None
@@ -155,8 +157,9 @@ def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
 
 
 def dequantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None) -> None:
-    """Writes (x - zero point) · scale, computed in float32, to ``out``; scale and zero point
-    broadcast with ``x``.
+    """Writes (x - zero point) · scale, computed in float32, to ``out``.
+
+    Scale and zero point broadcast with ``x``.
     """
     work = out if out.dtype == _FLOAT32 else np.empty(x.shape, _FLOAT32)
     if (

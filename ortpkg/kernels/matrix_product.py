@@ -44,8 +44,9 @@ def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b`` by numpy's rules for stacks and vectors; rows times one matrix are a single
-    product.
+    """``out = a @ b`` by numpy's rules for stacks and vectors.
+
+    Rows times one matrix are a single product.
     """
     if a.ndim == 2 and b.ndim == 2:
         matrix_product(a, b, out)

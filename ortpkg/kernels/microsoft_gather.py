@@ -47,8 +47,9 @@ def _check_parameters(
     block_size: int,
     per_byte: int,
 ) -> None:
-    """ValueError where scales or zero points do not fit ``data``; narrow floats may share scales
-    (dimensions of 1).
+    """ValueError where scales or zero points do not fit ``data``.
+
+    Narrow floats may share scales (dimensions of 1).
     """
     shares = data.dtype in _NARROW_FLOATS
     blocks = -(-data.shape[axis] * per_byte // block_size)
@@ -125,8 +126,9 @@ class _Table:
 
 @kernel("GatherBlockQuantized", since=(1,), domain=_DOMAIN)
 def gather_block_quantized(info: OpKernelInfo) -> Compute:
-    """uint8 data packs 8 / ``bits`` codes per byte along its last axis; an index out of range gives
-    zeros.
+    """uint8 data packs 8 / ``bits`` codes per byte along its last axis.
+
+    An index out of range gives zeros.
     """
     gather_axis, quantize_axis = (
         int(info.attribute("gather_axis", 0)),

@@ -131,8 +131,9 @@ def _check_extras(
 def _scores(
     attributes: _Attributes, size: int, sinks: Tensor | None, wide: np.dtype[Any]
 ) -> GroupedScores:
-    """How keys are scored by heads of ``size``; a smooth softmax is one with a sink of 0 for each
-    head.
+    """How keys are scored by heads of ``size``.
+
+    A smooth softmax is one with a sink of 0 for each head.
     """
     if sinks is None and attributes.is_smooth:
         sinks = np.zeros(attributes.heads, wide)
@@ -154,8 +155,9 @@ def _sequences(
     out: Tensor,
     capture: Tensor | None,
 ) -> list[CachedSequence]:
-    """What is attended to per sequence, as views; ``query`` and ``out`` are (batch, length, heads,
-    size).
+    """What is attended to per sequence, as views.
+
+    ``query`` and ``out`` are (batch, length, heads, size).
     """
     return [
         CachedSequence(
@@ -266,8 +268,9 @@ def _turned(
     in_place=((3, 1), (4, 2)),
 )
 def group_query_attention(info: OpKernelInfo) -> Compute:
-    """Present caches end in zeros; a prompt's padding lies in them as it came, and its queries see
-    the whole prompt.
+    """Present caches end in zeros.
+
+    A prompt's padding lies in them as it came, and its queries see the whole prompt.
     """
     attributes = _Attributes.of(info)
     heads, shared = attributes.heads, attributes.shared_heads

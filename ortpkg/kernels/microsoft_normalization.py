@@ -31,8 +31,9 @@ def _check_row(parameter: Tensor | None, columns: int, what: str) -> Tensor | No
 
 
 def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
-    """normalize(input + skip + bias) · gamma + beta; outputs: result, mean, inverse deviation, the
-    sum.
+    """normalize(input + skip + bias) · gamma + beta.
+
+    Outputs: result, mean, inverse deviation, the sum.
     """
     epsilon = info.attribute("epsilon", _EPSILON)
     wants = [bool(name) for name in info.node.outputs] + [False] * 4
@@ -105,8 +106,9 @@ def skip_simplified_layer_normalization(info: OpKernelInfo) -> Compute:
 
 @kernel("EmbedLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
 def embed_layer_normalization(info: OpKernelInfo) -> Compute:
-    """Word, position and segment embeddings added up and normalized; the mask becomes a count of
-    tokens per row.
+    """Word, position and segment embeddings added up and normalized.
+
+    The mask becomes a count of tokens per row.
     """
     epsilon = info.attribute("epsilon", _EPSILON)
     wanted = len(info.node.outputs)

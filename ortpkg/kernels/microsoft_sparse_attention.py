@@ -83,8 +83,9 @@ class _BlockMask:
     def bias(
         self, layout: int, first: int, count: int, total: int, dtype: np.dtype[Any]
     ) -> Tensor | None:
-        """(1, count, total): the least number where a query from ``first`` on sees no key; None
-        where all are seen.
+        """(1, count, total): the least number where a query from ``first`` on sees no key.
+
+        None where all are seen.
         """
         queries = np.minimum(np.arange(first, first + count) // self.size, self.sees.shape[1] - 1)
         blocks = -(-total // self.size)
@@ -187,8 +188,9 @@ def _sequences(
     out: Tensor,
     dtype: np.dtype[Any],
 ) -> list[CachedSequence]:
-    """What the heads of a layout attend to, per sequence; ``q`` and ``out`` are (batch, length,
-    heads, size).
+    """What the heads of a layout attend to, per sequence.
+
+    ``q`` and ``out`` are (batch, length, heads, size).
     """
     heads, shared, layouts = q.shape[2], keys.shape[1], mask.sees.shape[0]
     group = heads // shared

@@ -137,8 +137,9 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
 @kernel("LayerNormalization", since=(17,), types={"T": FLOATS})
 @kernel("LayerNormalization", since=(1,), types={"T": FLOATS})
 def layer_normalization(info: OpKernelInfo) -> Compute:
-    """Version 1 is onnxruntime's contribution, stamped with the main domain by old exporters; same
-    semantics.
+    """Version 1 is onnxruntime's contribution, stamped with the main domain by old exporters.
+
+    Same semantics.
     """
     return _layer_normalization(info, by_rms=False)
 

@@ -65,8 +65,9 @@ class OpKernelContext(Protocol):
 
     @property
     def is_watched(self) -> bool:
-        """Whether the run has a time limit or can be cancelled; where not, :meth:`check_cancelled`
-        never raises.
+        """Whether the run has a time limit or can be cancelled.
+
+        Where not, :meth:`check_cancelled` never raises.
         """
         ...
 
@@ -80,8 +81,9 @@ class OpKernelContext(Protocol):
         ...
 
     def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:
-        """Runs the sub-graph in ``attribute`` on ``feeds`` (its inputs, in order); outer values are
-        captured.
+        """Runs the sub-graph in ``attribute`` on ``feeds`` (its inputs, in order).
+
+        Outer values are captured.
 
         What it returns is the kernel's own: it shares memory with nothing but, where the body
         passes a value through, the feeds.

@@ -85,8 +85,9 @@ def _attend_heads(
 
 
 def _weigh(powers: Tensor, value: Tensor, sums: Tensor, scratch: Tensor, out: Tensor) -> None:
-    """``out = powers · value / sums``; the product goes to ``scratch`` first where it has its
-    shape, in one piece.
+    """``out = powers · value / sums``.
+
+    The product goes to ``scratch`` first where it has its shape, in one piece.
     """
     product = scratch if scratch.shape == out.shape else out
     np.matmul(powers, value, out=product)

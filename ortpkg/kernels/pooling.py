@@ -177,8 +177,9 @@ def max_pool(info: OpKernelInfo) -> Compute:
 def _max_pool_with_indices(
     x: Tensor, windows: Windows, out: Tensor, indices: Tensor, column_major: bool
 ) -> None:
-    """The first of equal maxima counts; indices run over the whole input, each plane in the
-    asked-for order.
+    """The first of equal maxima counts.
+
+    Indices run over the whole input, each plane in the asked-for order.
     """
     spatial = x.shape[2:]
     plane = element_count(spatial)

@@ -1,5 +1,6 @@
-"""Quantized operators of ai.onnx on tensors and matrices; convolutions are in
-:mod:`ortpkg.kernels.quantized_conv`.
+"""Quantized operators of ai.onnx on tensors and matrices.
+
+Convolutions are in :mod:`ortpkg.kernels.quantized_conv`.
 """
 
 from __future__ import annotations

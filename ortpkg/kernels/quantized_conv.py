@@ -41,8 +41,9 @@ def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """The weights of one node; ``prepared``, and ``shifted``, where they and their zero point are
-    constant.
+    """The weights of one node.
+
+    ``prepared``, and ``shifted``, where they and their zero point are constant.
     """
 
     group: int

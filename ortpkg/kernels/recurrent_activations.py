@@ -33,8 +33,9 @@ def _affine_block(alpha: float, beta: float) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A block function by its parameters; ``alpha`` and ``beta`` are their defaults, None where it
-    has none.
+    """A block function by its parameters.
+
+    ``alpha`` and ``beta`` are their defaults, None where it has none.
     """
 
     make: Callable[[float, float], Block]

@@ -46,8 +46,9 @@ def _log_sum(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
 
 
 def _log_sum_exp(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
-    """max + log(sum(exp(x - max))): no overflow; an infinite maximum is left out of the
-    difference.
+    """max + log(sum(exp(x - max))): no overflow.
+
+    An infinite maximum is left out of the difference.
     """
     wide = x if x.dtype.kind == "f" else x.astype(np.float64)
     if wide.size == 0:

@@ -74,8 +74,9 @@ _OLDEST_IR_WITH_EVERY_TYPE = 10
 
 
 def find_reference_kernel(node: Node, opset_imports: Mapping[str, int]) -> KernelDef | None:
-    """The kernel definition that runs ``node`` on the reference implementation; None where there is
-    none.
+    """The kernel definition that runs ``node`` on the reference implementation.
+
+    None where there is none.
 
     Args:
         node: its ``since_version`` selects the operator's version; where that is 0, the imported
@@ -260,8 +261,9 @@ def _tensor_proto(initializer: Any) -> onnx.TensorProto:
 def _evaluator(
     node: Node, proto: NodeProto, version: int, inputs: tuple[Value, ...] = ()
 ) -> ReferenceEvaluator:
-    """An evaluator for the one node; ``inputs`` give the types that a context-dependent function
-    body is made from.
+    """An evaluator for the one node.
+
+    ``inputs`` give the types that a context-dependent function body is made from.
 
     Raises InvalidGraphError where the reference refuses the node's attributes.
     """

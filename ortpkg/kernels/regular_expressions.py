@@ -94,8 +94,9 @@ class RegularExpression:
         self._start = self._build(node, self._accepting)
 
     def matches_fully(self, text: str, check: Callable[[], None]) -> bool:
-        """Whether the whole of ``text`` matches; ``check`` is called now and then, and may raise to
-        end it.
+        """Whether the whole of ``text`` matches.
+
+        ``check`` is called now and then, and may raise to end it.
         """
         current = self._closure([self._start], "", text[:1])
         for position, character in enumerate(text):

@@ -23,8 +23,9 @@ def rotate(
     out: Tensor,
     spare: Tensor | None = None,
 ) -> None:
-    """Turns the first 2 · n features of ``x`` (..., length, heads, size); n is the caches' last
-    dimension.
+    """Turns the first 2 · n features of ``x`` (..., length, heads, size).
+
+    N is the caches' last dimension.
 
     Args:
         x, out: same shape and dtype, not overlapping.

@@ -90,8 +90,9 @@ def scatter_nd(info: OpKernelInfo) -> Compute:
 
 @kernel("TensorScatter", since=(24,), in_place=((0, 0),))
 def tensor_scatter(info: OpKernelInfo) -> Compute:
-    """Writes ``update`` into a cache, per sample from its write index on; circular or within
-    bounds.
+    """Writes ``update`` into a cache, per sample from its write index on.
+
+    Circular or within bounds.
     """
     axis, circular = info.attribute("axis", -2), info.attribute("mode", "linear") == "circular"
 

@@ -172,8 +172,9 @@ def concat_from_sequence(info: OpKernelInfo) -> Compute:
 
 @kernel("SequenceMap", since=(17,), uses_output_buffer=False)
 def sequence_map(info: OpKernelInfo) -> Compute:
-    """Runs the body for each element; further inputs are sequences of the same length, or tensors
-    given each time.
+    """Runs the body for each element.
+
+    Further inputs are sequences of the same length, or tensors given each time.
     """
     output_count = len(info.node.outputs)
 

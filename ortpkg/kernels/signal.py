@@ -142,8 +142,9 @@ _DFT_SCRATCH = 6
 
 
 def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None, int], Tensor]:
-    """The transform of (..., 1) real or (..., 2) complex samples along an axis; the result is
-    complex likewise.
+    """The transform of (..., 1) real or (..., 2) complex samples along an axis.
+
+    The result is complex likewise.
 
     ``onesided`` keeps the first half of a forward transform of real samples; an inverse one then
     gives real samples.

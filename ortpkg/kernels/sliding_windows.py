@@ -61,8 +61,9 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowAttributes:
-    """A node's window attributes, before the input's shape is known; empty where they are left
-    out.
+    """A node's window attributes, before the input's shape is known.
+
+    Empty where they are left out.
     """
 
     kernel: tuple[int, ...]

@@ -53,8 +53,9 @@ def row_sums(x: Tensor) -> Tensor:
 
 
 def narrow_softmax_rows(dtype: np.dtype[Any]) -> Rows:
-    """Softmax of rows whose values are of ``dtype``, a narrow float, held in float32; each step
-    rounds to ``dtype``.
+    """Softmax of rows whose values are of ``dtype``, a narrow float, held in float32.
+
+    Each step rounds to ``dtype``.
 
     So do the operator's function body (Sub, Exp, ReduceSum, Div) and the ONNX reference. Long rows
     are summed in float32 all the same, because a bfloat16 sum of ones stalls at 256.

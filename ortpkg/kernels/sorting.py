@@ -18,7 +18,8 @@ _INT64 = np.dtype(np.int64)
 def _top_k(
     context: OpKernelContext, x: Tensor, k: int, axis: int, largest: bool
 ) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) along an axis, best first; of equals the lower index comes first;
+    """The k largest (or smallest) along an axis, best first; of equals the lower index comes first.
+
     NaN is largest.
     """
     along = normalized_axis(axis, x.ndim)

@@ -85,8 +85,9 @@ def apply_in_blocks(function: Callable[[Tensor, Tensor], None], x: Tensor, out: 
 
 
 def temporaries(x: Tensor, count: int) -> list[Tensor]:
-    """``count`` arrays like ``x`` for one block function; until the next one on this thread takes
-    some.
+    """``count`` arrays like ``x`` for one block function.
+
+    Until the next one on this thread takes some.
     """
     return take_scratch(Slot.BLOCK, *(((x.shape, x.dtype),) * count))
 
@@ -116,8 +117,9 @@ def erf_block(x: Tensor, out: Tensor) -> None:
 
 
 def phi_block(x: Tensor, out: Tensor, square: Tensor) -> None:
-    """Φ, the normal distribution function, to 6e-8 in float32; ``out`` and ``square``, for x², must
-    not be ``x``.
+    """Φ, the normal distribution function, to 6e-8 in float32.
+
+    ``out`` and ``square``, for x², must not be ``x``.
     """
     if x.dtype != np.float32:
         erf_block(np.multiply(x, math.sqrt(0.5), dtype=x.dtype), out)
@@ -143,8 +145,9 @@ def sigmoid_block(x: Tensor, out: Tensor) -> None:
 
 
 def softplus_block(x: Tensor, out: Tensor) -> None:
-    """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|)), which does not overflow; ``out`` may be
-    ``x``.
+    """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|)), which does not overflow.
+
+    ``out`` may be ``x``.
     """
     (tail,) = temporaries(x, 1)
     softplus_into(x, out, tail)

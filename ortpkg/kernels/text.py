@@ -1,5 +1,6 @@
-"""Text: StringConcat, StringNormalizer, StringSplit, RegexFullMatch; Python strings in arrays of
-objects.
+"""Text: StringConcat, StringNormalizer, StringSplit, RegexFullMatch.
+
+Python strings in arrays of objects.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ def regex_full_match(info: OpKernelInfo) -> Compute:
 
 @kernel("StringNormalizer", since=(10,))
 def string_normalizer(info: OpKernelInfo) -> Compute:
-    """The texts of a row without the stop words, in another case where that is asked for; nothing
-    left is one "".
+    """The texts of a row without the stop words, in another case where that is asked for.
+
+    Nothing left is one "".
 
     Like onnxruntime, and unlike onnx's reference, it leaves accents, compares whole elements with
     the stop words, and changes the case character by character, in every locale alike.

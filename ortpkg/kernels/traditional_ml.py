@@ -88,8 +88,9 @@ def dict_vectorizer(info: OpKernelInfo) -> Compute:
 
 @kernel("CategoryMapper", since=(1,), domain=_DOMAIN)
 def category_mapper(info: OpKernelInfo) -> Compute:
-    """Strings to integers or back, by two lists of equal length; what is not listed gets the
-    default.
+    """Strings to integers or back, by two lists of equal length.
+
+    What is not listed gets the default.
     """
     numbers, texts = info.attribute("cats_int64s") or (), info.attribute("cats_strings") or ()
     if len(numbers) != len(texts):

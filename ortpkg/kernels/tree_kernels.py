@@ -197,8 +197,9 @@ def _new_ensemble(info: OpKernelInfo, target_count: int) -> Ensemble:
 
 
 def _members(info: OpKernelInfo, ensemble: Ensemble) -> dict[int, Tensor]:
-    """The value sets of MEMBER nodes: NaN ends each; they stand in the order of a walk, true
-    branches first.
+    """The value sets of MEMBER nodes: NaN ends each.
+
+    They stand in the order of a walk, true branches first.
     """
     listed = np.asarray(info.attribute("membership_values", np.empty(0))).ravel()
     ends = np.nonzero(np.isnan(listed))[0].tolist()

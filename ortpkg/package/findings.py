@@ -14,8 +14,9 @@ MOST_FINDINGS = 1000
 
 
 def json_pointer(*tokens: str | int) -> str:
-    """The JSON pointer (RFC 6901) that goes through ``tokens``; no tokens give ``""``, the whole
-    document.
+    """The JSON pointer (RFC 6901) that goes through ``tokens``.
+
+    No tokens give ``""``, the whole document.
     """
     pointer = ""
     for token in tokens:
@@ -83,8 +84,9 @@ class FindingCollector:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that were taken, in that order; where some were only counted, the last one says
-        so.
+        """All that were taken, in that order.
+
+        Where some were only counted, the last one says so.
         """
         left_out = sum(max(count - MOST_FINDINGS, 0) for count in self._counts.values())
         if not left_out:

@@ -212,8 +212,9 @@ class PackageInfo:
 
     @property
     def is_pipeline(self) -> bool:
-        """Whether its component models run together: it has a pipeline.json, or several of them; a
-        release, by whose rules it may be read, runs one at a time.
+        """Whether its component models run together: it has a pipeline.json, or several of them.
+
+        A release, by whose rules it may be read, runs one at a time.
         """
         return self.has_pipeline or (len(self.components) > 1 and self.compat is None)
 
@@ -233,8 +234,9 @@ it has none.
 
 
 def version_of(variant: VariantInfo, package: PackageInfo) -> str | None:
-    """The variant's version: its own where it states one, else the package's; None where nobody
-    states any.
+    """The variant's version: its own where it states one, else the package's.
+
+    None where nobody states any.
     """
     return package.version if has_packages_version(variant) else own_version(variant)
 

@@ -71,8 +71,9 @@ class _Keys(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Contents:
-    """What was read: the manifest, and what each generation's keys say; None where the package does
-    not have them.
+    """What was read: the manifest, and what each generation's keys say.
+
+    None where the package does not have them.
     """
 
     manifest: Mapping[str, Any]
@@ -119,8 +120,9 @@ def open_package(
 def check_package(
     root: Path | str, *, compat: str | None = None, allow_external_paths: bool = False
 ) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
-    """The package, and everything wrong or doubtful in it; None only where :func:`open_package`
-    would raise.
+    """The package, and everything wrong or doubtful in it.
+
+    None only where :func:`open_package` would raise.
 
     Looks at samples/samples.json and the shape of digests.json too, which opening leaves to those
     who use them, unless ``compat`` names a release: none knows them.
@@ -401,8 +403,9 @@ def _gist(finding: Finding) -> tuple[str, str]:
 
 
 def _keys_of(manifest: Mapping[str, Any]) -> _Keys:
-    """Which generation a manifest belongs to; one that shows nothing of either is taken for the
-    older.
+    """Which generation a manifest belongs to.
+
+    One that shows nothing of either is taken for the older.
     """
     if "model_name" not in manifest and "component_models" not in manifest:
         has_component_keys = "components" in manifest or "schema_version" in manifest
@@ -412,8 +415,9 @@ def _keys_of(manifest: Mapping[str, Any]) -> _Keys:
 
 
 def _check_digests(package: PackageInfo) -> tuple[Finding, ...]:
-    """What is wrong with the form of digests.json; whether files still match it is the business of
-    ``verify``.
+    """What is wrong with the form of digests.json.
+
+    Whether files still match it is the business of ``verify``.
     """
     from ortpkg.package.integrity.digests import (
         read_digests,  # imported here: hashlib takes 8 ms, and opening needs none of it

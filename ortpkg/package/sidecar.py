@@ -21,8 +21,9 @@ _SUPPORTED_MAJOR = "1"
 
 
 def samples_document(root: Path) -> dict[str, Any] | None:
-    """samples/samples.json of the package at ``root`` as JSON that keeps its schema; None where
-    there is none.
+    """samples/samples.json of the package at ``root`` as JSON that keeps its schema.
+
+    None where there is none.
 
     PackageFormatError where it does not. What it names is not looked at.
     """

@@ -1,3 +1,4 @@
-"""The component models of a package, run one after the other as pipeline.json says, within limits
-for all of them.
+"""The component models of a package, run one after the other as pipeline.json says.
+
+Limits hold for all steps together.
 """

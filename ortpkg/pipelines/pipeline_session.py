@@ -121,8 +121,9 @@ class PipelineSession:
         limits: SharedRunOptions,
         collected_nbytes: int,
     ) -> None:
-        """Runs ``steps`` on ``values``; ``collected_nbytes``: what the loops around them have
-        collected so far.
+        """Runs ``steps`` on ``values``.
+
+        ``collected_nbytes``: what the loops around them have collected so far.
         """
         for step in steps:
             if isinstance(step, RepeatStep):
@@ -180,8 +181,9 @@ def _stack(name: str, rounds: Sequence[Any]) -> Any:
 
 
 def wire_by_name(sessions: Mapping[str, ComponentSession]) -> Pipeline:
-    """The pipeline of components without a pipeline.json, in the order of ``sessions``; values are
-    matched by name.
+    """The pipeline of components without a pipeline.json, in the order of ``sessions``.
+
+    Values are matched by name.
     """
     inputs: dict[str, ValueInfo] = {}
     made: dict[str, ValueInfo] = {}

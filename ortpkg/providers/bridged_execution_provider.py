@@ -33,8 +33,9 @@ from ortpkg.trust.judged_contexts import remembered_digest
 
 
 class BridgedExecutionProvider(NativeExecutionProvider):
-    """One execution provider of onnxruntime in one session; what it leaves is run by onnxruntime's
-    own CPU provider.
+    """One execution provider of onnxruntime in one session.
+
+    What it leaves is run by onnxruntime's own CPU provider.
 
     A model whose EPContext nodes onnxruntime itself has made for that provider is handed to it as a
     whole.

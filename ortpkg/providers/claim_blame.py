@@ -37,8 +37,9 @@ class ClaimBlame:
     border: PartitionBorder
 
     def refusal(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> ClaimRefusal:
-        """Who is to blame for ``error``: nodes of operators that it names, or that fail alone; else
-        all.
+        """Who is to blame for ``error``: nodes of operators that it names, or that fail alone.
+
+        Else all.
         """
         unknown = self.library.traits.unknown_operators(str(error)) & {
             each for node in nodes for each in _operators_in(node)

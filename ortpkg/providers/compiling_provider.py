@@ -133,8 +133,9 @@ class CompilingProvider(ExecutionProvider):
         return entry
 
     def group_source(self, fused: FusedNode) -> object:  # noqa: ARG002
-        """What :meth:`finish_group` needs of a partition, kept in memory until then; None for
-        nothing.
+        """What :meth:`finish_group` needs of a partition, kept in memory until then.
+
+        None for nothing.
         """
         return None
 
@@ -181,8 +182,9 @@ class CompilingProvider(ExecutionProvider):
     def claim_subgraphs(
         self, viewer: GraphViewer, supported: Collection[int]
     ) -> list[ComputeCapability | None]:
-        """Maximal sub-graphs of ``supported``; a provider that only knows by trying may claim
-        less.
+        """Maximal sub-graphs of ``supported``.
+
+        A provider that only knows by trying may claim less.
         """
         return [
             subgraph_claim(viewer.graph, group, self._partition_name(viewer.graph))
@@ -218,8 +220,9 @@ class CompilingProvider(ExecutionProvider):
         ]
 
     def context_node_of(self, fused: FusedNode) -> Node | None:
-        """The EPContext node that a fused node stands for; None for a partition that is to be
-        compiled.
+        """The EPContext node that a fused node stands for.
+
+        None for a partition that is to be compiled.
         """
         return next((node for node in fused.body.nodes if is_ep_context(node)), None)
 

@@ -1,5 +1,6 @@
-"""The embedded CPU provider: numpy kernels for what matters, ``onnx.reference`` for the rest; it is
-always complete.
+"""The embedded CPU provider: numpy kernels for what matters, ``onnx.reference`` for the rest.
+
+It is always complete.
 
 It comes last in every session, and is added where the caller left it out.
 """

@@ -31,8 +31,9 @@ class CpuEpFactory(CpuDevicesEpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """UNSUPPORTED for what onnxruntime's provider of the same name compiled; it has no contexts
-        of its own.
+        """UNSUPPORTED for what onnxruntime's provider of the same name compiled.
+
+        It has no contexts of its own.
         """
         if is_own_text(info, "onnxruntime"):
             return CompiledModelCompatibility.UNSUPPORTED

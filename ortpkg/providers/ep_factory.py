@@ -1,5 +1,6 @@
-"""EP factories: the light side of an execution provider, asked during selection; imports nothing
-heavy.
+"""EP factories: the light side of an execution provider, asked during selection.
+
+Imports nothing heavy.
 
 Source: OrtEpFactory (``onnxruntime_ep_c_api.h``), pull request 27786, DESIGN "Execution providers".
 """
@@ -92,8 +93,9 @@ class EpFactory(ABC):
         ep_device: EpDevice,  # noqa: ARG002 - part of the interface
         hardware: Sequence[HardwareDevice],  # noqa: ARG002
     ) -> bool:
-        """Whether an EP device that it reported is still there, asked anew of ``hardware``; True
-        where it cannot tell.
+        """Whether an EP device that it reported is still there, asked anew of ``hardware``.
+
+        True where it cannot tell.
 
         Raises ExecutionProviderError where its library fails to tell.
         """

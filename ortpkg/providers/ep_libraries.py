@@ -1,5 +1,6 @@
-"""Installed wheels that bring an execution provider as a library for onnxruntime; found without
-importing them.
+"""Installed wheels that bring an execution provider as a library for onnxruntime.
+
+Found without importing them.
 
 Such a wheel (``onnxruntime-ep-openvino``, ``onnxruntime-qnn`` since 2.0) has a package of its own
 name with a native library ``onnxruntime_providers_<name>`` for
@@ -91,8 +92,9 @@ class EpLibrary:
 
     @property
     def emulation(self) -> Emulation | None:
-        """The device that it emulates on a machine like this one; None where it has real ones
-        only.
+        """The device that it emulates on a machine like this one.
+
+        None where it has real ones only.
         """
         found = _EMULATIONS.get(self.ep_name)
         return (

@@ -36,8 +36,9 @@ EMULATED = "emulated"
 
 
 class EpLibraryFactory(OnnxRuntimeEpFactory):
-    """One execution provider that an installed wheel brings for onnxruntime; its version is the
-    wheel's.
+    """One execution provider that an installed wheel brings for onnxruntime.
+
+    Its version is the wheel's.
     """
 
     def __init__(self, library: EpLibrary) -> None:
@@ -83,8 +84,9 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """As in every onnxruntime; NOT_APPLICABLE on an emulated device, for which libraries rate
-        nothing.
+        """As in every onnxruntime.
+
+        NOT_APPLICABLE on an emulated device, for which libraries rate nothing.
         """
         if any(EMULATED in device.metadata for device in devices) and not is_own_text(
             info, self.backend

@@ -90,8 +90,9 @@ def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
 
 
 def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory | None:
-    """The factory that is installed here for exactly this EP, backend and version; None where there
-    is none.
+    """The factory that is installed here for exactly this EP, backend and version.
+
+    None where there is none.
 
     An embedded provider is this ortpkg's wherever a profile leaves its version open. Plug-ins are
     not imported. What an onnxruntime of that version has is asked in a child process; a failure is
@@ -131,8 +132,9 @@ def _names_of_onnxruntime() -> tuple[str, ...]:
 def available_factories(
     hardware: Sequence[HardwareDevice], *, named: Collection[str] = (), with_libraries: bool = True
 ) -> AvailableFactories:
-    """Every factory whose library is installed, in default priority order; plug-ins only if in
-    ``named``.
+    """Every factory whose library is installed, in default priority order.
+
+    Plug-ins only if in ``named``.
 
     ``with_libraries``: those that wheels bring for onnxruntime, too. A backend or plug-in that
     fails is left out and noted.
@@ -197,8 +199,9 @@ def _built_in(name: str) -> Callable[[], EpFactory] | None:
 
 
 def _factory_of_plugin(plugin: Plugin, notes: list[str]) -> list[EpFactory]:
-    """Its factory, if it can be used here; what is wrong with it, or hides others, becomes a
-    note.
+    """Its factory, if it can be used here.
+
+    What is wrong with it, or hides others, becomes a note.
     """
     if _built_in(plugin.name) is not None:
         notes.append(_name_clash(plugin))

@@ -78,8 +78,9 @@ class FusedNode:
 
     @property
     def nodes(self) -> list[Node]:
-        """The body's nodes, each after those whose outputs it takes; ``body.nodes`` has them in
-        insertion order.
+        """The body's nodes, each after those whose outputs it takes.
+
+        ``body.nodes`` has them in insertion order.
         """
         return [self.body.node(index) for index in topological_order(self.body)]
 
@@ -318,8 +319,9 @@ class ExecutionProvider:
         )
 
     def estimate_node_s(self, node: Node, operations: int) -> float | None:  # noqa: ARG002 - part of the interface
-        """What a run of ``node`` takes on it, in seconds, for partitioning by cost; None where it
-        does not know.
+        """What a run of ``node`` takes on it, in seconds, for partitioning by cost.
+
+        None where it does not know.
 
         ``operations``: how many multiplications and additions the node is, counted from its shapes.
         """
@@ -333,8 +335,9 @@ class ExecutionProvider:
         self.session_settings = settings
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
-        """Where the backend really runs the fused node of that name; empty: all of it on this
-        provider's device.
+        """Where the backend really runs the fused node of that name.
+
+        Empty: all of it on this provider's device.
         """
         return ()
 
@@ -362,8 +365,9 @@ class ExecutionProvider:
         """
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
-        """The string for ``ep_compatibility_info`` of what it compiled from ``graph``; "" for
-        none.
+        """The string for ``ep_compatibility_info`` of what it compiled from ``graph``.
+
+        "" for none.
         """
         return ""
 

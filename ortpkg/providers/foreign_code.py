@@ -55,8 +55,9 @@ def foreign_code(ep_name: str, doing: str) -> Iterator[None]:
 
 
 class _PrintsToStderr:
-    """``sys.stdout`` is ``sys.stderr`` as long as any thread is inside; several may be, and leave
-    in any order.
+    """``sys.stdout`` is ``sys.stderr`` as long as any thread is inside.
+
+    Several may be, and leave in any order.
     """
 
     def __init__(self) -> None:

@@ -15,8 +15,9 @@ from ortpkg.providers.installed_metadata import recorded_versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledDistribution:
-    """A distribution of the running environment; ``version`` is "" where the module has no metadata
-    (a local build).
+    """A distribution of the running environment.
+
+    ``version`` is "" where the module has no metadata (a local build).
     """
 
     name: str
@@ -24,8 +25,9 @@ class InstalledDistribution:
 
 
 def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDistribution, ...]:
-    """Those of ``names`` (distributions that provide ``module``) that are installed; empty where
-    the module is not.
+    """Those of ``names`` (distributions that provide ``module``) that are installed.
+
+    Empty where the module is not.
 
     Several at once overwrite each other's files; the caller can say so.
     """
@@ -57,7 +59,8 @@ def _versions_by_metadata(names: Sequence[str]) -> dict[str, str]:
 
 
 def _brings(files: Sequence[PurePath] | None, module: str) -> bool:
-    """Whether a distribution's files make the module; one that only adds a plug-in library to it
-    does not.
+    """Whether a distribution's files make the module.
+
+    One that only adds a plug-in library to it does not.
     """
     return files is None or any(file.as_posix() == f"{module}/__init__.py" for file in files)

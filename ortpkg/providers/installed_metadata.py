@@ -24,8 +24,9 @@ class _UnknownFormError(Exception):
 
 
 def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
-    """Those of the distributions ``names`` that are installed, with their versions; None where that
-    cannot be told.
+    """Those of the distributions ``names`` that are installed, with their versions.
+
+    None where that cannot be told.
     """
     wanted = {_normal(name): name for name in names}
     found: dict[str, str] = {}

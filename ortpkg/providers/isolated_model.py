@@ -57,8 +57,9 @@ class LoadLimits:
 
 
 class IsolatedLibrary(NativeLibrary):
-    """A native library in child processes; the first is started at once and loads while we do other
-    things.
+    """A native library in child processes.
+
+    The first is started at once and loads while we do other things.
 
     Each compiled model has a child of its own.
     """

@@ -54,8 +54,9 @@ class MachineOffer:
         return self.machine.hardware
 
     def compatibility(self, ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
-        """The EP factory's rating of a compatibility string on one EP device; UNKNOWN without its
-        factory.
+        """The EP factory's rating of a compatibility string on one EP device.
+
+        UNKNOWN without its factory.
 
         One device at a time: what a rating of several together means is not specified upstream.
         """
@@ -93,8 +94,9 @@ class MachineOffer:
         return known
 
     def operator_support(self, ep_device: EpDevice, needed: ModelOperators) -> OperatorSupport:
-        """What of a model's needs an EP device does not meet; without its factory hardly anything
-        can be told.
+        """What of a model's needs an EP device does not meet.
+
+        Without its factory hardly anything can be told.
         """
         for factory in self.factories:
             if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
@@ -202,8 +204,9 @@ def discover_ep_devices(
 
 
 def _checked(factory: EpFactory, offered: object) -> list[EpDevice]:
-    """What a factory offers; ExecutionProviderError where it, as a plug-in may, returns something
-    else.
+    """What a factory offers.
+
+    ExecutionProviderError where it, as a plug-in may, returns something else.
     """
     if not isinstance(offered, list | tuple):
         offered = [offered]

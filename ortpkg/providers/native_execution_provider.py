@@ -196,8 +196,9 @@ class NativeExecutionProvider(CompilingProvider):
         return set(found)
 
     def _try(self, graph: Graph, claim: ComputeCapability) -> set[int]:
-        """Compiles a claim, or finds it compiled; indices of nodes that the library refuses, none
-        if it took all.
+        """Compiles a claim, or finds it compiled.
+
+        Indices of nodes that the library refuses, none if it took all.
         """
         assert claim.meta_def is not None
         nodes = [graph.node(index) for index in claim.node_indices]
@@ -218,8 +219,9 @@ class NativeExecutionProvider(CompilingProvider):
     def _find_or_compile_claim(
         self, caching: PartitionCache, graph: Graph, nodes: Sequence[Node], fused: FusedNode
     ) -> CompiledModel | ClaimRefusal:
-        """What the cache has for the claim, or what the library said of it there; else compiled,
-        and kept.
+        """What the cache has for the claim, or what the library said of it there.
+
+        Else compiled, and kept.
         """
         descriptor, directory = self._cache_descriptor(fused), caching.cache.directory
 
@@ -282,8 +284,9 @@ class NativeExecutionProvider(CompilingProvider):
     # --- compiling, keeping, loading --------------------------------------------------------------
 
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
-        """As the claim left it, which asked the cache; a partition that another made asks it
-        now.
+        """As the claim left it, which asked the cache.
+
+        A partition that another made asks it now.
         """
         return (
             self._compile(fused)

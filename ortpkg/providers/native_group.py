@@ -35,8 +35,9 @@ _DIGEST_PREFIX = "sha256:"
 def share_weights(
     library: NativeLibrary, entries: Sequence[ContextEntry], weights_offset: int, *, ep_name: str
 ) -> Sequence[ContextEntry]:
-    """The contexts of a group with one set of weights; those that cannot share are as they were,
-    and come last.
+    """The contexts of a group with one set of weights.
+
+    Those that cannot share are as they were, and come last.
 
     Args:
         library: of the last session.

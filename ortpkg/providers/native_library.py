@@ -79,8 +79,9 @@ class CompiledModel(Protocol):
         ...
 
     def get_placement(self) -> Sequence[BackendPlacement]:
-        """Where the library really runs it; empty where it tells nothing beyond what was asked of
-        it.
+        """Where the library really runs it.
+
+        Empty where it tells nothing beyond what was asked of it.
         """
         ...
 
@@ -98,8 +99,9 @@ class NativeLibrary(ABC):
 
     @property
     def traits(self) -> LibraryTraits:
-        """What is special about the library; the default for a library that is not in
-        ``LIBRARY_TRAITS``.
+        """What is special about the library.
+
+        The default for a library that is not in ``LIBRARY_TRAITS``.
         """
         return LIBRARY_TRAITS.get(self.backend, LibraryTraits())
 

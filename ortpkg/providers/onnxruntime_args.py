@@ -131,8 +131,9 @@ def _set(onnxruntime: Any, options: Any, key: str, value: str) -> None:
 
 
 def _offered_device(onnxruntime: Any, ep_device: EpDevice) -> Any:
-    """onnxruntime's own OrtEpDevice for what selection chose; devices may vanish between a
-    selection and a session.
+    """onnxruntime's own OrtEpDevice for what selection chose.
+
+    Devices may vanish between a selection and a session.
     """
     same_ep = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_device.ep_name]
     matching = [each for each in same_ep if _is_same(each, ep_device)]

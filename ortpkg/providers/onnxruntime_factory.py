@@ -213,8 +213,9 @@ class OnnxRuntimeEpFactory(EpFactory):
 
 @cache
 def installed_distributions() -> tuple[InstalledDistribution, ...]:
-    """Every installed distribution that provides the module; more than one is a mistake of the
-    environment.
+    """Every installed distribution that provides the module.
+
+    More than one is a mistake of the environment.
     """
     found = find_distributions("onnxruntime", DISTRIBUTIONS)
     if all(each.name == DISTRIBUTIONS[0] for each in found):
@@ -233,8 +234,9 @@ def installed_version() -> str:
 
 
 def list_ep_names(hardware: Sequence[HardwareDevice], ask: Ask = _ask_in_child) -> tuple[str, ...]:
-    """The execution providers of the installed onnxruntime in its order; empty where none is
-    installed.
+    """The execution providers of the installed onnxruntime in its order.
+
+    Empty where none is installed.
 
     Raises ExecutionProviderError where it crashed, hung or failed.
     """
@@ -273,8 +275,9 @@ def _distributions() -> list[list[str]]:
 
 
 def _reported(entry: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> ReportedDevice:
-    """The device of one EP device; its ordinal counts the EP's devices of the same type and vendor
-    before it.
+    """The device of one EP device.
+
+    Its ordinal counts the EP's devices of the same type and vendor before it.
     """
     kind = (entry.get("type"), entry.get("vendor_id"))
     before = siblings[: next(i for i, sibling in enumerate(siblings) if sibling is entry)]

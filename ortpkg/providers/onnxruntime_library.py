@@ -65,8 +65,9 @@ _SMALLEST_MODEL = bytes.fromhex(
 
 
 class OnnxRuntimeLibrary(NativeLibrary):
-    """One execution provider of onnxruntime; what it leaves is run by onnxruntime's own CPU
-    provider.
+    """One execution provider of onnxruntime.
+
+    What it leaves is run by onnxruntime's own CPU provider.
 
     Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
     """
@@ -233,8 +234,9 @@ class OnnxRuntimeLibrary(NativeLibrary):
         return compiled
 
     def target_options(self) -> Any:
-        """onnxruntime's session options with a wheel's provider; None for a provider of
-        onnxruntime's own.
+        """onnxruntime's session options with a wheel's provider.
+
+        None for a provider of onnxruntime's own.
         """
         return None if self._target is None else self._options_for(self._target)
 

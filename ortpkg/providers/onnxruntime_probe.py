@@ -19,8 +19,9 @@ _WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})
 
 
 def list_offers() -> dict[str, Any]:
-    """``{"version", "providers": [name], "ep_devices": [...]}``; builds before 1.22 know no EP
-    devices.
+    """``{"version", "providers": [name], "ep_devices": [...]}``.
+
+    Builds before 1.22 know no EP devices.
     """
     onnxruntime = load_onnxruntime()
     ep_devices = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []

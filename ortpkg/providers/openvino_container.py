@@ -204,8 +204,9 @@ class _BareBlob:
 
 
 def foreign_entry(name: str, blob: memoryview) -> ContextEntry:
-    """A blob that somebody else made, with what it says of itself; the rest of its descriptor is
-    empty.
+    """A blob that somebody else made, with what it says of itself.
+
+    The rest of its descriptor is empty.
     """
     descriptor = ContextDescriptor(
         ep=OPENVINO_EP,

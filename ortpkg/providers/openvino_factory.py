@@ -142,8 +142,9 @@ class OpenVinoEpFactory(EpFactory):
         return next(rating for rating in _WORST_FIRST if rating in ratings)
 
     def _requirements(self, device_type: DeviceType) -> str | None:
-        """What a model needs that is compiled here for such a device; None where OpenVINO does not
-        say.
+        """What a model needs that is compiled here for such a device.
+
+        None where OpenVINO does not say.
         """
         fingerprint = {"openvino": self.version, "architecture": host_architecture()}
         found = self._ask_requirements(_DEVICES[device_type], fingerprint).require(self.ep_name)

@@ -367,8 +367,9 @@ def _ports(member: _Member, compiled: Any) -> Ports:
 
 
 def port_of(ports: Sequence[Any], name: str) -> int:
-    """The position of the port with that ONNX name; ValueError where OpenVINO made it a
-    constant.
+    """The position of the port with that ONNX name.
+
+    ValueError where OpenVINO made it a constant.
     """
     for position, port in enumerate(ports):
         if name in port.names:

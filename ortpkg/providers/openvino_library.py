@@ -173,8 +173,9 @@ class OpenVinoLibrary(NativeLibrary):
         return f"{self._device} ({self._first_property('FULL_DEVICE_NAME')})"
 
     def _architecture(self) -> str:
-        """The CPU's microarchitecture, since its blobs depend on instruction sets; else as the
-        plug-in names it.
+        """The CPU's microarchitecture, since its blobs depend on instruction sets.
+
+        Else as the plug-in names it.
         """
         if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
             return host_architecture()
@@ -272,8 +273,9 @@ class _OpenVinoModel:
 
 
 def _count_nodes(core: Any, model: Any, device: str) -> dict[str, int]:
-    """How many of OpenVINO's operations each device of "HETERO:..." takes; source: its
-    "Heterogeneous Execution".
+    """How many of OpenVINO's operations each device of "HETERO:..." takes.
+
+    Source: its "Heterogeneous Execution".
     """
     devices = core.query_model(model, device)
     names = [
@@ -285,8 +287,9 @@ def _count_nodes(core: Any, model: Any, device: str) -> dict[str, int]:
 
 
 def _wanted_devices(device: str) -> frozenset[str]:
-    """The kinds of device that were asked for, but for a CPU behind others; empty where the choice
-    is OpenVINO's.
+    """The kinds of device that were asked for, but for a CPU behind others.
+
+    Empty where the choice is OpenVINO's.
     """
     kinds = [
         each.partition(".")[0].partition("(")[0] for each in device.partition(":")[2].split(",")

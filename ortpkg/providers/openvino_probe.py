@@ -7,8 +7,9 @@ from typing import Any
 
 
 def list_devices() -> list[dict[str, Any]]:
-    """OpenVINO's available devices in its order, as JSON objects; a property that a plug-in lacks
-    is left out.
+    """OpenVINO's available devices in its order, as JSON objects.
+
+    A property that a plug-in lacks is left out.
     """
     from ortpkg.providers.quiet_openvino import (
         openvino,  # where it cannot be loaded, this call is to fail
@@ -39,8 +40,9 @@ def missing_operators(operators: Sequence[Sequence[str]]) -> list[tuple[str, str
 
 
 def runtime_requirements(device: str) -> str:
-    """What a model needs that this OpenVINO compiles for a device, in its words; "" for releases
-    before 2026.
+    """What a model needs that this OpenVINO compiles for a device, in its words.
+
+    "" for releases before 2026.
     """
     from ortpkg.providers.quiet_openvino import openvino, operations  # as above
 

@@ -31,8 +31,9 @@ _INFO_KEY, _EP_KEY, _BIN_KEY, _TEXT_KEY = (
 
 
 def blob_requirements(blob: bytes | memoryview) -> str:
-    """The text at the beginning of a blob; "" for one without: other devices', and those of
-    releases before 2026.
+    """The text at the beginning of a blob.
+
+    "" for one without: other devices', and those of releases before 2026.
     """
     view = memoryview(blob)
     if bytes(view[: len(BLOB_MAGIC)]) != BLOB_MAGIC:
@@ -70,8 +71,9 @@ def compatibility_info(requirements: str, maker: str) -> str:
 
 
 def requirements_of_info(info: str) -> str | None:
-    """The requirements in the string of onnxruntime's OpenVINO EP; None where ``info`` is no JSON
-    object.
+    """The requirements in the string of onnxruntime's OpenVINO EP.
+
+    None where ``info`` is no JSON object.
 
     "" where the object has none that the EP would look at: another version of the string.
     """
@@ -111,8 +113,9 @@ def rate_info(info: str, here: str | None) -> CompiledModelCompatibility:
 
 
 def rating_of_onnxruntime(ep_name: str, info: str) -> CompiledModelCompatibility:
-    """What onnxruntime's execution provider of that name says of a string on any machine; UNKNOWN
-    where that depends.
+    """What onnxruntime's execution provider of that name says of a string on any machine.
+
+    UNKNOWN where that depends.
 
     OpenVINO's calls everything that is no JSON unsupported, ortpkg's strings among it.
     """

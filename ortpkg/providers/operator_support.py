@@ -1,5 +1,6 @@
-"""Which operators beyond those of ONNX can be run, as far as that is known without a session;
-nothing heavy is loaded.
+"""Which operators beyond those of ONNX can be run, as far as that is known without a session.
+
+Nothing heavy is loaded.
 
 An EP leaves the nodes that it does not take to the embedded engine's CPU provider, so that an
 operator is missing only where both lack it. EPContext nodes are no operators in this sense: they
@@ -87,8 +88,9 @@ def _is_embedded_anyway(operator: OnnxOperator) -> bool:
 
 
 def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -> OperatorSupport:
-    """Of the embedded engine alone; ``context_ep`` is the EP whose contexts it loads, None where it
-    loads none.
+    """Of the embedded engine alone.
+
+    ``context_ep`` is the EP whose contexts it loads, None where it loads none.
     """
     return OperatorSupport(
         missing=ModelOperators(

@@ -100,8 +100,9 @@ class PartitionCache:
         *,
         is_locked: bool,
     ) -> CompiledPartition | None:
-        """The partition, loaded; None where the cache does not have it, or has something else in
-        its place.
+        """The partition, loaded.
+
+        None where the cache does not have it, or has something else in its place.
         """
         entry = self.cache.read(descriptor, drops=is_locked)
         if entry is None:
@@ -126,8 +127,9 @@ class PartitionCache:
         fused: FusedNode,
         export: Callable[[], Mapping[str, Part]],
     ) -> None:
-        """Keeps what ``export`` gives of the partition; the log says where that is not to be
-        had.
+        """Keeps what ``export`` gives of the partition.
+
+        The log says where that is not to be had.
         """
         try:
             parts = export()

@@ -44,8 +44,9 @@ def check_plugin(group: str, name: str, value: str) -> dict[str, Any]:
 def list_offers(
     group: str, name: str, value: str, hardware: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """``{"is_available", "ep_devices": [...]}``; a device that is one of ``hardware`` is told by
-    its position.
+    """``{"is_available", "ep_devices": [...]}``.
+
+    A device that is one of ``hardware`` is told by its position.
 
     Raises TypeError for what is no EP device of the plug-in's own.
     """
@@ -88,8 +89,9 @@ def create_provider(
     devices: Sequence[Mapping[str, Any]],
     options: Mapping[str, str],
 ) -> dict[str, bool]:
-    """``{"is_made"}``: whether the plug-in makes an execution provider; one that compiles describes
-    its environment.
+    """``{"is_made"}``: whether the plug-in makes an execution provider.
+
+    One that compiles describes its environment.
 
     That it raises is no matter here: it will say so to the session, in words of its own.
     """

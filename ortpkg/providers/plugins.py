@@ -119,8 +119,9 @@ def register_plugin(value: str) -> Plugin:
 
 
 def unregister_plugin(name: str) -> None:
-    """Forgets a plug-in that :func:`register_plugin` took; sessions that have its provider keep
-    it.
+    """Forgets a plug-in that :func:`register_plugin` took.
+
+    Sessions that have its provider keep it.
     """
     _REGISTERED.pop(name, None)
     installed_plugins.cache_clear()
@@ -144,8 +145,9 @@ def tries_first() -> bool:
 
 
 def load_plugin(plugin: Plugin) -> EpFactory:
-    """The plug-in's factory, which asks it in child processes; here it is imported only where a
-    provider is made.
+    """The plug-in's factory, which asks it in child processes.
+
+    Here it is imported only where a provider is made.
 
     Raises ExecutionProviderError, with the reason, where it cannot be imported or is not what it
     should be.

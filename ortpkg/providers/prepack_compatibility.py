@@ -1,5 +1,6 @@
-"""The compatibility string of prepacked contexts: written by the provider, rated by its factory;
-nothing heavy here.
+"""The compatibility string of prepacked contexts: written by the provider, rated by its factory.
+
+Nothing heavy here.
 
 ``prepack;layout=2;architecture=x86_64;version=0.1.0``
 """

@@ -137,8 +137,9 @@ class PrepackExecutionProvider(CompilingProvider):
 
 
 def copied_graph(graph: Graph) -> Graph:
-    """A graph of the same nodes, constants and types that can be changed; nodes have no
-    sub-graphs.
+    """A graph of the same nodes, constants and types that can be changed.
+
+    Nodes have no sub-graphs.
     """
     copy = Graph(graph.name, opset_imports=graph.opset_imports)
     copy.set_inputs(graph.inputs)

@@ -1,5 +1,6 @@
-"""The factory of PrepackExecutionProvider; offered only where a variant, an option or a caller
-names it.
+"""The factory of PrepackExecutionProvider.
+
+Offered only where a variant, an option or a caller names it.
 """
 
 from __future__ import annotations

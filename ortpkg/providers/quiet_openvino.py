@@ -17,8 +17,9 @@ _TELEMETRY = "openvino_telemetry"
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """Makes ``openvino_telemetry`` a package that cannot be imported; afterwards it is as it
-    was.
+    """Makes ``openvino_telemetry`` a package that cannot be imported.
+
+    Afterwards it is as it was.
     """
     hidden = {
         name: module

@@ -21,8 +21,9 @@ _loaded: set[str] = set()
 
 
 def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any, ...]:
-    """onnxruntime's EP devices of that execution provider; its library is registered where nobody
-    has done so.
+    """onnxruntime's EP devices of that execution provider.
+
+    Its library is registered where nobody has done so.
 
     A program may have registered it itself, under a name of its own: some execution providers then
     have that name.
@@ -64,8 +65,9 @@ def _why_refused(error: Exception, path: str) -> str:
 
 
 def load_quietly(path: str) -> None:
-    """Loads a library of which it is known that it writes to standard output then, without that;
-    others are left.
+    """Loads a library of which it is known that it writes to standard output then, without that.
+
+    Others are left.
     """
     start = _TALKATIVE.get(Path(path).name)
     if start is None or path in _loaded or sys.platform != "linux":
@@ -106,8 +108,9 @@ def _without_lines(start: bytes) -> Iterator[None]:
 
 
 def registered_devices(onnxruntime: Any, path: str) -> list[Any]:
-    """The EP devices of the library at ``path``; none where nobody registered it, or it offers
-    nothing.
+    """The EP devices of the library at ``path``.
+
+    None where nobody registered it, or it offers nothing.
     """
     listed = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
     return [each for each in listed if _is_same_file(each.ep_metadata.get(_LIBRARY_PATH, ""), path)]

@@ -1,5 +1,4 @@
-"""What releases of onnxruntime do with a package: what they open, what they read of it, what they
-select.
+"""What releases of onnxruntime do with a package: open it, read it, select from it.
 
 ``release_lines`` has a row for each line of them; ``release_1_27`` and ``release_view`` read as
 they do; ``metadata_rules`` (1.26, 1.27) and

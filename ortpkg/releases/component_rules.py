@@ -28,8 +28,9 @@ from ortpkg.selection.verdict import ReasonCode
 
 
 def _selecting_ep(eps: Sequence[str]) -> str | None:
-    """C0 and C6: the first that the application asks for, or the CPU's where it asks for none; no
-    other is tried.
+    """C0 and C6: the first that the application asks for, or the CPU's where it asks for none.
+
+    No other is tried.
     """
     return eps[0] if eps else CPU_EP
 

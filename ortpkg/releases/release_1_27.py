@@ -224,8 +224,9 @@ def _find_model(folder: str, model_file: Any, document: str) -> str:
 
 
 def _is_model(name: str) -> bool:
-    """Whether the extension of a file's name is .onnx; a name that is nothing but an extension has
-    none.
+    """Whether the extension of a file's name is .onnx.
+
+    A name that is nothing but an extension has none.
     """
     return name.rfind(".") > 0 and name[name.rfind(".") :].lower() == _MODEL_SUFFIX
 

@@ -182,7 +182,8 @@ def _rejected(variant: VariantInfo, code: ReasonCode, reason: str) -> _Judged:
 
 
 def _why_ambiguous(winner: VariantInfo, component: ComponentInfo) -> str:
-    """Why a release that has chosen ``winner`` cannot say which that is: to it, names end at a NUL;
+    """Why a release that has chosen ``winner`` cannot say which that is: to it, names end at a NUL.
+
     "" if it can.
     """
     name = until_nul(winner.name)

@@ -62,8 +62,9 @@ def release_view(package: PackageInfo, component: ComponentInfo, release: str) -
 
 
 def _confined(variant: VariantInfo, package: PackageInfo) -> VariantInfo:
-    """The release follows a model out of the package; a session here does not, so that there is
-    none for it.
+    """The release follows a model out of the package.
+
+    A session here does not, so that there is none for it.
     """
     path = variant.model_path
     is_outside = path is None or not is_inside(os.path.realpath(path), str(package.root))

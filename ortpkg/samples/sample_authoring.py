@@ -45,8 +45,9 @@ class Declared(Protocol):
 
     @property
     def shape(self) -> Any:
-        """A number, a symbolic name or None per dimension; None where not even the rank is
-        known.
+        """A number, a symbolic name or None per dimension.
+
+        None where not even the rank is known.
         """
 
 

@@ -89,8 +89,9 @@ class SampleReport:
 
     @property
     def matches(self) -> bool | None:
-        """Whether every output is what the package expects; None where it expects nothing in
-        particular.
+        """Whether every output is what the package expects.
+
+        None where it expects nothing in particular.
         """
         judged = [result.is_expected for result in self.results if result.is_expected is not None]
         return all(judged) if judged else None
@@ -250,8 +251,9 @@ def _labels(sample_set: SampleSet, count: int) -> Array | None:
 def _feeds(
     session: RunnableSession, sample_set: SampleSet, inputs: Mapping[str, Array], count: int
 ) -> Iterator[tuple[list[int], dict[str, Array]]]:
-    """Sample indices with the feed that carries them; a last, incomplete batch repeats its last
-    sample.
+    """Sample indices with the feed that carries them.
+
+    A last, incomplete batch repeats its last sample.
     """
     if sample_set.batch_axis is None:
         yield [0], dict(inputs)

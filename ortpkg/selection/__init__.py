@@ -1,3 +1,1 @@
-"""Which variant runs on which EP device, and why: constraints, limits, ranking, policies,
-explanation.
-"""
+"""Which variant runs on which EP device, and why."""

@@ -130,8 +130,9 @@ def choice_reason(loser: Candidate, winner: Candidate, decided_by: str, which: s
 
 
 def choice_note(winner: Candidate) -> str:
-    """What to add to the reason of a winner whose backend measurements chose; "" where they did
-    not.
+    """What to add to the reason of a winner whose backend measurements chose.
+
+    "" where they did not.
     """
     measurement = accurate_measurement(winner)
     if winner.compared is None or measurement is None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the rules say together: a rejection's code and reason, or neither; what was noted on the
-    way.
+    """What the rules say together: a rejection's code and reason, or neither.
+
+    What was noted on the way.
 
     Attributes:
         code, reason: of a rejection.

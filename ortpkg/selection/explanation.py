@@ -138,8 +138,9 @@ def _variants(selection: Selection) -> Iterable[Explanation]:
 
 
 def _verdict_lines(verdicts: Sequence[Verdict], leading: Verdict) -> Iterable[Explanation]:
-    """A line per distinct judgement; EP devices that share one are named together, those of other
-    EPs counted.
+    """A line per distinct judgement.
+
+    EP devices that share one are named together, those of other EPs counted.
     """
     groups: dict[tuple[ReasonCode, str, tuple[str, ...]], list[Verdict]] = {}
     for verdict in verdicts:

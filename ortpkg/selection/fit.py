@@ -42,8 +42,9 @@ _UNKNOWN = "memory not checked: neither its peak memory nor its size is recorded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBudget:
-    """How much memory a variant may need on one EP device, and why in words; up to ``least_nbytes``
-    it may always.
+    """How much memory a variant may need on one EP device, and why in words.
+
+    Up to ``least_nbytes`` it may always.
     """
 
     nbytes: int
@@ -168,8 +169,9 @@ def _judge_facts(variant: VariantInfo, ep_device_at: int, context: FitContext) -
 def _budget_of(
     device: HardwareDevice | None, asked_memory: Collection[HardwareDevice]
 ) -> MemoryBudget | None:
-    """Free memory with headroom; where it is unknown, all memory of a device that has its own, or
-    of the machine.
+    """Free memory with headroom.
+
+    Where it is unknown, all memory of a device that has its own, or of the machine.
     """
     if device is None:
         return None
@@ -194,8 +196,9 @@ def _budget_of(
 
 
 def memory_need_of(variant: VariantInfo, sizes: Mapping[str, int]) -> MemoryNeed | None:
-    """What the package tells of it; ``sizes``: variant → bytes of its files, where the package does
-    not record them.
+    """What the package tells of it.
+
+    ``sizes``: variant → bytes of its files, where the package does not record them.
     """
     peak = peak_memory_of(variant.metadata)
     if peak is not None:
@@ -216,8 +219,9 @@ def _size_of(variant: VariantInfo, sizes: Mapping[str, int]) -> int | None:
 def _memory_notes(
     need: MemoryNeed | None, ep_device_at: int, context: FitContext
 ) -> tuple[str, ...]:
-    """What is not known of the memory, where somebody limits it; an estimate is worth a word where
-    the caller does.
+    """What is not known of the memory, where somebody limits it.
+
+    An estimate is worth a word where the caller does.
     """
     is_limited = context.limits.max_memory_nbytes is not None
     if need is None:

@@ -194,8 +194,9 @@ class Judges:
         return choose_backends(found, self._context.hardware)
 
     def _has_choice(self, variant: VariantInfo) -> bool:
-        """Whether measurements may choose the variant's backend; where they are the policy, they
-        choose everything.
+        """Whether measurements may choose the variant's backend.
+
+        Where they are the policy, they choose everything.
         """
         index = None if self._uses_measurements else self._fit.records
         return index is not None and variant.name in index.compared

@@ -133,8 +133,9 @@ def matches_variant(
 
 
 def unavailable_ep(requirements: Requirements, context: MatchContext) -> Judgement | None:
-    """The judgement of a variant for which no EP device can even be tried; None where there is
-    one.
+    """The judgement of a variant for which no EP device can even be tried.
+
+    None where there is one.
     """
     if requirements.ep is None:
         if context.ep_devices:
@@ -382,8 +383,9 @@ MATCH_RULES: tuple[MatchRule, ...] = (
 
 
 def _device_type_of(ep_device: EpDevice) -> DeviceType | None:
-    """The device's type, or what the EP's name implies where it reports no devices; None where
-    neither is known.
+    """The device's type, or what the EP's name implies where it reports no devices.
+
+    None where neither is known.
     """
     if ep_device.device is not None:
         return ep_device.device.type

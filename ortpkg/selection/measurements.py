@@ -63,8 +63,9 @@ class QuarantineCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineEntry:
-    """A variant that failed on one version of an EP with one version of its driver; other versions
-    are not concerned.
+    """A variant that failed on one version of an EP with one version of its driver.
+
+    Other versions are not concerned.
 
     Attributes:
         component_name, variant_name: what failed.
@@ -89,8 +90,9 @@ class QuarantineEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryFailure:
-    """A variant whose first try in a child process failed just now, in this very process; nothing
-    is read of it.
+    """A variant whose first try in a child process failed just now, in this very process.
+
+    Nothing is read of it.
 
     The place is that of :class:`Measurement`; ``reason`` is one sentence for people.
     """
@@ -130,8 +132,9 @@ class SelectionRecords:
 
 
 def device_key(ep_device: EpDevice, ep_devices: Sequence[EpDevice] = ()) -> str:
-    """The text by which records name the device of ``ep_device``; the same for every order of
-    discovery.
+    """The text by which records name the device of ``ep_device``.
+
+    The same for every order of discovery.
 
     E.g. "gpu:8086:7d55", "cpu:8086:0000:Intel(R) Xeon(R) Processor" (named where it has no number),
     "none" for an EP that reports no devices.

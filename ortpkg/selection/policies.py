@@ -104,8 +104,9 @@ RELEASE_POLICIES: tuple[str, ...] = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)
 
 
 def policy_named(name: str) -> str:
-    """The policy's name as it is written in the tables; "-" and "_" are the same, and case does not
-    matter.
+    """The policy's name as it is written in the tables.
+
+    "-" and "_" are the same, and case does not matter.
 
     Raises UsageError with the list for an unknown one.
     """

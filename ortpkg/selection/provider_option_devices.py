@@ -24,8 +24,9 @@ _QNN_BACKENDS = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "htp": DeviceType
 
 
 def device_option_of(variant: VariantInfo | Alike) -> tuple[str, str] | None:
-    """The provider option that names device types, as (key, value); None where the variant has
-    none.
+    """The provider option that names device types, as (key, value).
+
+    None where the variant has none.
 
     Without an ``ep`` constraint both keys count, because the option itself tells the EP.
     """
@@ -69,8 +70,9 @@ def _device_option_in(options: Mapping[str, Any], ep: str | None) -> tuple[str, 
 
 
 def named_device_types(key: str, value: str) -> frozenset[DeviceType] | None:
-    """The device types that the option allows; None where it leaves the choice open, or says
-    nothing that is known.
+    """The device types that the option allows.
+
+    None where it leaves the choice open, or says nothing that is known.
 
     A list allows what it names, or else all types, but for those that it excludes ("AUTO:-CPU"). A
     device that is excluded by its number leaves others of its type.

@@ -91,8 +91,9 @@ _PLUGIN_BACKEND = 2
 def order_devices(
     ep_devices: Iterable[EpDevice], policy: Policy, hardware: Sequence[HardwareDevice]
 ) -> list[EpDevice]:
-    """EP devices in the policy's order; among equals the EP's priority, more memory, then names and
-    addresses.
+    """EP devices in the policy's order.
+
+    Among equals the EP's priority, more memory, then names and addresses.
 
     The result is the same for every order of discovery (ordering is a step of its own).
     """

@@ -43,8 +43,9 @@ def selection_warnings(
 def _record_warnings(
     recorded: Sequence[Candidate], winner: Candidate | None, request: SelectionRequest
 ) -> Iterable[str]:
-    """What is wrong with the records; where measurements were asked for, that there are none that
-    count.
+    """What is wrong with the records.
+
+    Where measurements were asked for, that there are none that count.
     """
     limits, records = request.limits, request.records
     if records is not None and records.problem:

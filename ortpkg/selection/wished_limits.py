@@ -131,8 +131,9 @@ def check_where_keys(
 def recorded_fact(
     variant: VariantInfo, key: str, *, package_version: str | None = None
 ) -> tuple[bool, object]:
-    """Whether something is recorded of a variant under ``key``, and what; its version may be the
-    package's.
+    """Whether something is recorded of a variant under ``key``, and what.
+
+    Its version may be the package's.
     """
     if key == VERSION_FACT:
         version = package_version if has_packages_version(variant) else own_version(variant)
@@ -141,8 +142,9 @@ def recorded_fact(
 
 
 def meets_condition(key: str, recorded: object, wanted: str) -> bool:
-    """Whether what is recorded under ``key`` is what was asked for; versions are compared as
-    versions.
+    """Whether what is recorded under ``key`` is what was asked for.
+
+    Versions are compared as versions.
     """
     if key == VERSION_FACT and isinstance(recorded, str):
         return is_same_version(recorded, wanted.strip())

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 class PlainWishes(LimitWishes, total=False):
-    """What a variant is chosen by, but for EP and backend; :meth:`~ortpkg.ModelPackage.select`
-    explains each.
+    """What a variant is chosen by, but for EP and backend.
+
+    :meth:`~ortpkg.ModelPackage.select` explains each.
     """
 
     device: str | None

@@ -1,3 +1,1 @@
-"""``InferenceSession``: options, the stages of start-up, feeds and bindings, as onnxruntime's
-Python interface has them.
-"""
+"""``InferenceSession``, its options and the stages of its start."""

@@ -233,8 +233,9 @@ def _partition(document: Mapping[str, Any]) -> Partition:
 
 
 def _environments(providers: Sequence[ExecutionProvider]) -> list[object]:
-    """What the compiling providers depend on, in order; empty where there is none, or another kind
-    among them.
+    """What the compiling providers depend on, in order.
+
+    Empty where there is none, or another kind among them.
     """
     found: list[object] = []
     for provider in providers:

@@ -161,8 +161,9 @@ def check_outputs_differ(request: CompileRequest) -> None:
 
 
 def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
-    """In the child: compiles, and says as JSON what came of it; errors of ours are told, not
-    raised.
+    """In the child: compiles, and says as JSON what came of it.
+
+    Errors of ours are told, not raised.
     """
     jobs = tuple(CompileJob(**job) for job in request["jobs"])
     notes = _Notes()

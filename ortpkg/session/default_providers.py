@@ -50,8 +50,9 @@ def stated_ep_names() -> tuple[str, ...]:
 
 
 def default_ep_names(options: SessionOptions) -> tuple[str, ...]:
-    """Names of the providers of a session with ``options`` that nobody names any for, in order; CPU
-    is last.
+    """Names of the providers of a session with ``options`` that nobody names any for, in order.
+
+    CPU is last.
 
     The CPU provider alone where the options ask for what only the embedded engine does: limits of
     memory and time that hold without a child process, the same bits in each run, parallel execution

@@ -304,8 +304,9 @@ def set_seed(seed: int) -> None:
 def set_global_thread_pool_sizes(
     intra_op_num_threads: int = 0, inter_op_num_threads: int = 0
 ) -> None:
-    """Threads of sessions with ``use_per_session_threads = False``; 0 leaves the number to each of
-    them.
+    """Threads of sessions with ``use_per_session_threads = False``.
+
+    0 leaves the number to each of them.
     """
     global _global_threads  # noqa: PLW0603 - one setting per process is what the function promises
     sizes = (

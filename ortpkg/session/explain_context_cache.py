@@ -38,8 +38,9 @@ class CacheQuestion:
 
 
 def explain_context_cache(question: CacheQuestion) -> list[CacheOutcome] | None:
-    """One outcome per partition that the session would compile or find; None where its EP compiles
-    nothing.
+    """One outcome per partition that the session would compile or find.
+
+    None where its EP compiles nothing.
 
     Raises what making a session raises, and InvalidSessionOptionError for a cache that sessions do
     not use.

@@ -64,8 +64,9 @@ class FeedCheck:
         self._plain = _plain_inputs(inputs)
 
     def __call__(self, feeds: Mapping[str, Any], check: Callable[[], None]) -> list[Value]:
-        """As :func:`check_feeds`; ``check`` raises where the run is to end, and is asked while that
-        takes long.
+        """As :func:`check_feeds`.
+
+        ``check`` raises where the run is to end, and is asked while that takes long.
         """
         if self._plain is not None and type(feeds) is dict and len(feeds) == len(self._plain):
             values: list[Value] = []
@@ -248,8 +249,9 @@ def _checked_sparse(name: str, declared: SparseTensorType, value: Any) -> Tensor
 
 
 def _checked_map(name: str, declared: MapType, value: Any) -> dict[int | str, Any]:
-    """The map with Python's keys; its values are numbers or texts as declared, or sequences and
-    maps of these.
+    """The map with Python's keys.
+
+    Its values are numbers or texts as declared, or sequences and maps of these.
     """
     if not isinstance(value, Mapping):
         raise _wrong(name, str(declared), f"a {type(value).__name__}")

@@ -14,8 +14,9 @@ from ortpkg.graph.types import Dimension, TensorType
 def override_free_dimensions(
     graph: Graph, by_name: Mapping[str, int], by_denotation: Mapping[str, int] | None = None
 ) -> None:
-    """Gives dimensions their sizes in ``graph`` and all graphs inside it; denotations are those of
-    its inputs.
+    """Gives dimensions their sizes in ``graph`` and all graphs inside it.
+
+    Denotations are those of its inputs.
 
     Raises InvalidSessionOptionError where two sizes are stated for one dimension, or one for a
     dimension of another.

@@ -88,8 +88,10 @@ class GraphPlanner:
         self.releases: list[Callable[[], None]] = []
 
     def plan(self, graph: Graph) -> ExecutableGraph:
-        """Copies between memories; then, for each graph, execution plan, allocation plan, memory
-        pattern, verified if asked for, kernels and weights.
+        """Copies between memories.
+
+        Then, for each graph, execution plan, allocation plan, memory pattern, verified if asked
+        for, kernels and weights.
         """
         self._given = insert_copies(graph, self._memories.devices, self._kernels)
         return self._plan(graph)
@@ -153,8 +155,9 @@ class GraphPlanner:
         )
 
     def _constants(self, graph: Graph, plan: ExecutionPlan) -> dict[int, Value]:
-        """Each constant where its readers find it; what lies in memory of a device is copied there
-        now, once.
+        """Each constant where its readers find it.
+
+        What lies in memory of a device is copied there now, once.
         """
         found: dict[int, Value] = {}
         for name, initializer in graph.initializers.items():
@@ -184,8 +187,9 @@ class GraphPlanner:
         return fused is not None and self._by_name[fused.provider].computes_natively
 
     def _computes(self, graph: Graph, plan: ExecutionPlan, *, is_parallel: bool) -> list[Compute]:
-        """The compute function of each step; asynchronous ones wait where nothing can be done
-        meanwhile.
+        """The compute function of each step.
+
+        Asynchronous ones wait where nothing can be done meanwhile.
         """
         computes = [self._compute(graph, graph.node(step.node_index), step) for step in plan.steps]
         if _overlaps(plan) and not is_parallel:

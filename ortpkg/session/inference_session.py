@@ -178,8 +178,9 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Value]:
-        """Runs the model once and returns the named outputs (all, where none are named); they are
-        the caller's own.
+        """Runs the model once and returns the named outputs (all, where none are named).
+
+        They are the caller's own.
 
         Raises:
             InvalidFeedError: a feed of the wrong name, type or shape.
@@ -310,8 +311,9 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         user_data: Any = None,
         run_options: RunOptions | None = None,
     ) -> None:
-        """Runs in the background; ``callback(outputs, user_data, error)`` is called from another
-        thread when done.
+        """Runs in the background.
+
+        ``callback(outputs, user_data, error)`` is called from another thread when done.
 
         Raises InvalidFeedError at once where an input is missing, TypeError where there is nothing
         to call. Whatever else is wrong, the callback is told.

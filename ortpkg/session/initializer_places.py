@@ -109,8 +109,9 @@ def _tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
 
 
 def _inline_nbytes(tensor: onnx.TensorProto) -> int:
-    """Bytes of the data that lies in the model; 0 for what cannot lie elsewhere (texts), or does
-    already.
+    """Bytes of the data that lies in the model.
+
+    0 for what cannot lie elsewhere (texts), or does already.
     """
     if (
         tensor.data_location == onnx.TensorProto.EXTERNAL

@@ -1,5 +1,6 @@
-"""In a worker: a whole session, with the plug-ins that it runs on; their crash or hang ends the
-worker.
+"""In a worker: a whole session, with the plug-ins that it runs on.
+
+Their crash or hang ends the worker.
 
 The parent's side is :mod:`ortpkg.session.isolated_session`; both share how a session and its values
 cross over.

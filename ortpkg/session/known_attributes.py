@@ -106,8 +106,9 @@ def _of_kind(kind: type, name: str, value: Any) -> Any:
 
 
 def _member(kind: type[IntEnum], value: Any) -> IntEnum:
-    """The member that ``value`` is, or is the number of; a member of another enumeration is
-    neither.
+    """The member that ``value`` is, or is the number of.
+
+    A member of another enumeration is neither.
     """
     if isinstance(value, bool) or (isinstance(value, NamedNumber) and not isinstance(value, kind)):
         raise TypeError

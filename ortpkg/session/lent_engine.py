@@ -41,8 +41,9 @@ class SessionGraphEngine:
         transform(model, LATER_LEVELS, _HIGHEST, context)
 
     def plan(self, graph: Graph, kernels: ExecutionProvider, info_of: InfoOf) -> PlannedGraph:
-        """The graph made ready to run on one provider's kernels; ``info_of``: what factories see of
-        a node.
+        """The graph made ready to run on one provider's kernels.
+
+        ``info_of``: what factories see of a node.
         """
         return _PlannedGraph(
             GraphPlanner(self._options, [kernels], {}, info_of=info_of).plan(graph)

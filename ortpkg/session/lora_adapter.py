@@ -86,8 +86,9 @@ class AdapterFormat:
         self._parameters = dict(params)
 
     def get_parameters(self) -> dict[str, OrtValue]:
-        """The tensors by the names of the inputs that they stand in for; those of a file that was
-        read are mapped.
+        """The tensors by the names of the inputs that they stand in for.
+
+        Those of a file that was read are mapped.
         """
         return dict(self._parameters)
 

@@ -25,8 +25,9 @@ _STYLE = f"""{palette.STYLE}
 
 
 def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
-    """An SVG document of every value of ``graph`` that lies in a block; devices are drawn above
-    each other.
+    """An SVG document of every value of ``graph`` that lies in a block.
+
+    Devices are drawn above each other.
 
     Args:
         graph: the plan.

@@ -139,8 +139,9 @@ class ModelCompiler:
             self._compile(output, is_default=not output_model_path)
 
     def set_ep_context_data_write_func(self, write_func: ContextWriteFunction) -> None:
-        """Hands compiled contexts to a function instead of files beside the model; embedded ones
-        stay in the model.
+        """Hands compiled contexts to a function instead of files beside the model.
+
+        Embedded ones stay in the model.
 
         The function gets the name that the model has for the data, and an
         :class:`~ortpkg.ep_context.ep_context_data.OrtEpContextData`, which is of use during the
@@ -154,8 +155,9 @@ class ModelCompiler:
         self._options.clear_ep_context_data_write_func()
 
     def compile_to_bytes(self) -> bytes:
-        """The compiled model, serialized; contexts, if there are any, must be embedded, or taken by
-        a function.
+        """The compiled model, serialized.
+
+        Contexts, if there are any, must be embedded, or taken by a function.
 
         Raises as :meth:`compile_to_file`; UsageError where contexts lie in files of their own.
         """
@@ -208,8 +210,9 @@ class ModelCompiler:
         self._make_session(options)
 
     def _make_session(self, options: SessionOptions) -> None:
-        """Makes and ends a session; without an execution provider in its options it is the CPU's,
-        as in onnxruntime.
+        """Makes and ends a session.
+
+        Without an execution provider in its options it is the CPU's, as in onnxruntime.
         """
         is_named = options.has_providers() or BACKEND_ENTRY in options.config_entries
         InferenceSession(self._source.model, options, None if is_named else [CPU_EP]).close()

@@ -17,8 +17,9 @@ class NamedNumber(IntEnum):
 
 
 class ExecutionOrder(NamedNumber):
-    """In which order nodes that could all be next are run; what this engine makes of it, its plan
-    says.
+    """In which order nodes that could all be next are run.
+
+    What this engine makes of it, its plan says.
     """
 
     DEFAULT = 0

@@ -116,8 +116,9 @@ class OnnxruntimeSurface(ABC):
         _targets: Mapping[str, Tensor],
         run_options: RunOptions | None,
     ) -> list[Value]:
-        """:meth:`run`, with the memory that is bound to outputs; who cannot compute in that leaves
-        it alone.
+        """:meth:`run`, with the memory that is bound to outputs.
+
+        Who cannot compute in that leaves it alone.
         """
         return self.run(output_names, input_feed, run_options)
 
@@ -142,8 +143,9 @@ class OnnxruntimeSurface(ABC):
         fetches: OrtValueVector,
         fetch_devices: Sequence[OrtDevice],
     ) -> None:
-        """Runs on vectors of values; outputs are added to an empty ``fetches``, or written into the
-        tensors in it.
+        """Runs on vectors of values.
+
+        Outputs are added to an empty ``fetches``, or written into the tensors in it.
 
         Raises UsageError where names, values and devices are not as many, or a device is not the
         CPU.
@@ -179,8 +181,9 @@ class OnnxruntimeSurface(ABC):
         return [_host_memory() for _ in self.get_outputs()]
 
     def get_input_epdevices(self) -> list[OrtEpDevice | None]:
-        """Whose device each input is wanted on: the CPU provider's; None where the machine's CPU is
-        not known.
+        """Whose device each input is wanted on: the CPU provider's.
+
+        None where the machine's CPU is not known.
         """
         cpu = next((device for device in offered_ep_devices() if device.ep_name == CPU_EP), None)
         return [cpu for _ in self.get_inputs()]
@@ -234,8 +237,9 @@ class OnnxruntimeSurface(ABC):
         return []
 
     def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
-        """Ignores ``results``, which no provider here can use; UsageError for any with
-        ``error_on_invalid``.
+        """Ignores ``results``, which no provider here can use.
+
+        UsageError for any with ``error_on_invalid``.
         """
         if results and error_on_invalid:
             raise UsageError("no execution provider here takes tuning results")

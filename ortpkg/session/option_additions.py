@@ -103,8 +103,9 @@ class OptionAdditions(KnownAttributesOnly):
     # --- tensors ----------------------------------------------------------------------------------
 
     def add_initializer(self, name: str, ort_value: OrtValue) -> None:
-        """Takes ``ort_value`` in place of the initializer of that name, for sessions that share it;
-        it is not copied.
+        """Takes ``ort_value`` in place of the initializer of that name, for sessions that share it.
+
+        It is not copied.
 
         It must not change while a session has it. A model without such an initializer does not use
         it.
@@ -183,8 +184,9 @@ class OptionAdditions(KnownAttributesOnly):
     def add_provider(
         self, provider_name: str, provider_options: Mapping[str, str] | None = None
     ) -> None:
-        """Adds an execution provider behind those that were added before; a session's ``providers``
-        take precedence.
+        """Adds an execution provider behind those that were added before.
+
+        A session's ``providers`` take precedence.
 
         Raises UnknownExecutionProviderError where it is not available here,
         InvalidSessionOptionError for one that was added before.

@@ -168,8 +168,9 @@ class RunOptions(KnownAttributesOnly):
     _adapters: list[LoraAdapter] = field(default_factory=list, repr=False, compare=False)
 
     def add_active_adapter(self, adapter: LoraAdapter) -> None:
-        """Runs with the adapter's tensors in place of the defaults of inputs; what is fed besides
-        comes before them.
+        """Runs with the adapter's tensors in place of the defaults of inputs.
+
+        What is fed besides comes before them.
         """
         if not hasattr(adapter, "parameters"):
             raise TypeError(f"an adapter is a LoraAdapter, not {type(adapter).__name__}")

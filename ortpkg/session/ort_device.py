@@ -126,8 +126,9 @@ class OrtDevice:
 
     @staticmethod
     def dml() -> int:
-        """DirectML's own number, as onnxruntime's native class has it; ``make("dml", 0)`` is a
-        GPU.
+        """DirectML's own number, as onnxruntime's native class has it.
+
+        ``make("dml", 0)`` is a GPU.
         """
         return _DIRECTML
 

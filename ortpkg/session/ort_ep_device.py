@@ -63,8 +63,9 @@ class OrtHardwareDevice:
 
 
 class OrtEpDevice:
-    """An execution provider's offer to use one hardware device; what a session takes
-    (``add_provider_for_devices``).
+    """An execution provider's offer to use one hardware device.
+
+    What a session takes (``add_provider_for_devices``).
 
     Attributes:
         ep_device: the same as selection and ``InferenceSession(ep_devices=...)`` have it.

@@ -34,8 +34,9 @@ class OrtValue:
         numpy_obj: Tensor | None = None,  # noqa: ARG002 - onnxruntime's argument
         session: object = None,  # noqa: ARG002 - likewise
     ) -> None:
-        """Wraps a value as it is, or shares that of another OrtValue; the ``ortvalue_from_...``
-        methods check theirs.
+        """Wraps a value as it is, or shares that of another OrtValue.
+
+        The ``ortvalue_from_...`` methods check theirs.
 
         ``numpy_obj`` and ``session`` are what onnxruntime keeps alive beside a native value;
         nothing here needs them.
@@ -216,8 +217,9 @@ class OrtValue:
         return list(self.numpy().shape)
 
     def data_type(self) -> str:
-        """ONNX Runtime's text, e.g. "tensor(float)"; "sequence" for an empty one, whose elements
-        are not known.
+        """ONNX Runtime's text, e.g. "tensor(float)".
+
+        "sequence" for an empty one, whose elements are not known.
         """
         value = self._value
         if isinstance(value, np.ndarray):
@@ -264,8 +266,9 @@ class OrtValue:
 
     @property
     def _ortvalue(self) -> OrtValue:
-        """onnxruntime's native value behind this one, which programs hand to its native vectors;
-        here it is itself.
+        """onnxruntime's native value behind this one, which programs hand to its native vectors.
+
+        Here it is itself.
         """
         return self
 

@@ -20,8 +20,9 @@ class OrtValueVector:
         self._values = list(values)
 
     def push_back(self, value: OrtValue | Any, is_bool_tensor: bool = False) -> None:
-        """Adds a value, or the tensor of a DLPack capsule; one of uint8 is taken as bool with
-        ``is_bool_tensor``.
+        """Adds a value, or the tensor of a DLPack capsule.
+
+        One of uint8 is taken as bool with ``is_bool_tensor``.
         """
         if isinstance(value, OrtValue):
             self._values.append(value)

@@ -66,8 +66,9 @@ class Placement:
 
     @property
     def offload_percent(self) -> float:
-        """How much of 100 nodes run where they were meant to, and not on a CPU that stood in; 100
-        for no node.
+        """How much of 100 nodes run where they were meant to, and not on a CPU that stood in.
+
+        100 for no node.
         """
         total = self.node_count
         fallback = sum(entry.node_count for entry in self.entries if entry.is_fallback)
@@ -119,8 +120,9 @@ def create_placement(
 
 
 def _provider_of(partition: Partition, providers: Sequence[ExecutionProvider]) -> ExecutionProvider:
-    """The provider of that name; onnxruntime's CPU provider (it only fuses) has the name of the
-    embedded one.
+    """The provider of that name.
+
+    Onnxruntime's CPU provider (it only fuses) has the name of the embedded one.
     """
     named = [provider for provider in providers if provider.name == partition.provider]
     fits = [
@@ -188,8 +190,9 @@ def _entries_of(
 def _divide_weights(
     partition: Partition, places: Sequence[BackendPlacement], counts: Sequence[int]
 ) -> list[int]:
-    """Bytes by place: of the nodes that it names; what no place names (merged nodes) goes to the
-    one with most.
+    """Bytes by place: of the nodes that it names.
+
+    What no place names (merged nodes) goes to the one with most.
     """
     shares = [
         (

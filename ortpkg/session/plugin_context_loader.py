@@ -92,8 +92,9 @@ def guard_first_loads(
     devices: Sequence[EpDevice],
     options: Mapping[str, str],
 ) -> None:
-    """Makes a plug-in's provider load contexts in a child process first; nothing for providers of
-    our own.
+    """Makes a plug-in's provider load contexts in a child process first.
+
+    Nothing for providers of our own.
     """
     if (
         tries_first()

@@ -103,8 +103,9 @@ def _fused_node(request: Message) -> FusedNode:
 
 
 def trial_inputs(body: Graph) -> list[Any] | None:
-    """Zeros for what a loaded partition takes, in its order; None where a shape is not known or too
-    large to try.
+    """Zeros for what a loaded partition takes, in its order.
+
+    None where a shape is not known or too large to try.
     """
     context_node = next((node for node in body.nodes if is_ep_context(node)), None)
     names = body.inputs if context_node is None else context_node.inputs

@@ -1,5 +1,6 @@
-"""From what a caller asks for to the providers of a session, in order; the embedded CPU provider is
-always last.
+"""From what a caller asks for to the providers of a session, in order.
+
+The embedded CPU provider is always last.
 """
 
 from __future__ import annotations
@@ -183,8 +184,9 @@ def _from_name(
 def _grouped(
     ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]], *, one_each: bool
 ) -> list[tuple[list[EpDevice], Mapping[str, str]]]:
-    """Neighbours of one EP, backend and options together; ``one_each``: a child process serves one
-    device.
+    """Neighbours of one EP, backend and options together.
+
+    ``one_each``: a child process serves one device.
     """
     groups: list[tuple[list[EpDevice], Mapping[str, str]]] = []
     for device, options in ep_devices:

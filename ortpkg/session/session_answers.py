@@ -100,8 +100,9 @@ class SessionAnswers(ABC):
         return 0 if self._profiler is None else self._profiler.origin_ns
 
     def end_profiling(self) -> str:
-        """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off, or
-        was ended before.
+        """Writes the profile (a Chrome trace) and returns its path.
+
+        "" where profiling is off, or was ended before.
 
         Raises SessionError where the file cannot be written.
         """

@@ -241,8 +241,9 @@ class _CachePlace:
 
 
 def _ask_cache(wishes: SessionWishes, profiler: Profiler | None) -> _CachePlace | None:
-    """The session from the cache, or where it goes; None where such a session is not kept as a
-    whole.
+    """The session from the cache, or where it goes.
+
+    None where such a session is not kept as a whole.
     """
     options = wishes.options
     if wishes.transformers is not None or not may_be_cached(wishes.source, options):
@@ -356,8 +357,9 @@ def _judged_contexts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """What a model says before anything is made of it: see :class:`SessionParts`; inputs by their
-    names.
+    """What a model says before anything is made of it: see :class:`SessionParts`.
+
+    Inputs by their names.
     """
 
     required: list[str]

@@ -137,8 +137,9 @@ class GraphPlan:
 
     @property
     def overhead_percent(self) -> float:
-        """By how much the pattern's peak is above the least possible one; 0 where nothing is laid
-        out.
+        """By how much the pattern's peak is above the least possible one.
+
+        0 where nothing is laid out.
         """
         return (
             100 * (self.peak_nbytes / self.least_possible_nbytes - 1)
@@ -190,8 +191,9 @@ class SessionPlan:
 def describe_plan(
     state: SessionState, providers: tuple[str, ...], sizes: Mapping[str, int] | None = None
 ) -> SessionPlan:
-    """The plan of a session that is ready to run; ``sizes``: of symbolic dimensions, for figures in
-    bytes.
+    """The plan of a session that is ready to run.
+
+    ``sizes``: of symbolic dimensions, for figures in bytes.
     """
     return SessionPlan(
         providers=providers,

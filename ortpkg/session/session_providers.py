@@ -42,8 +42,9 @@ _NOT_TOGETHER = frozenset({"TensorrtExecutionProvider", "NvTensorRTRTXExecutionP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRequest:
-    """What a session's caller asks for; see
-    :class:`~ortpkg.session.inference_session.InferenceSession`.
+    """What a session's caller asks for.
+
+    See :class:`~ortpkg.session.inference_session.InferenceSession`.
 
     Attributes:
         falls_back: whether a list of names that cannot be had means the CPU instead.
@@ -87,8 +88,9 @@ def create_session_providers(
 
 
 def requested_plugins(request: ProviderRequest, options: SessionOptions) -> list[Plugin]:
-    """The plug-ins among what a session asks for, each once; what is not here, or makes no sense,
-    is told elsewhere.
+    """The plug-ins among what a session asks for, each once.
+
+    What is not here, or makes no sense, is told elsewhere.
     """
     names: list[tuple[str, str | None]]
     if request.ep_devices is not None:

@@ -168,8 +168,9 @@ def multi_head_attention(context: ShapeContext) -> None:
 
 @infers("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(context: ShapeContext) -> None:
-    """Inputs (query, key, value, past key, past value, lengths, total length, ...); the cache has
-    the longer length, or where it slides that of the past one.
+    """Inputs (query, key, value, past key, past value, lengths, total length, ...).
+
+    The cache has the longer length, or where it slides that of the past one.
     """
     element_type = context.element_type(0)
     query, key, past, past_value = (context.shape(slot) for slot in (0, 1, 3, 4))
@@ -202,8 +203,9 @@ def group_query_attention(context: ShapeContext) -> None:
 
 @infers("SparseAttention", domain=MICROSOFT)
 def sparse_attention(context: ShapeContext) -> None:
-    """Inputs (query, key, value, past key, past value, ...); present caches are like the past
-    ones.
+    """Inputs (query, key, value, past key, past value, ...).
+
+    Present caches are like the past ones.
     """
     element_type = context.element_type(0)
     query, past = context.shape(0), context.shape(3)
@@ -236,8 +238,9 @@ def ngram_repeat_block(context: ShapeContext) -> None:
 
 @infers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_normalization(context: ShapeContext) -> None:
-    """Output 3 is the sum before it is normalized; outputs 1 and 2 are statistics per row, in
-    float32.
+    """Output 3 is the sum before it is normalized.
+
+    Outputs 1 and 2 are statistics per row, in float32.
     """
     shape, element_type = context.shape(0), context.element_type(0)
     context.make(0, shape, element_type)

@@ -1,5 +1,6 @@
-"""If, Loop and Scan: inference goes through their sub-graphs; what a loop carries is widened until
-it holds.
+"""If, Loop and Scan: inference goes through their sub-graphs.
+
+What a loop carries is widened until it holds.
 """
 
 from __future__ import annotations
@@ -176,8 +177,9 @@ def _stack_along(
 
 
 def _scan_batches(context: ShapeContext) -> None:
-    """Version 8: inputs (lengths, states (batch, ...), scanned (batch, length, ...)); outputs
-    likewise.
+    """Version 8: inputs (lengths, states (batch, ...), scanned (batch, length, ...)).
+
+    Outputs likewise.
     """
     body, scanned = context.subgraph("body"), context.attribute("num_scan_inputs", 0)
     given = [context.known(slot) for slot in range(1, len(context.node.inputs))]

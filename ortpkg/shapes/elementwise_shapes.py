@@ -1,5 +1,6 @@
-"""Operators that work element by element, alone or on what inputs broadcast to; arithmetic on sizes
-is followed.
+"""Operators that work element by element, alone or on what inputs broadcast to.
+
+Arithmetic on sizes is followed.
 """
 
 from __future__ import annotations
@@ -280,8 +281,9 @@ def identity(context: ShapeContext) -> None:
 
 @infers("Cast")
 def cast(context: ShapeContext) -> None:
-    """Between whole numbers elements stay what they are; what passes the range of the type is not
-    followed.
+    """Between whole numbers elements stay what they are.
+
+    What passes the range of the type is not followed.
     """
     target = context.chosen_type("to", ElementType.UNDEFINED)
     kept = _cast_elements(context.tensor(0), target)

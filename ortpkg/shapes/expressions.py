@@ -49,8 +49,9 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation over two sizes that is no polynomial; ``kind`` is a key of
-    :data:`_OPERATIONS`.
+    """An operation over two sizes that is no polynomial.
+
+    ``kind`` is a key of :data:`_OPERATIONS`.
     """
 
     kind: str
@@ -96,8 +97,9 @@ _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A polynomial over atoms, with no term of coefficient 0; never a mere number, which is an
-    ``int``.
+    """A polynomial over atoms, with no term of coefficient 0.
+
+    Never a mere number, which is an ``int``.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -254,8 +256,9 @@ def floor_divide(left: Size, right: Size) -> Size:
 
 
 def divide_exactly(left: Size, right: Size) -> Size | None:
-    """The quotient where ``right``, a number or one term, divides every term of ``left``; None
-    where it does not.
+    """The quotient where ``right``, a number or one term, divides every term of ``left``.
+
+    None where it does not.
 
     A symbol of the divisor may be 0, and then there is no quotient; whoever divides has ruled that
     out.
@@ -342,8 +345,9 @@ def total(*sizes: Size) -> Size:
 
 
 def least(size: Size) -> float:
-    """A number that the size is never below, with every symbol 0 or more; minus infinity where
-    there is none.
+    """A number that the size is never below, with every symbol 0 or more.
+
+    Minus infinity where there is none.
     """
     return size if isinstance(size, int) else sum(_least_term(*term) for term in size.terms)
 

@@ -123,8 +123,9 @@ Knowledge = KnownTensor | KnownSequence | KnownOptional | KnownOther
 
 
 def type_of(known: Knowledge | None, dimension: Callable[[Size], Dimension]) -> ValueType | None:
-    """The type as a graph holds it, each size as ``dimension`` writes it; None where the element
-    type is not known.
+    """The type as a graph holds it, each size as ``dimension`` writes it.
+
+    None where the element type is not known.
     """
     if isinstance(known, KnownTensor):
         if known.element_type is ElementType.UNDEFINED:

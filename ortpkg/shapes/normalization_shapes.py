@@ -1,5 +1,6 @@
-"""Normalizations with more than one output; recurrent layers; quantization; losses and
-optimizers.
+"""Normalizations with more than one output; recurrent layers; quantization.
+
+Losses and optimizers.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def layer_normalization(context: ShapeContext) -> None:
 
 @infers("RNN", "GRU", "LSTM")
 def recurrent(context: ShapeContext) -> None:
-    """Y (length, directions, batch, hidden), last states (directions, batch, hidden); layout 1 puts
-    the batch first.
+    """Y (length, directions, batch, hidden), last states (directions, batch, hidden).
+
+    Layout 1 puts the batch first.
     """
     shape = context.shape(0)
     directions = 2 if context.attribute("direction", "forward") == "bidirectional" else 1
@@ -107,8 +109,9 @@ def dynamic_quantize_linear(context: ShapeContext) -> None:
 
 @infers("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 def loss(context: ShapeContext) -> None:
-    """One number, or with reduction "none" one for each target; the second output is the input's
-    logarithms.
+    """One number, or with reduction "none" one for each target.
+
+    The second output is the input's logarithms.
     """
     targets = context.shape(1)
     context.make(0, targets if context.attribute("reduction", "mean") == "none" else ())

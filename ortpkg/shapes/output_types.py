@@ -33,8 +33,9 @@ def output_by_definition(
 
 
 def _typed(known: Knowledge, allowed: frozenset[str]) -> Knowledge | None:
-    """The kind and element type of an input, without sizes; None for one that its operator does not
-    take.
+    """The kind and element type of an input, without sizes.
+
+    None for one that its operator does not take.
     """
     made = _without_sizes(known)
     return made if made is None or str(type_of(made, str)) in allowed else None

@@ -16,8 +16,9 @@ _SUM_AXES_INPUT_SINCE = 13
     "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
 )  # fmt: skip
 def reduce(context: ShapeContext) -> None:
-    """Axes are an attribute, from opset 18 on (ReduceSum: 13) an input; none of them means all, or
-    nothing at all.
+    """Axes are an attribute, from opset 18 on (ReduceSum: 13) an input.
+
+    None of them means all, or nothing at all.
     """
     shape, keeps = context.shape(0), bool(context.attribute("keepdims", 1))
     by_input = context.version >= (
@@ -151,8 +152,9 @@ def unique(context: ShapeContext) -> None:
 
 @infers("NonZero")
 def non_zero(context: ShapeContext) -> None:
-    """(Number of dimensions, number of elements that are not zero); a scalar counts as a vector of
-    one.
+    """(Number of dimensions, number of elements that are not zero).
+
+    A scalar counts as a vector of one.
     """
     shape = context.shape(0)
     rank: Size = context.new_size() if shape is None else len(shape)

@@ -143,8 +143,9 @@ def image_decoder(context: ShapeContext) -> None:
 
 @infers("DFT")
 def dft(context: ShapeContext) -> None:
-    """One side has half of the frequencies and one; the last axis holds real and imaginary
-    parts.
+    """One side has half of the frequencies and one.
+
+    The last axis holds real and imaginary parts.
     """
     shape = context.shape(0)
     if shape is None:

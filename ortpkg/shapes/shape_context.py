@@ -32,8 +32,9 @@ class ShapeError(ValueError):
 
 
 class SubgraphInference(Protocol):
-    """Infers a sub-graph of the node at hand, given what is known of its inputs; what is known of
-    its outputs.
+    """Infers a sub-graph of the node at hand, given what is known of its inputs.
+
+    What is known of its outputs.
     """
 
     def __call__(
@@ -42,8 +43,9 @@ class SubgraphInference(Protocol):
 
 
 class ShapeContext:
-    """What is known of a node's inputs; inference functions call :meth:`make` for what they can say
-    of its outputs.
+    """What is known of a node's inputs.
+
+    Inference functions call :meth:`make` for what they can say of its outputs.
 
     Attributes:
         node: the node.
@@ -148,8 +150,9 @@ class ShapeContext:
         return found.values[0] if found is not None and len(found.values) == 1 else None
 
     def values(self, slot: int) -> tuple[Size | None, ...] | None:
-        """The whole numbers in the input in C order, None for each that is not followed; None where
-        none is.
+        """The whole numbers in the input in C order, None for each that is not followed.
+
+        None where none is.
         """
         found = self.elements(slot)
         return None if found is None else found.values
@@ -181,8 +184,9 @@ class ShapeContext:
         return tuple(self.new_size() for _ in range(count))
 
     def chosen_type(self, name: str, default: ElementType) -> ElementType:
-        """The element type that an attribute names by its number; ``default`` where it is absent or
-        0 (UNDEFINED).
+        """The element type that an attribute names by its number.
+
+        ``default`` where it is absent or 0 (UNDEFINED).
         """
         number = self.attribute(name, 0)
         if number not in ElementType.__members__.values():

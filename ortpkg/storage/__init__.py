@@ -1,3 +1,4 @@
-"""Files that change: replaced in one step, locked, known by a digest, remembered facts about them,
-rehearsed changes.
+"""Files that change: replaced in one step, locked, and known again by their stamps and digests.
+
+Facts about files and backends are remembered here, and changes that a dry run only rehearses.
 """

@@ -1,5 +1,6 @@
-"""A file that is to be made of given bytes and of ranges of other files; it is never whole in
-memory.
+"""A file that is to be made of given bytes and of ranges of other files.
+
+It is never whole in memory.
 """
 
 from __future__ import annotations

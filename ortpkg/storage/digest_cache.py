@@ -56,8 +56,9 @@ class DigestCache:
         self._is_changed = True
 
     def needs(self, sha256: str) -> tuple[str, ...] | None:
-        """The files that the model with this digest names, relative to its folder; None where that
-        is not known.
+        """The files that the model with this digest names, relative to its folder.
+
+        None where that is not known.
         """
         found = self._needs.get(sha256)
         if isinstance(found, list) and all(isinstance(name, str) for name in found):

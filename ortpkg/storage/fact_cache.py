@@ -29,8 +29,9 @@ Key = Mapping[str, object]
 
 
 def read_fact(kind: str, key: Key) -> Any:
-    """The stored value (JSON, never null) for exactly ``key``; None where there is none that can be
-    trusted.
+    """The stored value (JSON, never null) for exactly ``key``.
+
+    None where there is none that can be trusted.
     """
     try:
         with _fact_path(kind, key).open("rb") as file:

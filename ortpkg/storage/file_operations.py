@@ -48,8 +48,9 @@ class FileOperations:
         """Called before each operation on ``path``; whatever it raises prevents the operation."""
 
     def announce(self, files: PlannedFiles) -> None:
-        """Called before the first operation of a change that is planned and checked; a rehearsal
-        ends there.
+        """Called before the first operation of a change that is planned and checked.
+
+        A rehearsal ends there.
         """
 
     def free_nbytes(self, directory: Path) -> int:
@@ -109,8 +110,9 @@ class FileOperations:
             self._fsync(target, path)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Renames ``source`` to ``target`` atomically; an existing file is replaced, its readers
-        keep theirs.
+        """Renames ``source`` to ``target`` atomically.
+
+        An existing file is replaced, its readers keep theirs.
 
         Windows refuses while another process (a virus scanner, a reader) holds the target open:
         tried again for a second.
@@ -142,8 +144,9 @@ class FileOperations:
         path.rmdir()
 
     def remove_tree(self, path: Path) -> None:
-        """Deletes a file, a symbolic link, or a directory with all that it holds; none there is
-        fine.
+        """Deletes a file, a symbolic link, or a directory with all that it holds.
+
+        None there is fine.
         """
         if path.is_symlink() or not path.is_dir():
             self.unlink(path)

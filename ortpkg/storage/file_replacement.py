@@ -78,8 +78,9 @@ def write_model_file(path: Path, write: Write, *, replaces: bool = True) -> None
 
 
 def rename_over(source: Path, target: Path) -> None:
-    """Renames ``source`` to ``target`` atomically; an existing file is replaced, its readers keep
-    theirs.
+    """Renames ``source`` to ``target`` atomically.
+
+    An existing file is replaced, its readers keep theirs.
 
     Windows refuses while another process (a virus scanner, a reader) holds the target open: tried
     again for a second.
@@ -110,8 +111,9 @@ def _temporary_beside(path: Path) -> tuple[int, Path]:
 
 
 def _place_new(temporary: Path, path: Path) -> None:
-    """Gives the file its name; a link, unlike a rename, does not take the place of what came there
-    meanwhile.
+    """Gives the file its name.
+
+    A link, unlike a rename, does not take the place of what came there meanwhile.
     """
     try:
         os.link(temporary, path)

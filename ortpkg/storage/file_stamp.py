@@ -13,8 +13,9 @@ _LEAST_AGE_NS = 2_000_000_000
 
 
 class FileStamp(NamedTuple):
-    """What the file system says of a file; while it stays the same, so do (very probably) the
-    bytes.
+    """What the file system says of a file.
+
+    While it stays the same, so do (very probably) the bytes.
 
     Windows keeps the time of creation in ``ctime_ns``, which no change of content changes; there
     the rest must do.

@@ -45,8 +45,9 @@ class FileDigest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashedFile:
-    """A digest and the stamp of the very file that was read; no stamp where it was changed
-    meanwhile.
+    """A digest and the stamp of the very file that was read.
+
+    No stamp where it was changed meanwhile.
     """
 
     digest: FileDigest
@@ -188,8 +189,9 @@ def _size_of(path: Path) -> int:
 
 @contextlib.contextmanager
 def _open_regular(path: Path) -> Iterator[io.FileIO]:
-    """Opens without following a link and without waiting for the other end of a pipe; judges what
-    was opened.
+    """Opens without following a link and without waiting for the other end of a pipe.
+
+    Judges what was opened.
     """
     if (
         path.is_symlink()

@@ -34,8 +34,9 @@ class Rehearsal(FileOperations):
 
 
 def rehearse(change: Callable[[FileOperations], object]) -> PlannedFiles | None:
-    """What ``change`` would do to files, where it passes on the operations that it is given; None:
-    nothing.
+    """What ``change`` would do to files, where it passes on the operations that it is given.
+
+    None: nothing.
 
     ``rehearse(lambda operations: ortpkg.create("p", models, operations=operations))``. What it
     would refuse is raised as always.

@@ -115,8 +115,9 @@ def provider_options_of(
 
 
 def _real_path(path: str) -> str:
-    """``path`` with links followed; one that the system cannot look at by its text, since nothing
-    can be read there.
+    """``path`` with links followed.
+
+    One that the system cannot look at by its text, since nothing can be read there.
 
     Following links takes a look at each beginning of the path, of which a package may name a
     million.

@@ -123,8 +123,9 @@ class PackageVerifier:
             )
 
     def _needed_files(self, variant: VariantInfo, model: Path) -> list[Path]:
-        """The files that the model names and that are there; what is not there is the session's to
-        report.
+        """The files that the model names and that are there.
+
+        What is not there is the session's to report.
         """
         folders = [model.parent]
         for option in _FOLDER_OPTIONS:
@@ -214,8 +215,9 @@ class PackageVerifier:
         )
 
     def _name_of(self, path: Path) -> str | None:
-        """The path relative to the root, with links followed as an engine would; None for a file
-        outside.
+        """The path relative to the root, with links followed as an engine would.
+
+        None for a file outside.
         """
         real = Path(os.path.realpath(path))
         return (

@@ -19,8 +19,9 @@ GREATEST_GREY_LEVEL = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scans:
-    """``images``: float32 [n, 1, 8, 8] with grey levels 0 to 16; ``labels``: int64 [n] with the
-    digits 0 to 9.
+    """``images``: float32 [n, 1, 8, 8] with grey levels 0 to 16.
+
+    ``labels``: int64 [n] with the digits 0 to 9.
     """
 
     images: FloatArray
@@ -43,8 +44,9 @@ def load_scans() -> Scans:
 
 
 def split_scans(scans: Scans) -> tuple[Scans, Scans]:
-    """Splits into (training, held out); the held-out part is every fifth scan of the scans sorted
-    by digit.
+    """Splits into (training, held out).
+
+    The held-out part is every fifth scan of the scans sorted by digit.
 
     Stratified by construction and free of random numbers, so that no library's generator can change
     it. Both parts keep the original order. A writer contributed several digits, so writers occur in

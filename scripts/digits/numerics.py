@@ -27,8 +27,9 @@ class Numerics(ABC):
     def parameters(
         self, graph: GraphBuilder, layer: str, weight: Array, bias: Array, source: str
     ) -> list[str]:
-        """Adds weight and bias of ``layer``, which reads the activation ``source``; gives the names
-        of both.
+        """Adds weight and bias of ``layer``, which reads the activation ``source``.
+
+        Gives the names of both.
         """
 
     def convolution(
@@ -213,8 +214,9 @@ def write_model(
     doc_string: str,
     metadata: Mapping[str, str],
 ) -> onnx.ModelProto:
-    """The whole classifier in one of the numerics; see :meth:`GraphBuilder.build` for the other
-    arguments.
+    """The whole classifier in one of the numerics.
+
+    See :meth:`GraphBuilder.build` for the other arguments.
     """
     graph = GraphBuilder()
     inputs, source = numerics.enter(graph), INPUT

@@ -61,8 +61,9 @@ def train(scans: Scans) -> tuple[Network, torch.nn.Sequential]:
 
 
 def evaluate_in_double_precision(model: torch.nn.Sequential, images: FloatArray) -> Array:
-    """The logits that the trained weights give without float32's rounding; what every variant is
-    measured against.
+    """The logits that the trained weights give without float32's rounding.
+
+    What every variant is measured against.
     """
     with torch.no_grad():
         scaled = torch.from_numpy(images).double() / GREATEST_GREY_LEVEL

@@ -6,8 +6,9 @@ import numpy as np
 
 
 def mutated(data: bytes, random: np.random.Generator) -> bytes:
-    """``data`` with some bytes changed, or cut, doubled or moved pieces; never the same length of
-    damage twice.
+    """``data`` with some bytes changed, or cut, doubled or moved pieces.
+
+    Never the same length of damage twice.
     """
     changed = bytearray(data)
     kind = random.integers(5)

@@ -258,8 +258,9 @@ def test_the_next_variant_wins_where_the_imported_opset_lacks_an_operator(
 def test_each_backend_is_offered_what_its_sessions_run(
     op_type: str, opset: int, who: set[str], package: Any
 ) -> None:
-    """OpenVINO takes an operator by its name, whatever the opset; what others refuse may go to the
-    embedded engine.
+    """OpenVINO takes an operator by its name, whatever the opset.
+
+    What others refuse may go to the embedded engine.
     """
     found = package(only=PLAIN)
     raw_model(

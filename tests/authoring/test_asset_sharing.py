@@ -37,8 +37,9 @@ def no_notes(_: str) -> None:
 
 @pytest.fixture
 def models(tmp_path: Path) -> dict[str, Path]:
-    """``b`` has the weights of ``a``, packed otherwise; ``c`` has one of them and one of its
-    own.
+    """``b`` has the weights of ``a``, packed otherwise.
+
+    ``c`` has one of them and one of its own.
     """
     return {
         "a": make_model(tmp_path / "a", WEIGHTS),

@@ -117,8 +117,9 @@ def make_package(root: Path, models: Mapping[str, Path]) -> Path:
 
 
 def edit_metadata(root: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
-    """Makes the package one of the metadata generation alone, whose variants ``edit`` changes;
-    returns the document.
+    """Makes the package one of the metadata generation alone, whose variants ``edit`` changes.
+
+    Returns the document.
     """
     manifest = json.loads((root / "manifest.json").read_bytes())
     manifest = {

@@ -29,8 +29,9 @@ FAULTY_EP = "FaultyExecutionProvider"
 
 @pytest.fixture(autouse=True)
 def _warm_processes(warm_processes: None) -> None:
-    """What is started here is what compiles and runs; how it starts is tested in
-    tests/isolation.
+    """What is started here is what compiles and runs.
+
+    How it starts is tested in tests/isolation.
     """
 
 

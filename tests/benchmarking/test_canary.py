@@ -1,5 +1,6 @@
-"""A canary tries a variant in a child process first; what fails there is not used here, and the
-next best is.
+"""A canary tries a variant in a child process first.
+
+What fails there is not used here, and the next best is.
 """
 
 from __future__ import annotations

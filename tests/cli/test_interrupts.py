@@ -120,8 +120,9 @@ os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_an_interrupt_comes_at_any_moment() -> None:
-    """From the moment on where Python has loaded itself; before that it is Python that is
-    interrupted.
+    """From the moment on where Python has loaded itself.
+
+    Before that it is Python that is interrupted.
     """
     words = [sys.executable, "-m", "ortpkg", "run", str(DIGITS), "--backend", "embedded"]
     codes = []

@@ -360,7 +360,7 @@ def test_every_setting_and_every_variable_of_the_code_is_known_to_settings() -> 
     named = (
         {setting_variable(name) for name in COMMANDS_OF}
         | set(_OTHER_VARIABLES)
-        | {"_ORTPKG_COMPLETE"}
+        | {"_ORTPKG_COMPLETE", "ORTPKG_STRICT_SHAPES"}
     )
     folder = Path(settings_command.__file__).parents[1]
     texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]

@@ -35,8 +35,9 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One model with its data sets and tolerances; models and data on disk are read when they are
-    asked for.
+    """One model with its data sets and tolerances.
+
+    Models and data on disk are read when they are asked for.
     """
 
     suite: str

@@ -1,5 +1,7 @@
-"""The onnx package's node cases. It computes them all, and what they must give, wherever one is
-wanted: a process that has them writes them down, and the others read them.
+"""The onnx package's node cases.
+
+It computes them all, and what they must give, wherever one is wanted: a process that has them
+writes them down, and the others read them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A fixed tenth of the onnx package's node cases and its small models on our engine; `make
-conformance` runs all.
+"""A fixed tenth of the onnx package's node cases and its small models on our engine.
+
+`make conformance` runs all.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Writes the corpora: ``python -m tests.corpora.generate``. One case is one folder or archive, its
-verdict in its name.
+"""Writes the corpora: ``python -m tests.corpora.generate``.
+
+One case is one folder or archive, its verdict in its name.
 
 ``tests/data/formats/<verdict>-<path>-in-<field>/`` is a package in which one field holds one path;
 the verdict is ``accept``, or ``refuse`` with the rule that ortpkg has to name.

@@ -118,8 +118,9 @@ def _problem_of_what_is_left(scenario: Scenario, expected: Expectation, folder: 
 
 
 def state_of(target: Path) -> object:
-    """What a reader sees: a file's bytes, or a package that is valid and intact; None where there
-    is none.
+    """What a reader sees: a file's bytes, or a package that is valid and intact.
+
+    None where there is none.
     """
     if target.is_file():
         return target.read_bytes()
@@ -162,8 +163,9 @@ def _strays(found: dict[str, bytes], *allowed: dict[str, bytes]) -> list[str]:
 
 
 def _run_in_a_process(scenario: Scenario, folder: Path, index: int, stop: Stop) -> int:
-    """The status of a child process that runs the scenario and is stopped; negative for a
-    signal.
+    """The status of a child process that runs the scenario and is stopped.
+
+    Negative for a signal.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,5 +1,6 @@
-"""Trees of /sys and /proc, constructed from public documentation; none was copied from a real
-machine.
+"""Trees of /sys and /proc, constructed from public documentation.
+
+None was copied from a real machine.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Of two allocation plans the one with the smaller pattern is run; reuse by size gives way where it
-costs memory.
+"""Of two allocation plans the one with the smaller pattern is run.
+
+Reuse by size gives way where it costs memory.
 """
 
 from __future__ import annotations

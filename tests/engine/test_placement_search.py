@@ -140,8 +140,9 @@ def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in
     expected: tuple[tuple[int, ...], bool] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After two nodes the ways are (0, 1): cost 1, 10 bytes; (0, 0): 2, 30 bytes; (1, 1): 3,
-    none.
+    """After two nodes the ways are (0, 1): cost 1, 10 bytes; (0, 0): 2, 30 bytes.
+
+    (1, 1): 3, none.
     """
     problem = PlacementProblem(
         costs=[{0: 0, 1: 2}, {0: 2, 1: 1}, {0: 0}],

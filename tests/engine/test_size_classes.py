@@ -111,8 +111,9 @@ _OPERATORS = ("Conv", "Relu", "Add", "View", "Own")
 
 @st.composite
 def symbolic_graphs(draw: st.DrawFn) -> Planned:
-    """Random acyclic graphs of values with sizes of three symbols; views and what works in place
-    keep their input's.
+    """Random acyclic graphs of values with sizes of three symbols.
+
+    Views and what works in place keep their input's.
     """
     values, lines = ["x"], []
     sizes: dict[str, Size | None] = {"x": 4 * B * L}

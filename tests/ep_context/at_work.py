@@ -24,8 +24,9 @@ class AtWork:
         )  # until the other side has opened it, it would be at its end
 
     def begins(self, command: subprocess.Popen[str]) -> None:
-        """Waits until it compiles; AssertionError where ``command``, whose standard error is a
-        pipe, ends before.
+        """Waits until it compiles.
+
+        AssertionError where ``command``, whose standard error is a pipe, ends before.
         """
         assert command.stderr is not None
         said = b""

@@ -44,8 +44,9 @@ EXPECTED = np.exp(-np.exp(X @ W) + B)
 
 @pytest.fixture(autouse=True)
 def _warm_processes(warm_processes: None) -> None:
-    """What is started here is what compiles and runs; how it starts is tested in
-    tests/isolation.
+    """What is started here is what compiles and runs.
+
+    How it starts is tested in tests/isolation.
     """
 
 
@@ -141,8 +142,9 @@ def machine(
     installed: Installed,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Path]:
-    """A machine with the fake compiler, of which is known what it offers, and nothing compiled; its
-    state directory.
+    """A machine with the fake compiler, of which is known what it offers, and nothing compiled.
+
+    Its state directory.
     """
     here = Installed(tmp_path)
     shutil.copytree(installed.plugin, here.plugin)

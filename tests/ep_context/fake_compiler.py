@@ -104,8 +104,9 @@ class FakeCompiler(CompilingProvider):
 def state_of(
     source: str | os.PathLike[str] | bytes, *providers: ExecutionProvider, **entries: str
 ) -> SessionState:
-    """A session state on the providers and the CPU; ``ep_context_enable="1"`` sets
-    ``ep.context_enable``.
+    """A session state on the providers and the CPU.
+
+    ``ep_context_enable="1"`` sets ``ep.context_enable``.
     """
     options = SessionOptions()
     for key, value in entries.items():

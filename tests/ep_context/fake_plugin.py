@@ -1,5 +1,6 @@
-"""The fake compiler as an installed plug-in, for child processes; options and the environment say
-how it fails.
+"""The fake compiler as an installed plug-in, for child processes.
+
+Options and the environment say how it fails.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The temporary folder of a compile that was killed goes with the next compile; that of one at work
-stays.
+"""The temporary folder of a compile that was killed goes with the next compile.
+
+That of one at work stays.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""``ortpkg compile-models``: all of a group comes to lie in the folder, or nothing; what it may
-replace; ``-C``.
+"""``ortpkg compile-models``: all of a group comes to lie in the folder, or nothing.
+
+What it may replace; ``-C``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Files of compiled contexts: what goes in comes out, equal bytes once; any damage is an error that
-says so.
+"""Files of compiled contexts: what goes in comes out, equal bytes once.
+
+Any damage is an error that says so.
 """
 
 from __future__ import annotations

@@ -128,8 +128,9 @@ def _model_of(seed: int, op_type: str, kind: str) -> bytes:
 
 
 def attack_model(model: bytes, seed: int) -> str | None:
-    """Makes a session of a model and runs it; what is wrong with how long that takes, None where
-    nothing is.
+    """Makes a session of a model and runs it.
+
+    What is wrong with how long that takes, None where nothing is.
 
     Errors pass. ``seed`` chooses how the session is made, and what it is fed.
     """
@@ -170,8 +171,9 @@ class _Clock:
         self._began_wall_s = time.monotonic()
 
     def if_late(self, what: str) -> str | None:
-        """A finding where it took too long; raised where an error is under way, which would hide
-        it.
+        """A finding where it took too long.
+
+        Raised where an error is under way, which would hide it.
         """
         took_s, wall_s = time.thread_time() - self._began_s, time.monotonic() - self._began_wall_s
         if took_s <= _MOST_STEP_S and wall_s <= _MOST_WALL_S:

@@ -69,8 +69,9 @@ def attack_seeds(
 def _run_child(
     seeds: Sequence[int], arguments: Sequence[str]
 ) -> tuple[list[Finding], int, str | None]:
-    """Findings of one child, how many seeds it began, and how it died; None where it ended by
-    itself.
+    """Findings of one child, how many seeds it began, and how it died.
+
+    None where it ended by itself.
 
     What it leaves in the folder for temporary files goes with it, however it ends.
     """

@@ -63,8 +63,9 @@ def attack_document(seed: int) -> None:
 
 
 def attack_fault(seed: int) -> None:
-    """The same, of a whole package, where one call to the operating system fails; OSError is then
-    an answer, too.
+    """The same, of a whole package, where one call to the operating system fails.
+
+    OSError is then an answer, too.
     """
     choose = random.Random(seed)
     root = choose.choice(_packages())

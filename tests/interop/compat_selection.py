@@ -22,8 +22,9 @@ _OFFERS = (
 
 
 def eps_of(eps: Eps) -> list[str]:
-    """The execution providers that an application's options come to there; every policy comes to
-    the CPU.
+    """The execution providers that an application's options come to there.
+
+    Every policy comes to the CPU.
     """
     if eps.appended or eps.devices_of:
         return [*eps.appended, *eps.devices_of]

@@ -322,8 +322,9 @@ METADATA_TREES = _metadata_trees()
 
 
 def mutated_packages(trees: tuple[Tree, ...], seed: int, count: int) -> Iterator[Tree]:
-    """``count`` packages, each one of ``trees`` with one to three changes; the same for the same
-    seed.
+    """``count`` packages, each one of ``trees`` with one to three changes.
+
+    The same for the same seed.
     """
     chance = random.Random(seed)
     for _ in range(count):

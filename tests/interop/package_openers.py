@@ -40,16 +40,18 @@ class OpenedPackage(Protocol):
         """The major version; None where the release cannot say."""
 
     def components(self) -> dict[str, dict[str, str | None]]:
-        """Component → variant → its EP, in the release's order; empty where the release cannot
-        say.
+        """Component → variant → its EP, in the release's order.
+
+        Empty where the release cannot say.
         """
 
     def resolve(self, reference: str, *, base: Path | None, must_exist: bool) -> str:
         """The path that a reference stands for."""
 
     def select(self, component: str, eps: Eps) -> tuple[str, str] | None:
-        """The variant's name and directory ("" if it has none); None where only the session shows
-        what was selected.
+        """The variant's name and directory ("" if it has none).
+
+        None where only the session shows what was selected.
         """
 
     def create_session(self, own_options: Mapping[str, str] | None) -> Session:

@@ -124,8 +124,9 @@ def component_manifest(components: Mapping[str, Any], **more: Any) -> dict[str, 
 def ort_variant(
     ep: str | None = CPU, model_file: str = "model.onnx", **more: Any
 ) -> dict[str, Any]:
-    """A component-generation variant that onnxruntime can run; options in ``more`` go into its
-    payload.
+    """A component-generation variant that onnxruntime can run.
+
+    Options in ``more`` go into its payload.
     """
     payload: dict[str, Any] = {"model_file": model_file}
     for key in ("session_options", "provider_options"):
@@ -140,8 +141,9 @@ def inline(variants: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def metadata_variant(ep: str | None = AZURE, **more: Any) -> dict[str, Any]:
-    """A metadata-generation variant in ``model.onnx``; ``device``, ``architecture`` and the like
-    are constraints.
+    """A metadata-generation variant in ``model.onnx``.
+
+    ``device``, ``architecture`` and the like are constraints.
     """
     constraints = {} if ep is None else {"ep": ep}
     for key in ("device", "architecture", "ep_compatibility_info"):
@@ -203,8 +205,9 @@ def olive_tree() -> dict[str, Content]:
 
 
 def component_forms_tree() -> dict[str, Content]:
-    """A component inline, one in a file of any name and one in a directory; each variant in its own
-    directory.
+    """A component inline, one in a file of any name and one in a directory.
+
+    Each variant in its own directory.
     """
     body = {"variants": {"v": ort_variant()}}
     return {

@@ -46,8 +46,9 @@ class FloatTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A string reference to resolve; ``base`` is relative to the package, "" the default (the
-    package itself).
+    """A string reference to resolve.
+
+    ``base`` is relative to the package, "" the default (the package itself).
     """
 
     text: str
@@ -57,8 +58,9 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """Open a package, look at it, resolve references, select a variant, make a session, run it;
-    stop at an error.
+    """Open a package, look at it, resolve references, select a variant, make a session, run it.
+
+    Stop at an error.
 
     Attributes:
         root: the package's directory, or, where ``is_model``, the path that CreateSession gets for

@@ -39,8 +39,9 @@ class Release:
         return Path(self._scratch.name)
 
     def walk(self, wanted: Walk) -> Outcome:
-        """What the release makes of it; an :class:`Outcome` with ``crash`` set where its process
-        ended or hung.
+        """What the release makes of it.
+
+        An :class:`Outcome` with ``crash`` set where its process ended or hung.
         """
         child = self._running_child()
         assert child.stdin is not None

@@ -74,8 +74,9 @@ def differing(
     write_package: PackageWriter,
     differ: Callable[[Path, random.Random], str],
 ) -> str:
-    """What ``differ`` says of each package, "" where it says nothing; its chance goes with the
-    package.
+    """What ``differ`` says of each package, "" where it says nothing.
+
+    Its chance goes with the package.
     """
     found = []
     for number, tree in enumerate(packages):

@@ -101,8 +101,9 @@ def test_package_that_create_writes_runs(release: Release, tmp_path: Path) -> No
 def test_component_forms_open_and_run_alike(
     component_release: Release, write_package: PackageWriter
 ) -> None:
-    """Inline, a file of any name, and a directory with component.json; each variant in its own
-    directory.
+    """Inline, a file of any name, and a directory with component.json.
+
+    Each variant in its own directory.
     """
     root = write_package(component_forms_tree())
 

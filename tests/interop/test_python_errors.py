@@ -30,8 +30,9 @@ def raised(ort: Any, mistake: str, folder: Path) -> Exception | None:
 
 
 def names_of(error: Exception | None) -> set[str]:
-    """The names under which a program may catch it; those of onnxruntime's exceptions are equal in
-    both libraries.
+    """The names under which a program may catch it.
+
+    Those of onnxruntime's exceptions are equal in both libraries.
     """
     return {each.__name__ for each in type(error).__mro__} - _UNSAID
 

@@ -47,8 +47,9 @@ def minor_of(release: str) -> int:
 
 
 def opens_components(release: str) -> bool:
-    """Whether the release reads the component generation; the older ones read the metadata
-    generation.
+    """Whether the release reads the component generation.
+
+    The older ones read the metadata generation.
     """
     return minor_of(release) >= 28
 

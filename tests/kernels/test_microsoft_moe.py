@@ -246,8 +246,9 @@ def test_router_weights_say_how_much_the_chosen_experts_count(normalized: int) -
 def test_qmoe_is_moe_with_the_weights_that_it_means(
     bits: int, block_size: int, zeros: bool
 ) -> None:
-    """A third layer, which onnxruntime's CPU provider lacks; all experts, whose weights then sum to
-    1 in both.
+    """A third layer, which onnxruntime's CPU provider lacks.
+
+    All experts, whose weights then sum to 1 in both.
     """
     inputs, plain = quantized_inputs(bits, block_size, zeros=zeros, third=True)
     attributes: dict[str, Any] = {"k": EXPERTS, "activation_type": "silu"}

@@ -32,8 +32,9 @@ def ours(op_type: str, *inputs: Tensor | None, **attributes: Any) -> Any:
 def assert_same_codes(
     op_type: str, *inputs: Tensor | None, slack: int = 0, **attributes: Any
 ) -> None:
-    """Equal to onnxruntime's result; ``slack`` codes apart at most, where it rounds in fixed
-    point.
+    """Equal to onnxruntime's result.
+
+    ``slack`` codes apart at most, where it rounds in fixed point.
     """
     found, expected = (
         ours(op_type, *inputs, **attributes),

@@ -114,8 +114,9 @@ def test_fused_matmul_agrees_with_onnxruntime(a: Any, b: Any, attributes: dict[s
 
 @pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3)])
 def test_fused_matmul_transposes_a_matrix_before_a_vector(shape: tuple[int, ...]) -> None:
-    """onnxruntime 1.31 reads the matrix as if it had been reshaped here; its own Transpose and
-    MatMul disagree.
+    """onnxruntime 1.31 reads the matrix as if it had been reshaped here.
+
+    Its own Transpose and MatMul disagree.
     """
     x, y = normal(*shape), normal(4)
     result = run_op("FusedMatMul", x, y, domain="com.microsoft", transA=1)

@@ -160,8 +160,9 @@ def _reach_of(copy: Copy, room: str) -> list[Reach]:
 
 
 def _run(copy: Copy, tests: Sequence[str], duration_s: float) -> int | None:
-    """The exit code of these tests and no others; None where they take far longer than
-    ``duration_s``.
+    """The exit code of these tests and no others.
+
+    None where they take far longer than ``duration_s``.
     """
     chosen = copy.root.parent / "chosen.json"
     chosen.write_text(json.dumps(tests), encoding="utf-8")

@@ -75,8 +75,9 @@ class Source:
         return any(first <= start < last for first, last in self.ignored)
 
     def function_at(self, line: int) -> str | None:
-        """The qualified name of the innermost function around ``line``; None where it is run on
-        import.
+        """The qualified name of the innermost function around ``line``.
+
+        None where it is run on import.
         """
         around = [(first, name) for first, last, name in self.functions if first <= line <= last]
         return max(around)[1] if around else None

@@ -38,8 +38,9 @@ def mutants_of(file: str) -> Iterator[dict[str, Any]]:
 
 
 def applied(mutant: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The mutant with its code; none where the tool fails over it, as over ``except
-    (json.JSONDecodeError, ...)``.
+    """The mutant with its code.
+
+    None where the tool fails over it, as over ``except (json.JSONDecodeError, ...)``.
     """
     code = Path(mutant["file"]).read_text(encoding="utf-8")
     with contextlib.suppress(AttributeError):

@@ -13,8 +13,9 @@ _KEYS = {"name", "file", "old", "new", "tests"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedMutant:
-    """``old``, which stands once in ``file``, becomes ``new``; one of ``tests``, names as pytest
-    takes them, fails.
+    """``old``, which stands once in ``file``, becomes ``new``.
+
+    One of ``tests``, names as pytest takes them, fails.
     """
 
     name: str

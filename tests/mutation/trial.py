@@ -69,8 +69,9 @@ class Copy:
         return Path(self.root, file).read_text(encoding="utf-8")
 
     def write(self, file: str, text: str) -> None:
-        """Replaces a file's text; its time is new to the second, so that no compiled file is taken
-        for it.
+        """Replaces a file's text.
+
+        Its time is new to the second, so that no compiled file is taken for it.
         """
         self._written += 1
         path = self.root / file
@@ -79,8 +80,9 @@ class Copy:
         os.utime(path, (moment_s, moment_s))
 
     def pytest(self, arguments: Sequence[str], limit_s: float, **variables: str) -> int | None:
-        """The exit code of pytest in the copy; None where it had to be stopped, with all that it
-        started.
+        """The exit code of pytest in the copy.
+
+        None where it had to be stopped, with all that it started.
         """
         shutil.rmtree(self._scratch, ignore_errors=True)
         home = self._scratch / "home"
@@ -118,8 +120,9 @@ class Copy:
         }
 
     def record_reach(self, tests: Sequence[str]) -> tuple[dict[str, Any], int | None]:
-        """Runs the tests of files once, unchanged; what each calls, as far as the run came, and its
-        exit code.
+        """Runs the tests of files once, unchanged.
+
+        What each calls, as far as the run came, and its exit code.
         """
         below, file = str(self.root / "ortpkg"), self.root.parent / "reach.json"
         file.unlink(missing_ok=True)
@@ -183,8 +186,9 @@ def read_reach(tests: Mapping[str, Any]) -> tuple[list[Reach], list[str]]:
 def choose_tests(
     reach: Sequence[Reach], file: str, function: str | None, budget_s: float
 ) -> tuple[list[str], float, int]:
-    """The tests that call a function, or anything in its file where it is None; what they took; and
-    how many there are.
+    """The tests that call a function, or anything in its file where it is None.
+
+    What they took; and how many there are.
 
     Those of the module's own file of tests first. Then the fastest of each file, the second of
     each, and so on: those of one file ask about the same. Where there is time left, then those that

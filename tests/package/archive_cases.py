@@ -1,5 +1,6 @@
-"""Archives to try a reader with; the name of each case begins with the verdict: ``accept`` or
-``reject``.
+"""Archives to try a reader with.
+
+The name of each case begins with the verdict: ``accept`` or ``reject``.
 
 The categories are those of the corpora that package installers are tested with: paths, links,
 duplicates, headers that disagree, foreign bytes, sizes that lie, bombs, and packages that are not

@@ -16,8 +16,9 @@ WritePackage = Callable[[dict[str, Any]], Path]
 
 @pytest.fixture
 def write_package(tmp_path: Path) -> WritePackage:
-    """Writes files from {path: content}: text and bytes as they are, anything else as JSON; returns
-    the root.
+    """Writes files from {path: content}: text and bytes as they are, anything else as JSON.
+
+    Returns the root.
     """
 
     def write(files: dict[str, Any]) -> Path:

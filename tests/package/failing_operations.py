@@ -41,8 +41,10 @@ class FailingOperations(FileOperations):
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     def faults(self, *, kill: bool) -> list[int]:
-        """The operations of the log to fail at. All; but a process that is killed before it waits
-        for the disk leaves what one leaves that is killed before the next operation.
+        """The operations of the log to fail at.
+
+        All; but a process that is killed before it waits for the disk leaves what one leaves that
+        is killed before the next operation.
         """
         last = len(self.log) - 1
         return [

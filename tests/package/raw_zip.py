@@ -1,5 +1,6 @@
-"""Zip files built field by field, wrong ones too; shares no code with ortpkg's own writer and
-reader.
+"""Zip files built field by field, wrong ones too.
+
+Shares no code with ortpkg's own writer and reader.
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ def raw_zip(
     trailer: bytes = b"",
     **end: int,
 ) -> bytes:
-    """The bytes of an archive; ``end`` overrides fields of its last record (count, count_here,
-    disk, ...).
+    """The bytes of an archive.
+
+    ``end`` overrides fields of its last record (count, count_here, disk, ...).
     """
     archive = bytearray(prefix)
     directory = bytearray()

@@ -139,8 +139,9 @@ def test_schemas_are_valid_and_keep_to_keywords_that_both_validators_implement(n
 
 
 def keywords(schema: Any) -> set[str]:
-    """The keywords of a schema and of those in it; what stands under a name of the user's choice is
-    not a keyword.
+    """The keywords of a schema and of those in it.
+
+    What stands under a name of the user's choice is not a keyword.
     """
     if not isinstance(schema, dict):
         return set()

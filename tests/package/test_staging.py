@@ -47,8 +47,9 @@ def test_an_empty_folder_stays_the_folder_that_it_is(
 
 
 def test_an_empty_folder_is_filled_without_a_change_beside_it(tmp_path: Path) -> None:
-    """What a user may do who may not write to the folder around it; holds for root, too, who may
-    everywhere.
+    """What a user may do who may not write to the folder around it.
+
+    Holds for root, too, who may everywhere.
     """
     target = tmp_path / "p"
     target.mkdir()

@@ -223,8 +223,9 @@ def test_refuses_what_is_no_package(tmp_path: Path, name: str, message: str) -> 
 
 
 def _with_asset(root: Path, content: bytes, *, is_declared: bool) -> str:
-    """Puts an asset into the package whose name says that it holds ``b"weights"``; gives its
-    folder.
+    """Puts an asset into the package whose name says that it holds ``b"weights"``.
+
+    Gives its folder.
     """
     uri = listing_digest({"w.bin": hashlib.sha256(b"weights").hexdigest()})
     folder = "parts/common" if is_declared else f"shared_assets/{asset_folder_name(uri)}"

@@ -63,8 +63,9 @@ Install = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Install]:
-    """Installs a wheel ``(name, version, source of its package, libraries)``; nobody else's is
-    there.
+    """Installs a wheel ``(name, version, source of its package, libraries)``.
+
+    Nobody else's is there.
     """
     site = tmp_path / "site"
     site.mkdir()

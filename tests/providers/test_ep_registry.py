@@ -61,8 +61,9 @@ class AcmeFactory(EpFactory):
 
 
 class _Installed:
-    """The installed plug-ins: name → what its entry point gives, or raises; nothing else is
-    installed.
+    """The installed plug-ins: name → what its entry point gives, or raises.
+
+    Nothing else is installed.
     """
 
     def __init__(self) -> None:

@@ -33,8 +33,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def _install(
     site: Path, *, name: str = "acme-ep", entry_points: dict[str, str] | None = None
 ) -> None:
-    """Puts the example on ``site``; name and entry points are those of its pyproject.toml unless
-    others are given.
+    """Puts the example on ``site``.
+
+    Name and entry points are those of its pyproject.toml unless others are given.
     """
     project = tomllib.loads((_EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     shutil.copytree(_EXAMPLE / "acme_ep", site / "acme_ep", dirs_exist_ok=True)

@@ -1,5 +1,6 @@
-"""What OpenVINO takes of com.microsoft and gets wrong goes to the embedded engine; what it gets
-right is left to it.
+"""What OpenVINO takes of com.microsoft and gets wrong goes to the embedded engine.
+
+What it gets right is left to it.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ _VALUE = "acme_ep.factory:AcmeEpFactory"
 
 @pytest.fixture(autouse=True)
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The example of docs/plugins.md can be imported by child processes; what a test registers is
-    forgotten.
+    """The example of docs/plugins.md can be imported by child processes.
+
+    What a test registers is forgotten.
     """
     monkeypatch.setenv("PYTHONPATH", str(_EXAMPLE))
     yield

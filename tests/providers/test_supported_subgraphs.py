@@ -15,8 +15,9 @@ from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_s
 
 
 def graph_of(edges: list[list[int]]) -> Graph:
-    """Node i makes value ``vi`` from the values of ``edges[i]``; a node without any takes the
-    graph's input.
+    """Node i makes value ``vi`` from the values of ``edges[i]``.
+
+    A node without any takes the graph's input.
     """
     graph = Graph("g")
     graph.set_inputs(["x"])

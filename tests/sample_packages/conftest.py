@@ -49,8 +49,9 @@ class Digits:
         return float(np.mean(np.argmax(logits, axis=1) == self.labels[: len(logits)]))
 
     def greatest_excess(self, variant: str, logits: FloatArray) -> float:
-        """By how much the worst logit exceeds the variant's tolerance; negative where all are
-        within it.
+        """By how much the worst logit exceeds the variant's tolerance.
+
+        Negative where all are within it.
         """
         tolerances = self.sample["variants"].get(variant, self.sample)["tolerances"]["logits"]
         expected = self.expected[: len(logits)]

@@ -28,8 +28,9 @@ FLOAT = onnx.TensorProto.FLOAT
 def in_batches(
     run: Callable[[FloatArray], Any], model_path: Path, images: FloatArray
 ) -> FloatArray:
-    """Runs ``images`` in batches of the size that the model demands; all at once where it takes
-    any.
+    """Runs ``images`` in batches of the size that the model demands.
+
+    All at once where it takes any.
     """
     batch = onnx.load(model_path).graph.input[0].type.tensor_type.shape.dim[0]
     step = batch.dim_value or len(images)

@@ -38,8 +38,9 @@ def would_make_anew(checkout: Path, **variables: str) -> bool:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout under a name with a blank, whose environment is made; what would be installed into
-    it is not.
+    """A checkout under a name with a blank, whose environment is made.
+
+    What would be installed into it is not.
     """
     checkout = tmp_path_factory.mktemp("a checkout") / "of ours"
     shutil.copytree(

@@ -1,5 +1,6 @@
-"""Constructed machines and variants for the tests of selection; nothing here was measured on real
-hardware.
+"""Constructed machines and variants for the tests of selection.
+
+Nothing here was measured on real hardware.
 """
 
 from __future__ import annotations

@@ -52,8 +52,9 @@ _OFFERS = (
 
 
 def _rate(_ep_devices: Sequence[EpDevice], info: str) -> Any:
-    """A compatibility string is the rating that it gets; a text that is none is one that nobody has
-    heard of.
+    """A compatibility string is the rating that it gets.
+
+    A text that is none is one that nobody has heard of.
     """
     if info == "raises":
         raise RuntimeError("out of order")

@@ -1,5 +1,6 @@
-"""Partitioning by cost in a session: operator, limits and transfers are weighed; first come stays
-the default.
+"""Partitioning by cost in a session: operator, limits and transfers are weighed.
+
+First come stays the default.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ COPY_US = 10.0
 
 
 def costs_of(providers: Mapping[str, Mapping[str, float]], **memory: float) -> str:
-    """Microseconds per node and operator; a copy to or from a device takes ten, a run on the CPU
-    counts per node.
+    """Microseconds per node and operator.
+
+    A copy to or from a device takes ten, a run on the CPU counts per node.
     """
     return json.dumps(
         {

@@ -28,8 +28,9 @@ class Plugged(FakeCompiler):
 
 
 def tell(provider: FakeCompiler, **values: Any) -> FakeCompiler:
-    """The provider after a session was made with it; keys with two underscores are config entries
-    with dots.
+    """The provider after a session was made with it.
+
+    Keys with two underscores are config entries with dots.
     """
     options = SessionOptions()
     for key, value in values.items():

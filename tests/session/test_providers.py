@@ -246,8 +246,9 @@ def test_a_plugins_kernel_may_return_a_numpy_scalar_of_the_right_type_for_rank_0
 
 
 def test_an_element_type_of_our_own_providers_is_checked_and_a_shape_only_on_request() -> None:
-    """A model may declare shapes that inference cannot know; kernels then go by what they
-    compute.
+    """A model may declare shapes that inference cannot know.
+
+    Kernels then go by what they compute.
     """
     for strict, returned, message in [
         ("0", np.zeros((2, 1), np.float32), ""),

@@ -203,8 +203,9 @@ def test_limits_are_numbers() -> None:
 
 @pytest.mark.parametrize("mode", ExecutionMode, ids=lambda mode: mode.name)
 def test_declared_shapes_that_lie_change_nothing(mode: ExecutionMode) -> None:
-    """All values are declared as [1, 4], which is what the plan is made for; they have a thousand
-    rows.
+    """All values are declared as [1, 4], which is what the plan is made for.
+
+    They have a thousand rows.
     """
     text = """g (float[1, 4] x, int64[2] s) => (float[1, 4] y)
     <float[1, 4] a, float[1, 4] b, float[1, 4] c, float[1, 4] d> {
@@ -220,8 +221,9 @@ def test_declared_shapes_that_lie_change_nothing(mode: ExecutionMode) -> None:
 
 
 def start_s(nodes: list[onnx.NodeProto], outputs: list[str]) -> float:
-    """Seconds until a session of these nodes on input x is made; its answers are Neg(x), summed or
-    not.
+    """Seconds until a session of these nodes on input x is made.
+
+    Its answers are Neg(x), summed or not.
     """
     x = helper.make_tensor_value_info("x", 1, [2])
     made = [helper.make_tensor_value_info(name, 1, None) for name in outputs]

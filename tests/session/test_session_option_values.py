@@ -1,5 +1,6 @@
-"""Values of session options as onnxruntime 1.31 takes them; tests/interop/test_compat_sessions.py
-asks the library.
+"""Values of session options as onnxruntime 1.31 takes them.
+
+Tests/interop/test_compat_sessions.py asks the library.
 """
 
 from __future__ import annotations

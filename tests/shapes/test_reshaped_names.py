@@ -1,5 +1,6 @@
-"""A dimension that a reshape only carries over keeps its name; one that might be another gets
-none.
+"""A dimension that a reshape only carries over keeps its name.
+
+One that might be another gets none.
 """
 
 from __future__ import annotations

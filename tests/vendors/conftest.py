@@ -1,5 +1,6 @@
-"""Real execution providers that vendors ship as wheels for onnxruntime; ``make vendors`` installs
-them.
+"""Real execution providers that vendors ship as wheels for onnxruntime.
+
+``make vendors`` installs them.
 
 Everything runs as a user runs it: in processes of its own. Without the wheels nothing here is
     collected.

@@ -60,8 +60,9 @@ _PLAIN_POPEN = subprocess.Popen
 
 
 class WarmPopen(subprocess.Popen[Any]):
-    """Starts ``python -m ortpkg``, ``python -c`` and children of ours as copies; everything else as
-    ever.
+    """Starts ``python -m ortpkg``, ``python -c`` and children of ours as copies.
+
+    Everything else as ever.
     """
 
     def _execute_child(self, *values: Any) -> None:
@@ -81,8 +82,9 @@ class WarmPopen(subprocess.Popen[Any]):
 
 
 def _request(asked: dict[str, Any]) -> dict[str, Any] | None:
-    """What is to be copied for it; None where it is another program, or is started in another
-    way.
+    """What is to be copied for it.
+
+    None where it is another program, or is started in another way.
     """
     words = asked["args"]
     if (

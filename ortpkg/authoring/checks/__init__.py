@@ -1,3 +1,4 @@
-"""What ``validate`` looks at, subject by subject; the rules themselves stand in
-``authoring.rules``.
+"""What ``validate`` looks at, subject by subject.
+
+The rules themselves stand in ``authoring.rules``.
 """

@@ -98,8 +98,9 @@ def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_operators(package: CheckedPackage) -> Iterator[Finding]:
-    """Some known library has each operator; a plug-in EP, which the variant names, may have its
-    own.
+    """Some known library has each operator.
+
+    A plug-in EP, which the variant names, may have its own.
     """
     for variant, model in _models(package):
         ep = stated_ep(variant.constraints.ep)

@@ -21,8 +21,9 @@ _MOST_ARRAY_NBYTES = 1 << 32
 
 
 class NpzError(Exception):
-    """The file is no npz file, or one that is never loaded; the text says why, as what follows its
-    name.
+    """The file is no npz file, or one that is never loaded.
+
+    The text says why, as what follows its name.
     """
 
 
@@ -58,8 +59,9 @@ def read_npz_headers(path: Path) -> dict[str, ArrayHeader]:
 
 
 def read_labels(path: Path, name: str) -> Sequence[Any]:
-    """The values of a one-dimensional array whose header was read; none where its data is damaged,
-    or far too many.
+    """The values of a one-dimensional array whose header was read.
+
+    None where its data is damaged, or far too many.
     """
     try:
         with np.load(path, allow_pickle=False) as arrays:

@@ -194,8 +194,9 @@ class _SampleCheck:
             )
 
     def _count_classes(self, display: Display) -> int | None:
-        """How many there are by the model's output, else by their names; None where neither
-        says.
+        """How many there are by the model's output, else by their names.
+
+        None where neither says.
         """
         for value in self._values.outputs if self._values is not None else ():
             if (
@@ -264,8 +265,9 @@ class _SampleCheck:
 
 
 def _values_of(package: CheckedPackage, sample: SampleSet) -> _Values | None:
-    """What the sample set's component, or the pipeline, takes and gives; None where that is not
-    known.
+    """What the sample set's component, or the pipeline, takes and gives.
+
+    None where that is not known.
     """
     if sample.component is None:
         stated = package.info

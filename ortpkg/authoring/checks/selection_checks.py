@@ -154,8 +154,9 @@ def _may_run_on_cpu(variant: VariantInfo) -> bool:
 
 
 def _unsafe_session_options(package: PackageInfo, variant: VariantInfo) -> list[str]:
-    """Keys of session options that need trust; those that name a place to read from do where it is
-    outside.
+    """Keys of session options that need trust.
+
+    Those that name a place to read from do where it is outside.
     """
     return [
         key

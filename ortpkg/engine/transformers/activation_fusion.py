@@ -62,8 +62,9 @@ def _fuse_residual(
     attributes: dict[str, Attribute],
     context: TransformContext,
 ) -> bool:
-    """Conv + residual, and the activation ``behind``; the residual must have the convolution's
-    shape.
+    """Conv + residual, and the activation ``behind``.
+
+    The residual must have the convolution's shape.
     """
     for slot in (0, 1):
         conv = sole_consumed_producer(graph, addition.inputs[slot], "Conv")

@@ -24,8 +24,9 @@ MOST_ROUNDS = 10
 def apply_transformers(
     model: Model, level: int, context: TransformContext, added: Sequence[GraphTransformer] = ()
 ) -> int:
-    """Runs the transformers of exactly that level on ``model`` (which they change); returns the
-    number of changes.
+    """Runs the transformers of exactly that level on ``model`` (which they change).
+
+    Returns the number of changes.
 
     The engine calls it once per level, with the partition after the basic one. ``added`` are
     transformers of a caller's own for that level: they come after the built-in ones, in each round.
@@ -43,8 +44,9 @@ def apply_transformers(
 
 
 def _apply_to_all(transformer: GraphTransformer, graph: Graph, context: TransformContext) -> int:
-    """Applies it to the graphs inside first, then to ``graph``; nesting is limited where models are
-    read.
+    """Applies it to the graphs inside first, then to ``graph``.
+
+    Nesting is limited where models are read.
     """
     changes = 0
     for node in graph.nodes:

@@ -91,8 +91,9 @@ def _fold(
 
 
 def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | None:
-    """The node's inputs, None for those left out; None as a whole where the node cannot be
-    folded.
+    """The node's inputs, None for those left out.
+
+    None as a whole where the node cannot be folded.
     """
     if (
         node.domain not in (ONNX_DOMAIN, ML_DOMAIN)

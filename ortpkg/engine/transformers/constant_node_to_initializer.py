@@ -35,8 +35,9 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _constant(node: Node, name: str) -> Initializer | None:
-    """The node's value under the name of its output; None for a sparse one, which stays what it
-    is.
+    """The node's value under the name of its output.
+
+    None for a sparse one, which stays what it is.
     """
     if len(node.attributes) != 1:
         return None

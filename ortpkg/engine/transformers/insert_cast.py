@@ -87,8 +87,9 @@ def widenable_nodes(graph: Graph) -> set[int]:
 
 
 def widen_nodes(graph: Graph, wanted: Collection[int]) -> set[int]:
-    """Puts nodes of :func:`widenable_nodes` into float32, with casts around them; which of
-    ``wanted`` it did.
+    """Puts nodes of :func:`widenable_nodes` into float32, with casts around them.
+
+    Which of ``wanted`` it did.
 
     It leaves those that only move values, and do not stand between others of ``wanted``: they would
     gain nothing.

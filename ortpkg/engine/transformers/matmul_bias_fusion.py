@@ -57,8 +57,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def reshape_target(shape: Shape) -> tuple[int, ...] | None:
-    """What Reshape makes ``shape`` of with at most one dimension left to it; None where more are
-    unknown.
+    """What Reshape makes ``shape`` of with at most one dimension left to it.
+
+    None where more are unknown.
     """
     unknown = [size for size in shape if not isinstance(size, int)]
     if len(unknown) > 1 or 0 in shape:

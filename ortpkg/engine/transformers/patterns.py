@@ -54,8 +54,9 @@ def may_fuse(graph: Graph, nodes: Sequence[Node], context: TransformContext) -> 
 
 
 def scalar(graph: Graph, value: str, *, most_dimensions: int = 0) -> float | None:
-    """The number that a constant of one element and at most that many dimensions holds; None where
-    it is none.
+    """The number that a constant of one element and at most that many dimensions holds.
+
+    None where it is none.
     """
     array = constant_array(graph, value, largest_nbytes=_SCALAR_NBYTES)
     if (

@@ -82,8 +82,9 @@ def is_close(found: Polynomial, wanted: Polynomial, element_type: ElementType) -
 
 
 def _shared_leaf(graph: Graph, value: str) -> str | None:
-    """The one value that others use too, which ``value`` is computed from with constants; None
-    where there is none.
+    """The one value that others use too, which ``value`` is computed from with constants.
+
+    None where there is none.
     """
     leaves: dict[str, None] = {}
     pending = [value]

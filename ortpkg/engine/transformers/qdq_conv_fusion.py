@@ -53,8 +53,9 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def integer_bias(graph: Graph, bias: str, x: Quantized, weight: Quantized) -> str | None:
-    """The bias in units of the product of both scales; "" where there is none, None where it is of
-    another kind.
+    """The bias in units of the product of both scales.
+
+    "" where there is none, None where it is of another kind.
 
     A bias that is not quantized is, once: its rounding is far below that of the result.
     """

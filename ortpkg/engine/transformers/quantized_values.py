@@ -69,8 +69,9 @@ class Quantized:
 def dequantized(
     graph: Graph, value: str, *, element_types: frozenset[ElementType] = BYTE_TYPES
 ) -> Quantized | None:
-    """What ``value`` is dequantized from, with constant parameters of float32; None where it is
-    not.
+    """What ``value`` is dequantized from, with constant parameters of float32.
+
+    None where it is not.
     """
     node = made_by(graph, value, "DequantizeLinear")
     return None if node is None else _quantized(graph, node, node.inputs[0], element_types)

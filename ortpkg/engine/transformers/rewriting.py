@@ -18,8 +18,9 @@ Array = npt.NDArray[Any]
 
 
 def bypass_node(graph: Graph, node: Node, slot: int = 0) -> bool:
-    """Removes ``node``, whose first output equals its input ``slot`` and whose others nobody uses;
-    whether it could.
+    """Removes ``node``, whose first output equals its input ``slot`` and whose others nobody uses.
+
+    Whether it could.
 
     It cannot where the output is the graph's and the input's name must stay too: then a node has to
     stand between.
@@ -49,9 +50,10 @@ def replace_nodes(
     attributes: Mapping[str, Attribute] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Node:
-    """Puts one new node in place of ``old``, whose last makes the value that remains; it takes over
-    that one's place, outputs (unless others are given) and provider. The caller has made sure that
-    nobody else uses what the others make.
+    """Puts one new node in place of ``old``, whose last makes the value that remains.
+
+    It takes over that one's place, outputs (unless others are given) and provider. The caller has
+    made sure that nobody else uses what the others make.
     """
     last = old[-1]
     for node in old:
@@ -105,8 +107,9 @@ def same_provider(*nodes: Node) -> bool:
 
 
 def constant_array(graph: Graph, value: str, *, largest_nbytes: int) -> Array | None:
-    """The constant ``value`` as an array; None where it is none, or is larger than the transformer
-    wants to read.
+    """The constant ``value`` as an array.
+
+    None where it is none, or is larger than the transformer wants to read.
     """
     initializer = graph.constant(value) if value else None
     if initializer is None or initializer.nbytes > largest_nbytes:

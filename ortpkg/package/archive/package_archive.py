@@ -82,8 +82,9 @@ def pack_package(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackReport:
-    """Writes the package at ``root`` to the file ``output``; every byte is compared with
-    digests.json on the way.
+    """Writes the package at ``root`` to the file ``output``.
+
+    Every byte is compared with digests.json on the way.
 
     Raises:
         DigestMismatchError: a file is not as recorded, missing, or not recorded.

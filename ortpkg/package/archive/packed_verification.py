@@ -1,5 +1,6 @@
-"""Compares every byte of a packed package with what its digests.json records; nothing is
-unpacked.
+"""Compares every byte of a packed package with what its digests.json records.
+
+Nothing is unpacked.
 """
 
 from __future__ import annotations

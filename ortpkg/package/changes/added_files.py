@@ -52,8 +52,9 @@ class FileChange:
 def staging_folder(
     target: Path, operations: FileOperations, *, on_wait: Notify | None = None
 ) -> Iterator[Path]:
-    """Yields a new folder inside ``target`` to make files in; nothing of it is left when the
-    context is left.
+    """Yields a new folder inside ``target`` to make files in.
+
+    Nothing of it is left when the context is left.
 
     ``target`` is made where it is missing, and goes again where it is empty afterwards. What killed
     commands left there is undone first. AuthoringError where that cannot be done.
@@ -183,8 +184,9 @@ def _places(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def leftovers(target: Path) -> list[Path]:
-    """What commands that were killed left in ``target``; what a living one works in is not among
-    it.
+    """What commands that were killed left in ``target``.
+
+    What a living one works in is not among it.
     """
     if not target.is_dir():
         return []

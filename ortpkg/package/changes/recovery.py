@@ -37,8 +37,9 @@ logger = logging.getLogger(__name__)
 
 
 def recover(root: Path, *, operations: FileOperations | None = None) -> None:
-    """Finishes or undoes what an interrupted command left; where nothing was left, nothing is
-    touched.
+    """Finishes or undoes what an interrupted command left.
+
+    Where nothing was left, nothing is touched.
 
     What digests.json says was left may be a stranger's word: only what the package cannot need is
     deleted (``garbage.py``). The caller holds the package's lock.
@@ -157,8 +158,9 @@ def _settled(root: Path, recorded: PackageDigests, garbage: tuple[str, ...]) -> 
 
 
 def _remove_places(root: Path, places: tuple[str, ...], operations: FileOperations) -> None:
-    """Deletes files and folders, and then the folders that this leaves empty; nothing through a
-    symbolic link.
+    """Deletes files and folders, and then the folders that this leaves empty.
+
+    Nothing through a symbolic link.
     """
     for path in places:
         folders = _folders_above(root, path)

@@ -245,8 +245,9 @@ class _Repair:
         return self._copy.package_digest in (difference.expected, report.package_digest)
 
     def _is_offered(self, file: str, digests: tuple[str, ...]) -> bool:
-        """Whether the copy says that it has a file of those digests; without a record of its own,
-        one of that name.
+        """Whether the copy says that it has a file of those digests.
+
+        Without a record of its own, one of that name.
         """
         if self._copy is not None:
             return any(set(entry.digests) & set(digests) for entry in self._copy.files.values())

@@ -31,8 +31,9 @@ TOKEN_NBYTES = 8
 def staged(
     target: Path, *, nbytes: int, operations: FileOperations, overwrite: bool = False
 ) -> Iterator[Path]:
-    """Yields a free name beside ``target``; what is made there becomes ``target`` when the context
-    is left.
+    """Yields a free name beside ``target``.
+
+    What is made there becomes ``target`` when the context is left.
 
     After an error nothing is left of it. What a killed process left is removed by the next that
     makes ``target``; the caller holds its lock (:func:`~ortpkg.storage.package_lock.lock_package`).
@@ -153,8 +154,9 @@ def is_occupied(folder: Path, *, building: Path | None = None) -> bool:
 
 
 def _publish_parts(target: Path, staging: Path, operations: FileOperations) -> None:
-    """Renames what was made in ``staging`` to its places in ``target``; what came to its place is
-    known afterwards.
+    """Renames what was made in ``staging`` to its places in ``target``.
+
+    What came to its place is known afterwards.
     """
     parts = sorted(staging.iterdir(), key=lambda path: (path.name == _LAST_PART, path.name))
     identities = {part.name: _identity(part) for part in parts}
@@ -173,8 +175,9 @@ def _undo(target: Path, leftover: Path, operations: FileOperations) -> None:
 
 
 def _moved_parts(target: Path, leftover: Path) -> list[Path]:
-    """What was renamed from ``leftover`` into ``target`` before a process was killed; nothing once
-    all was there.
+    """What was renamed from ``leftover`` into ``target`` before a process was killed.
+
+    Nothing once all was there.
 
     Only what is the same file or folder still, unchanged: the rest is somebody's work.
     """

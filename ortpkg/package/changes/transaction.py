@@ -118,8 +118,9 @@ def commit_change(
     operations: FileOperations | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Carries out ``change`` on the package at ``root``; the caller holds its lock and has called
-    :func:`~ortpkg.package.changes.recovery.recover`.
+    """Carries out ``change`` on the package at ``root``.
+
+    The caller holds its lock and has called :func:`~ortpkg.package.changes.recovery.recover`.
 
     Raises:
         AuthoringError: a document was changed by somebody else meanwhile, a new directory exists
@@ -409,8 +410,9 @@ def _nbytes_to_write(change: PackageChange) -> int:
 
 
 def planned_files(root: Path, change: PackageChange) -> PlannedFiles:
-    """What the change does to files; digests.json is among them, since every change is recorded
-    there.
+    """What the change does to files.
+
+    Digests.json is among them, since every change is recorded there.
     """
     has_digests = os.path.lexists(root / DIGESTS_FILE)
     changes = tuple(each.path for each in change.documents if each.before is not None)

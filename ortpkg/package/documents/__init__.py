@@ -1,3 +1,1 @@
-"""JSON documents of a package: bounded parsing, positions, counting, schemas, ortpkg's own sidecar
-documents.
-"""
+"""JSON documents of a package: bounded parsing, positions, counting, schemas."""

@@ -83,8 +83,9 @@ def is_valid(value: Any, schema: str) -> bool:
 def check_schema(
     value: Any, schema: str, *, document: str, pointer: str = ""
 ) -> tuple[Finding, ...]:
-    """Everything in ``value`` that breaks the schema of that name, in document order; empty if it
-    is valid.
+    """Everything in ``value`` that breaks the schema of that name, in document order.
+
+    Empty if it is valid.
 
     ``pointer`` says where in the document the value stands.
     """

@@ -107,8 +107,9 @@ def _decode(data: bytes, document: str) -> str:
 
 
 def _check_size(data: bytes, document: str, limits: DocumentLimits) -> int:
-    """How many values ``data`` holds. Bounds them, and their depth, before the parser, which
-    recurses and allocates, sees them.
+    """How many values ``data`` holds.
+
+    Bounds them, and their depth, before the parser, which recurses and allocates, sees them.
 
     What is measured is what stands outside of strings, up to the first error of syntax, where the
     parser stops.
@@ -258,8 +259,9 @@ class _Parser:
 
 
 def _walk(value: Any, *tokens: str | int) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every value below and including ``value`` with its path, in document order; depth is bounded
-    before.
+    """Every value below and including ``value`` with its path, in document order.
+
+    Depth is bounded before.
     """
     yield tokens, value
     inner: Iterable[tuple[str | int, Any]] = ()

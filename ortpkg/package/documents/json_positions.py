@@ -24,8 +24,9 @@ class Position:
 
 @dataclass(slots=True)
 class _Container:
-    """An object or array that is being read; ``pointer`` is None where nothing in it is asked
-    for.
+    """An object or array that is being read.
+
+    ``pointer`` is None where nothing in it is asked for.
     """
 
     pointer: str | None

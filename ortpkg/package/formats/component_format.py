@@ -93,8 +93,9 @@ VARIANT_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentGeneration:
-    """What the component generation's keys of a package say; ``facts`` is
-    ``additional_metadata.ortpkg``.
+    """What the component generation's keys of a package say.
+
+    ``facts`` is ``additional_metadata.ortpkg``.
     """
 
     components: tuple[ComponentInfo, ...]
@@ -113,8 +114,9 @@ def read_component_format(
     found: FindingCollector,
     allow_external_paths: bool,
 ) -> ComponentGeneration | None:
-    """The components, in declaration order, of a package of a supported version; None with findings
-    where it has none.
+    """The components, in declaration order, of a package of a supported version.
+
+    None with findings where it has none.
 
     Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no
     errors. PackageTooLargeError as ``documents`` raise it.
@@ -182,8 +184,9 @@ def check_keys(
 def facts_of(
     body: Mapping[str, Any], source: Source, references: ReferenceReader
 ) -> Mapping[str, Any]:
-    """What ortpkg keeps in ``additional_metadata`` of a manifest, component or variant; empty for
-    nothing.
+    """What ortpkg keeps in ``additional_metadata`` of a manifest, component or variant.
+
+    Empty for nothing.
     """
     additional = body.get("additional_metadata")
     if (
@@ -326,8 +329,9 @@ class _ComponentReader:
     def _resolve_directory(
         self, name: str, declared: str | None, base: str, source: Source
     ) -> Place | None:
-        """The variant's folder, which may be missing where the rules allow it; None, with a
-        finding, otherwise.
+        """The variant's folder, which may be missing where the rules allow it.
+
+        None, with a finding, otherwise.
 
         ``source`` is the component's: a variant's own is put together only for a finding.
         """

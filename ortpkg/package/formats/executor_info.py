@@ -130,8 +130,9 @@ def _named(
 def _read_documents(
     declared: Mapping[str, Any], directory: str | None, source: Source, references: ReferenceReader
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The payloads with those in documents of their own read, and executor → its document;
-    unreadable ones left out.
+    """The payloads with those in documents of their own read, and executor → its document.
+
+    Unreadable ones left out.
     """
     payloads: dict[str, Any] = {}
     documents: dict[str, str] = {}

@@ -67,8 +67,9 @@ class _Declaration(NamedTuple):
 
 
 class _CheckedVariant(NamedTuple):
-    """What was read of a variant that keeps every rule: all that making it needs; ``body`` is what
-    documents say.
+    """What was read of a variant that keeps every rule: all that making it needs.
+
+    ``body`` is what documents say.
     """
 
     name: str
@@ -264,8 +265,9 @@ class _ComponentReader:
         )
 
     def _read_metadata(self, *, is_required: bool) -> dict[str, Any] | None:
-        """metadata.json if it is there and keeps its schema; None otherwise, with findings where
-        that is wrong.
+        """metadata.json if it is there and keeps its schema.
+
+        None otherwise, with findings where that is wrong.
         """
         try:
             place = self._resolver.resolve(self._document)
@@ -304,8 +306,9 @@ class _ComponentReader:
     def _merge(
         self, inline: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> dict[str, list[_Declaration]]:
-        """Variant name → its declarations, metadata.json first; names in the manifest's order, then
-        others.
+        """Variant name → its declarations, metadata.json first.
+
+        Names in the manifest's order, then others.
         """
         merged: dict[str, list[_Declaration]] = {
             name: [] for name in inline.get("model_variants", {})
@@ -365,8 +368,9 @@ class _ComponentReader:
         )
 
     def _check_path_options(self, declarations: list[_Declaration]) -> None:
-        """Session options that are paths can be some at all; whether they may be followed is a
-        matter of trust.
+        """Session options that are paths can be some at all.
+
+        Whether they may be followed is a matter of trust.
         """
         for declaration in declarations:
             options = declaration.body.get("session_options") or EMPTY
@@ -420,8 +424,9 @@ def _says_something(value: Any) -> bool:
 
 
 def _merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """One body from several, field by field and within ``constraints`` key by key; the first that
-    says something wins.
+    """One body from several, field by field and within ``constraints`` key by key.
+
+    The first that says something wins.
 
     The two spellings ``model_file`` and ``file`` are one field. An empty text says nothing.
     """

@@ -136,8 +136,9 @@ def checked_variants(component: ComponentInfo) -> Sequence[CheckedVariant]:
 
 
 def alike(variants: Sequence[VariantInfo]) -> Sequence[Alike]:
-    """``variants`` in groups of which each states the same constraints and provider options; first
-    mention first.
+    """``variants`` in groups of which each states the same constraints and provider options.
+
+    First mention first.
 
     Two groups may state the same too: it is a saving, not a comparison.
     """

@@ -1,3 +1,1 @@
-"""SHA-256 digests of a package's files and shared assets: recorded, read, compared with what lies
-on disk.
-"""
+"""Digests of a package's files and shared assets: recorded, read, compared with the disk."""

@@ -105,8 +105,9 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestDifference:
-    """One file that is not as recorded; ``message`` says it in a sentence, digests are "" where
-    there is none.
+    """One file that is not as recorded.
+
+    ``message`` says it in a sentence, digests are "" where there is none.
     """
 
     kind: DifferenceKind
@@ -259,8 +260,9 @@ def hash_recorded(
     *,
     progress: Progress | None = None,
 ) -> dict[str, HashedFile | OSError]:
-    """Hashes those of the files ``present`` that are recorded; a folder in a file's place cannot be
-    read.
+    """Hashes those of the files ``present`` that are recorded.
+
+    A folder in a file's place cannot be read.
     """
     listed = set(present)
     files = [file for file in recorded.files if file in listed or (root / file).is_dir()]
@@ -270,8 +272,9 @@ def hash_recorded(
 def differences(
     recorded: PackageDigests, present: Collection[str], hashed: Mapping[str, HashedFile | OSError]
 ) -> tuple[DigestDifference, ...]:
-    """How the files ``present``, those recorded among them ``hashed``, differ from ``recorded``;
-    sorted by path.
+    """How the files ``present``, those recorded among them ``hashed``, differ from ``recorded``.
+
+    Sorted by path.
     """
     pending = recorded.pending
     transient = frozenset((*pending.adds, *pending.removes) if pending else ())

@@ -125,8 +125,9 @@ def _verify(root: Path, progress: Progress | None) -> VerificationReport:
 
 
 def differences_of(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
-    """How the files of a package, and digests.json itself, differ from what that records; () where
-    there is none.
+    """How the files of a package, and digests.json itself, differ from what that records.
+
+    () where there is none.
 
     PackageFormatError where it cannot be read.
     """
@@ -268,8 +269,9 @@ def record_differences(
 
 
 def check_own_record(root: Path) -> DigestDifference | None:
-    """Damage to digests.json itself, as far as it shows without looking at any other file; None
-    where there is none.
+    """Damage to digests.json itself, as far as it shows without looking at any other file.
+
+    None where there is none.
 
     PackageFormatError where it cannot be read.
     """

@@ -1,3 +1,4 @@
-"""What a path or a reference in a package may name, and where it leads; every path of a stranger
-goes through here.
+"""What a path or a reference in a package may name, and where it leads.
+
+Every path of a stranger goes through here.
 """

@@ -51,8 +51,9 @@ class PathKind(StrEnum):
 
 
 class Place(NamedTuple):
-    """An absolute path, with symbolic links followed, and what is there; text, as there are many of
-    them.
+    """An absolute path, with symbolic links followed, and what is there.
+
+    Text, as there are many of them.
     """
 
     path: str
@@ -83,8 +84,9 @@ class PathRefusedError(PathEscapesPackageError):
 
 
 def why_not_a_path(reference: str) -> str | None:
-    """Why ``reference`` may not be used as a path at all, also where it may lead anywhere; None if
-    it may.
+    """Why ``reference`` may not be used as a path at all, also where it may lead anywhere.
+
+    None if it may.
     """
     if len(reference) > _MOST_REFERENCE_CHARACTERS:
         return f"is longer than {_MOST_REFERENCE_CHARACTERS} characters"
@@ -113,8 +115,9 @@ def why_not_portable(reference: str) -> str | None:
 
 
 def why_not_a_name(name: str) -> str | None:
-    """Why ``name`` may not name a file or folder of a package (component, variant, ...); None if it
-    may.
+    """Why ``name`` may not name a file or folder of a package (component, variant, ...).
+
+    None if it may.
     """
     if not name:
         return "is empty"
@@ -318,8 +321,9 @@ def kind_at(path: str) -> PathKind:
 
 
 def list_names(directory: Path, kind: PathKind) -> list[str]:
-    """Names of the files or folders directly in ``directory``, sorted; links count as what they
-    lead to.
+    """Names of the files or folders directly in ``directory``, sorted.
+
+    Links count as what they lead to.
 
     Raises:
         PackageError: the directory cannot be read.
@@ -362,8 +366,9 @@ def _followed_or_as_it_is(path: Path | str) -> str:
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Whether ``path`` is ``directory`` or lies below it; both are absolute, with links
-    followed.
+    """Whether ``path`` is ``directory`` or lies below it.
+
+    Both are absolute, with links followed.
     """
     try:
         directory = os.path.normcase(directory)

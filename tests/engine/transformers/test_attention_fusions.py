@@ -1,5 +1,6 @@
-"""Attention as exported models spell it becomes one node, its projections packed; what broadcasts
-otherwise stays.
+"""Attention as exported models spell it becomes one node, its projections packed.
+
+What broadcasts otherwise stays.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Normalizations written out become one node; sums before them move in; what differs by an axis or
-a use stays.
+"""Normalizations written out become one node; sums before them move in.
+
+What differs by an axis or a use stays.
 """
 
 from __future__ import annotations

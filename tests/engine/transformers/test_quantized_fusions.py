@@ -1,5 +1,6 @@
-"""Quantize and dequantize nodes fold into quantized kernels; unequal parameters and other uses keep
-them.
+"""Quantize and dequantize nodes fold into quantized kernels.
+
+Unequal parameters and other uses keep them.
 """
 
 from __future__ import annotations
