@@ -46,7 +46,7 @@ MakeModel = Callable[..., Path]
 #: Module with a table → a command line for each of its tables; {long} and {digits} are packages.
 TABLES: dict[str, list[str]] = {
     "cache": ["cache list"],
-    "comparison": ["select {long} --compare", "select {digits} --compare"],
+    "comparison_table": ["select {long} --compare", "select {digits} --compare"],
     "dedup": ["dedup {equal} --dry-run"],
     "devices": ["devices --profile rtx-workstation --facts", "devices --list-profiles"],
     "explain": ["explain", "explain ORT121"],
