@@ -16,7 +16,7 @@ from ortpkg.errors import OrtpkgError
 
 _OWN = "ortpkg"
 #: Functions that make a value; all else that is named must be a class of ours.
-_MAKERS = {("ortpkg.errors", "_restored")}
+_MAKERS = {("ortpkg.errors.base", "_restored")}
 _PLAIN = {("pathlib", "PosixPath"), ("pathlib", "WindowsPath"), ("collections", "OrderedDict")}
 
 

@@ -262,7 +262,7 @@ def test_an_emulated_device_of_an_unknown_provider_is_an_error(
 ) -> None:
     monkeypatch.setenv("ORTPKG_EMULATED_DEVICES", "qnn, foo")
     with pytest.raises(
-        UsageError, match=r"ORTPKG_EMULATED_DEVICES: .* 'foo'.*; known are: CPUExecutionProvider, "
+        UsageError, match=r"ORTPKG_EMULATED_DEVICES: there is no execution provider 'foo'"
     ):
         this_machine()
 

@@ -276,6 +276,8 @@ class PathResolver:
                 path = os.path.normpath(path)
                 self._require_inside(path, fence, reference)
                 return Place(path, PathKind.MISSING)
+        if not os.path.exists(folder):  # noqa: PTH110 - a link to nowhere: nothing can be followed
+            return Place(os.path.normpath(path), PathKind.MISSING)
         return self._follow(path, fence, reference)
 
     def _follow(self, path: str, fence: str | None, reference: str) -> Place:
