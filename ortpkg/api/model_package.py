@@ -96,6 +96,10 @@ class ComponentModel:
         check_wishes("ComponentModel.best_variant", wishes, SelectionWishes)
         return self._package.best_variant(self.name, **wishes)
 
+    def variant(self, name: str) -> ModelVariant:
+        """See :meth:`ModelPackage.variant`."""
+        return self._package.variant(name, self.name)
+
     def __repr__(self) -> str:
         return (
             f"ComponentModel({self.name!r}, variants={[variant.name for variant in self.variants]})"
@@ -371,6 +375,19 @@ class ModelPackage:
             backend=wishes.get("backend", "auto"),
             trust=self._trust,
         )
+
+    def variant(self, name: str, component: str | None = None) -> ModelVariant:
+        """The variant of that name, whether or not it is the best, or runs here at all.
+
+        Its ``selection`` judges it alone, on this machine; a session on a variant that runs nowhere
+        here is a NoSuitableVariantError.
+
+        Raises UnknownComponentError, which lists the names that there are, for one that the package
+        does not have, and for no component where there are several.
+        """
+        info = variant_named(self.component(component), name)
+        selection = self.select(component, variant=name)
+        return ModelVariant(info, selection, package=self.info, trust=self._trust)
 
     def best_variants(self, **wishes: Unpack[SelectionWishes]) -> dict[str, ModelVariant]:
         """The best variant of every component, by component name, in execution order."""
