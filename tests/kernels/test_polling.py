@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -221,6 +223,45 @@ def test_what_ends_in_time_is_not_touched_afterwards() -> None:
     run.is_over.set()
     for _ in range(10_000):
         poll_run()
+
+
+_ENDED_AND_TRACED = """
+import sys, threading
+from ortpkg.kernels import polling
+
+call = polling._PythonCall()
+thread = threading.Thread(target=call.stop)
+
+def compute():
+    thread.start()
+    while True:
+        pass
+
+try:
+    call.run(compute)
+except polling._EndedError:
+    print("ended")
+
+def traced():
+    pass
+
+sys.settrace(lambda *_: None)
+traced()
+print("returned")
+"""
+
+
+def test_a_thread_is_as_before_once_its_computation_was_ended() -> None:
+    # CPython 3.11 does not return from a traced call while it looks for what never arrives.
+    child = subprocess.run(
+        [sys.executable, "-c", _ENDED_AND_TRACED],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+
+    assert child.stdout.split() == ["ended", "returned"]
 
 
 def test_a_kernel_on_another_thread_ends_with_its_run() -> None:
