@@ -154,17 +154,16 @@ def _old_software(situation: Situation) -> Iterator[Complaint]:
             )
 
 
-def _missing_libraries(situation: Situation) -> Iterator[Complaint]:
-    for library, names in situation.missing.items():
+def _refused_libraries(situation: Situation) -> Iterator[Complaint]:
+    for library, reason in situation.refused_libraries.items():
         device = next(
             (device for part, device in _LIBRARY_DEVICES.items() if part in library), None
         )
         is_needed = device is None or _has(situation, *device)
-        listed = ", ".join(unquoted(name) for name in names)
         yield Complaint(
             check="missing-library",
             gravity=Gravity.ERROR if is_needed else Gravity.INFO,
-            message=f"{library} needs {listed}, which is not there",
+            message=f"{library} cannot be loaded: {unquoted(reason)}",
             remedy=(
                 (
                     _REMEDIES.get(device, "")
@@ -328,7 +327,7 @@ CHECKS: tuple[Callable[[Situation], Iterator[Complaint]], ...] = (
     _overlapping_distributions,
     _failed_backends,
     _old_software,
-    _missing_libraries,
+    _refused_libraries,
     _forbidden_device_files,
     _missing_device_files,
     _devices_without_driver,

@@ -4,7 +4,6 @@ value.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import re
@@ -19,7 +18,7 @@ from ortpkg.api.devices import software_versions
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe, with_free_memory
-from ortpkg.doctor.elf import missing_libraries
+from ortpkg.doctor.native_libraries import refused_libraries
 from ortpkg.host.cores import usable_cores
 from ortpkg.host.directories import cache_directory
 from ortpkg.providers.ep_libraries import NO_DEVICE, emulation_notes
@@ -72,9 +71,6 @@ _DEVICE_FILES = (
     "fastrpc-cdsp*",
     "dxg",
 )
-#: Module → where its native libraries lie, relative to its folder.
-_NATIVE_LIBRARIES = {"onnxruntime": ("capi/*.so*",), "openvino": ("libs/*.so*", "*.so")}
-_MOST_LIBRARIES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +93,8 @@ class Situation:
         requirements: what ortpkg needs of them where they are installed, e.g. "openvino>=2024.4".
         overlapping: distributions that install the same module ``onnxruntime``.
         plugins: what other distributions bring.
-        missing: native library ("onnxruntime/capi/x.so") → libraries that it needs and that are not
-            there.
+        refused_libraries: native library ("onnxruntime/capi/x.so") → what the system's loader says,
+            for those that it refuses.
         device_files: those under /dev that are there.
         variables: those of the environment that matter; None where only that it is set is told.
         usable_cores: how many this process may use; None where unknown.
@@ -113,7 +109,7 @@ class Situation:
     requirements: tuple[str, ...] = ()
     overlapping: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
-    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    refused_libraries: Mapping[str, str] = field(default_factory=dict)
     device_files: tuple[DeviceFile, ...] = ()
     variables: Mapping[str, str | None] = field(default_factory=dict)
     usable_cores: int | None = None
@@ -142,7 +138,7 @@ def gather() -> Situation:
         requirements=_requirements(),
         overlapping=overlapping if len(overlapping) > 1 else (),
         plugins=tuple(str(plugin) for plugin in installed_plugins().values()),
-        missing=_missing(),
+        refused_libraries=refused_libraries() if sys.platform == "linux" else {},
         device_files=device_files(),
         variables=_variables(os.environ),
         usable_cores=usable_cores(),
@@ -190,37 +186,6 @@ def _requirements() -> tuple[str, ...]:
     except metadata.PackageNotFoundError:  # run from its source
         return ()
     return tuple(dict.fromkeys(each.partition(";")[0].strip() for each in stated))
-
-
-def _missing() -> dict[str, tuple[str, ...]]:
-    if sys.platform != "linux":
-        return {}
-    found: dict[str, tuple[str, ...]] = {}
-    for module, patterns in _NATIVE_LIBRARIES.items():
-        folder = _folder_of(module)
-        if folder is None:
-            continue
-        libraries = sorted({path for pattern in patterns for path in folder.glob(pattern)})[
-            :_MOST_LIBRARIES
-        ]
-        # The wheels of CUDA's libraries lie beside; onnxruntime.preload_dlls finds them there.
-        search = [*{path.parent for path in libraries}, *sorted(folder.parent.glob("nvidia/*/lib"))]
-        for path in libraries:
-            names = missing_libraries(
-                path, search=search, library_path=os.environ.get("LD_LIBRARY_PATH", "")
-            )
-            if names:
-                found[f"{module}/{path.relative_to(folder).as_posix()}"] = names
-    return found
-
-
-def _folder_of(module: str) -> Path | None:
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return None
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(places[0]) if places else None
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, str | None]:

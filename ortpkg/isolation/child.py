@@ -65,6 +65,7 @@ def call_in_child(
     *,
     timeout_s: float,
     memory_limit_nbytes: int | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> ChildResult:
     """Calls ``"package.module:function"`` with JSON ``arguments`` in a child process.
 
@@ -73,9 +74,10 @@ def call_in_child(
     The child is ended, with everything that it started (on Windows: itself only), when
     ``timeout_s`` has passed, when it writes more than 4 MiB, when this call is interrupted, and
     soon after it holds more than ``memory_limit_nbytes`` of memory (looked at every 50 ms).
+    ``variables`` are set in its environment.
     """
     try:
-        child = start_process("ortpkg.isolation.child_main", function)
+        child = start_process("ortpkg.isolation.child_main", function, variables=variables)
     except OSError as error:
         reason = f"the interpreter cannot be started: {error.strerror}"
         return ChildResult(outcome=ChildOutcome.NOT_STARTED, reason=reason)

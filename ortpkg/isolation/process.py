@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from ortpkg.errors import quoted
@@ -23,15 +24,17 @@ _BOOTSTRAP = (
 )
 
 
-def start_process(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+def start_process(
+    module: str, *arguments: str, variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """A child that calls ``main`` of ``module`` of ours, with pipes for its standard streams,
     unbuffered.
 
     It is started by ``subprocess`` with ``-P`` (no module is taken from the current directory),
     never by multiprocessing's spawn, which would import the caller's main module again, and, on
     POSIX, in a session of its own, so that a terminal's Ctrl-C is its parent's. ``ORTPKG_PYTHON``
-    names another interpreter, for programs that embed or freeze Python. OSError, which names it,
-    where it cannot be started.
+    names another interpreter, for programs that embed or freeze Python. ``variables`` are set in
+    its environment. OSError, which names it, where it cannot be started.
     """
     try:
         return subprocess.Popen(
@@ -44,6 +47,7 @@ def start_process(module: str, *arguments: str) -> subprocess.Popen[bytes]:
                 module,
                 *arguments,
             ],
+            env={**os.environ, **(variables or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -57,6 +57,7 @@ def test_a_machine_on_which_all_is_well_has_no_complaint() -> None:
 _NPU = _device(DeviceType.NPU, "Intel", driver="intel_vpu")
 _GPU = _device(DeviceType.GPU, "NVIDIA", driver="nvidia")
 _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
+_NO_FILE = "cannot open shared object file: No such file or directory"
 
 
 @pytest.mark.parametrize(
@@ -94,21 +95,27 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             "install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again",
         ),
         (
-            _situation(missing={"onnxruntime/capi/libonnxruntime.so.1": ("libstdc++.so.6",)}),
+            _situation(
+                refused_libraries={
+                    "onnxruntime/capi/libonnxruntime.so.1": "libstdc++.so.6: " + _NO_FILE
+                }
+            ),
             "missing-library",
             Gravity.ERROR,
-            "onnxruntime/capi/libonnxruntime.so.1 needs libstdc++.so.6, which is not there",
+            f"onnxruntime/capi/libonnxruntime.so.1 cannot be loaded: libstdc++.so.6: {_NO_FILE}",
             "install it with the system's package manager",
         ),
         (
             _situation(
-                missing={"openvino/libs/libopenvino_intel_gpu_plugin.so": ("libOpenCL.so.1",)}
+                refused_libraries={
+                    "openvino/libs/libopenvino_intel_gpu_plugin.so": "libOpenCL.so.1: " + _NO_FILE
+                }
             ),
             "missing-library",
             Gravity.INFO,
             (
-                "openvino/libs/libopenvino_intel_gpu_plugin.so needs libOpenCL.so.1, which is not"
-                " there"
+                "openvino/libs/libopenvino_intel_gpu_plugin.so cannot be loaded: libOpenCL.so.1: "
+                + _NO_FILE
             ),
             "nothing, as long as there is no Intel GPU",
         ),
@@ -117,13 +124,16 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
                 _GPU,
                 offers=(_offer("CUDAExecutionProvider", None),),
                 device_files=(DeviceFile(name="/dev/nvidia0", is_usable=True),),
-                missing={"onnxruntime/capi/libonnxruntime_providers_cuda.so": ("libcudnn.so.9",)},
+                refused_libraries={
+                    "onnxruntime/capi/libonnxruntime_providers_cuda.so": "libcudnn.so.9: "
+                    + _NO_FILE
+                },
             ),
             "missing-library",
             Gravity.ERROR,
             (
-                "onnxruntime/capi/libonnxruntime_providers_cuda.so needs libcudnn.so.9, which is"
-                " not there"
+                "onnxruntime/capi/libonnxruntime_providers_cuda.so cannot be loaded: libcudnn.so.9: "
+                + _NO_FILE
             ),
             "pip install onnxruntime-gpu[cuda,cudnn] instead of onnxruntime",
         ),
