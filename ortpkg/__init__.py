@@ -5,6 +5,9 @@ Public names load on first use, so that ``import ortpkg`` loads neither numpy no
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.public_names import public_names, public_object
 from ortpkg.version import __version__ as __version__
 
 #: As onnxruntime's module says it of itself.
@@ -12,11 +15,7 @@ __author__ = "ortpkg"
 package_name = "ortpkg"
 cuda_version = ""
 
-# as type checkers know it; typing itself takes 40 ms, in which Ctrl-C would be a traceback
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ortpkg import capi as capi
     from ortpkg import devices as devices
     from ortpkg import errors as errors
@@ -142,83 +141,15 @@ if TYPE_CHECKING:
     from ortpkg.session.sparse_tensor import SparseTensor as SparseTensor
     from ortpkg.storage.rehearsal import rehearse as rehearse
 
-_MODULES = ("capi", "devices", "errors")
-#: Module → the public names that it has; type checkers read the same above.
-_NAMES_OF_MODULE: dict[str, str] = {
-    "ortpkg.api.model_package": "ComponentModel ModelPackage",
-    "ortpkg.api.model_variant": "ModelVariant",
-    "ortpkg.api.packing": "pack unpack",
-    "ortpkg.api.verify": "record_digests verify",
-    "ortpkg.authoring.convert": "convert",
-    "ortpkg.authoring.create": "add_variant create init_package remove_variant",
-    "ortpkg.authoring.dedup": "DedupReport dedup",
-    "ortpkg.authoring.diff": "PackageDiff diff",
-    "ortpkg.authoring.edit": "PackageEdits edit",
-    "ortpkg.authoring.merge": "merge",
-    "ortpkg.authoring.migration": "migrate_check",
-    "ortpkg.authoring.new_variant": "NewVariant",
-    "ortpkg.authoring.package_checks": "validate",
-    "ortpkg.authoring.slim": "slim",
-    "ortpkg.doctor.diagnosis": "doctor",
-    "ortpkg.engine.transformers": ("GraphTransformer RewriteRule TransformContext TransformLevel"),
-    "ortpkg.ep_context.ep_context_data": "OrtEpContextData OrtEpContextDataBuffer",
-    "ortpkg.kernels.custom_op": "CustomOp custom_op",
-    "ortpkg.kernels.custom_ops": "register_custom_ops unregister_custom_ops",
-    "ortpkg.kernels.runnable_operators": "has_kernel",
-    "ortpkg.samples.sample_authoring": "SampleArrays add_samples record_samples",
-    "ortpkg.session.environment": (
-        "create_and_register_allocator create_and_register_allocator_v2 "
-        "disable_telemetry_events enable_telemetry_events get_all_providers "
-        "get_available_providers get_build_info get_compatibility_info_from_model "
-        "get_compatibility_info_from_model_bytes get_device get_ep_devices "
-        "get_hardware_device_ep_incompatibility_details get_hardware_devices "
-        "get_model_compatibility_for_ep_devices get_version_string has_collective_ops "
-        "preload_dlls print_debug_info register_execution_provider_library "
-        "set_default_logger_severity set_default_logger_verbosity "
-        "set_global_thread_pool_sizes set_seed unregister_execution_provider_library"
-    ),
-    "ortpkg.session.inference_session": "InferenceSession",
-    "ortpkg.session.initializer_places": "OrtExternalInitializerInfo",
-    "ortpkg.session.io_binding": "IOBinding",
-    "ortpkg.session.lora_adapter": "AdapterFormat LoraAdapter",
-    "ortpkg.session.memory_info": "OrtArenaCfg OrtMemoryInfo",
-    "ortpkg.session.model_compiler": "ModelCompiler",
-    "ortpkg.session.node_args": "ModelMetadata NodeArg",
-    "ortpkg.session.onnxruntime_enums": (
-        "ExecutionOrder OrtAllocatorType OrtCompileApiFlags OrtCompiledModelCompatibility "
-        "OrtDeviceEpIncompatibilityReason OrtDeviceMemoryType OrtDeviceVendorId "
-        "OrtExecutionProviderDevicePolicy OrtHardwareDeviceType OrtMemType "
-        "OrtMemoryInfoDeviceType OrtSparseFormat"
-    ),
-    "ortpkg.session.onnxruntime_surface": "OrtEpAssignedNode OrtEpAssignedSubgraph",
-    "ortpkg.session.options": "ExecutionMode GraphOptimizationLevel RunOptions SessionOptions",
-    "ortpkg.session.ort_device": "OrtDevice",
-    "ortpkg.session.ort_ep_device": "OrtEpDevice OrtHardwareDevice",
-    "ortpkg.session.ort_value": "OrtValue copy_tensors",
-    "ortpkg.session.ort_value_vector": "OrtValueVector",
-    "ortpkg.session.sparse_tensor": "SparseTensor",
-    "ortpkg.storage.rehearsal": "rehearse",
-}
-_MODULE_OF_NAME = {
-    name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()
-}
-_PUBLIC = sorted(
-    ["__author__", "__version__", "cuda_version", "package_name", *_MODULES, *_MODULE_OF_NAME]
-)
+_PUBLIC = sorted(["__author__", "__version__", "cuda_version", "package_name", *public_names()])
 if not TYPE_CHECKING:  # checkers go by what is imported for them
     __all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
-    import importlib  # 7 ms, which the command line spends when it hears Ctrl-C already
-
-    if name in _MODULES:
-        return importlib.import_module(f"ortpkg.{name}")
-    if name in _MODULE_OF_NAME:
-        value = getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'ortpkg' has no attribute {name!r}")
+    value = public_object(name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -32,6 +32,7 @@ from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, QuarantineEntry
+from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.state_directory import bench_lock_path
 
@@ -122,14 +123,17 @@ def bench(
     )
     components = [package.component(name) for name in names]
     offer = this_machine(ep=wishes.ep, named=_named_eps(components))
+    asked: SelectionWishes = {"variant": wishes.variant, "ep": wishes.ep, "device": wishes.device}
     notes = list(offer.notes)
     candidates: list[Candidate] = []
     workloads: dict[str, Workload] = {}
     with _only_benchmark(on_note) as problem:
         notes += [problem] if problem else []
-        recorded = recordings(package.info, wishes, plan, notes)
+        recorded = recordings(package.info, plan, notes, trust=wishes.trust, sizes=wishes.sizes)
         for component in components:
-            own = candidates_of(package, component, wishes)
+            own = candidates_of(
+                package, component, asked, backend=wishes.backend, trust=wishes.trust
+            )
             candidates += own
             runnable = [each for each in own if not each.obstacle]
             if runnable:

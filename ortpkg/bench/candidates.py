@@ -14,28 +14,31 @@ from ortpkg.selection.verdict import Verdict
 from ortpkg.trust.package_verification import PackageVerifier
 
 if TYPE_CHECKING:
-    from ortpkg.bench.benchmark import BenchWishes
     from ortpkg.selection.wishes import SelectionWishes
 
 
 def candidates_of(
-    package: ModelPackage, component: ComponentInfo, wishes: BenchWishes
+    package: ModelPackage,
+    component: ComponentInfo,
+    asked: SelectionWishes,
+    *,
+    backend: str | None,
+    trust: bool,
 ) -> list[Candidate]:
     """Every variant on every EP device where selection calls it eligible, and those in quarantine,
     which are skipped.
 
-    Raises NoSuitableVariantError where there are none.
+    Of ``backend`` only, where one is named. Raises NoSuitableVariantError where there are none.
     """
-    asked: SelectionWishes = {"variant": wishes.variant, "ep": wishes.ep, "device": wishes.device}
     selection = package.select(component.name, **asked)
     verdicts = [each for each in selection.verdicts if each.is_eligible or each.code == QUARANTINED]
     if not verdicts:
         package.best_variant(component.name, **asked)  # raises, with every reason
-    chosen = [each for each in verdicts if wishes.backend in {None, _backend(each)}]
+    chosen = [each for each in verdicts if backend in {None, _backend(each)}]
     if not chosen:
         known = ", ".join(sorted({_backend(each) for each in verdicts}))
         raise UsageError(
-            f"no variant can be measured on backend {quoted(wishes.backend)}; here are: {known}"
+            f"no variant can be measured on backend {quoted(backend)}; here are: {known}"
         )
     samples = component_samples(package.info, component.name)
     damaged = {
@@ -43,7 +46,7 @@ def candidates_of(
         for each in {each.variant.name: each for each in chosen}.values()
     }
     return [
-        candidate_of(package.info, each, samples, wishes.trust, damaged[each.variant.name])
+        candidate_of(package.info, each, samples, trust, damaged[each.variant.name])
         for each in chosen
     ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.benchmarking.array_file import read_arrays, write_arrays
@@ -22,16 +22,13 @@ from ortpkg.package.package_info import PackageInfo
 from ortpkg.pipelines.pipeline_session import PipelineSession
 from ortpkg.session.provider_list import EMBEDDED
 
-if TYPE_CHECKING:
-    from ortpkg.bench.benchmark import BenchWishes
-
 #: What is kept of each component; a decoder runs hundreds of times.
 _MOST_RUNS = 16
 _MOST_PIPELINE_RUNS = 4
 
 
 def recordings(
-    info: PackageInfo, wishes: BenchWishes, plan: Plan, notes: list[str]
+    info: PackageInfo, plan: Plan, notes: list[str], *, trust: bool, sizes: Mapping[str, int]
 ) -> dict[str, Workload]:
     """For a pipeline: what its components without samples of their own are fed and give in it."""
     without = [each.name for each in info.components if not component_samples(info, each.name)]
@@ -40,9 +37,9 @@ def recordings(
     with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
         arguments = {
             "root": str(info.root),
-            "trust": wishes.trust,
+            "trust": trust,
             "folder": folder,
-            "sizes": dict(wishes.sizes),
+            "sizes": dict(sizes),
         }
         answer = call_in_child(
             "ortpkg.bench.pipeline_recording:record",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-import ortpkg
 from ortpkg.errors.onnxruntime_exceptions import (
     DeviceReset,
     EngineError,
@@ -27,6 +26,7 @@ from ortpkg.errors.onnxruntime_exceptions import (
     NotImplemented,  # noqa: A004 - its name there
     RuntimeException,
 )
+from ortpkg.public_names import public_object
 
 __all__ = [
     "DeviceReset",
@@ -62,4 +62,4 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(module), own)
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(ortpkg, name)
+    return public_object(name)

@@ -1,0 +1,81 @@
+"""The public names of ortpkg, each with the module that has it, which is loaded on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULES = ("capi", "devices", "errors")
+#: Module → the public names that it has; type checkers read the same in ``ortpkg/__init__.py``.
+_NAMES_OF_MODULE: dict[str, str] = {
+    "ortpkg.api.model_package": "ComponentModel ModelPackage",
+    "ortpkg.api.model_variant": "ModelVariant",
+    "ortpkg.api.packing": "pack unpack",
+    "ortpkg.api.verify": "record_digests verify",
+    "ortpkg.authoring.convert": "convert",
+    "ortpkg.authoring.create": "add_variant create init_package remove_variant",
+    "ortpkg.authoring.dedup": "DedupReport dedup",
+    "ortpkg.authoring.diff": "PackageDiff diff",
+    "ortpkg.authoring.edit": "PackageEdits edit",
+    "ortpkg.authoring.merge": "merge",
+    "ortpkg.authoring.migration": "migrate_check",
+    "ortpkg.authoring.new_variant": "NewVariant",
+    "ortpkg.authoring.package_checks": "validate",
+    "ortpkg.authoring.slim": "slim",
+    "ortpkg.doctor.diagnosis": "doctor",
+    "ortpkg.engine.transformers": ("GraphTransformer RewriteRule TransformContext TransformLevel"),
+    "ortpkg.ep_context.ep_context_data": "OrtEpContextData OrtEpContextDataBuffer",
+    "ortpkg.kernels.custom_op": "CustomOp custom_op",
+    "ortpkg.kernels.custom_ops": "register_custom_ops unregister_custom_ops",
+    "ortpkg.kernels.runnable_operators": "has_kernel",
+    "ortpkg.samples.sample_authoring": "SampleArrays add_samples record_samples",
+    "ortpkg.session.environment": (
+        "create_and_register_allocator create_and_register_allocator_v2 "
+        "disable_telemetry_events enable_telemetry_events get_all_providers "
+        "get_available_providers get_build_info get_compatibility_info_from_model "
+        "get_compatibility_info_from_model_bytes get_device get_ep_devices "
+        "get_hardware_device_ep_incompatibility_details get_hardware_devices "
+        "get_model_compatibility_for_ep_devices get_version_string has_collective_ops "
+        "preload_dlls print_debug_info register_execution_provider_library "
+        "set_default_logger_severity set_default_logger_verbosity "
+        "set_global_thread_pool_sizes set_seed unregister_execution_provider_library"
+    ),
+    "ortpkg.session.inference_session": "InferenceSession",
+    "ortpkg.session.initializer_places": "OrtExternalInitializerInfo",
+    "ortpkg.session.io_binding": "IOBinding",
+    "ortpkg.session.lora_adapter": "AdapterFormat LoraAdapter",
+    "ortpkg.session.memory_info": "OrtArenaCfg OrtMemoryInfo",
+    "ortpkg.session.model_compiler": "ModelCompiler",
+    "ortpkg.session.node_args": "ModelMetadata NodeArg",
+    "ortpkg.session.onnxruntime_enums": (
+        "ExecutionOrder OrtAllocatorType OrtCompileApiFlags OrtCompiledModelCompatibility "
+        "OrtDeviceEpIncompatibilityReason OrtDeviceMemoryType OrtDeviceVendorId "
+        "OrtExecutionProviderDevicePolicy OrtHardwareDeviceType OrtMemType "
+        "OrtMemoryInfoDeviceType OrtSparseFormat"
+    ),
+    "ortpkg.session.onnxruntime_surface": "OrtEpAssignedNode OrtEpAssignedSubgraph",
+    "ortpkg.session.options": "ExecutionMode GraphOptimizationLevel RunOptions SessionOptions",
+    "ortpkg.session.ort_device": "OrtDevice",
+    "ortpkg.session.ort_ep_device": "OrtEpDevice OrtHardwareDevice",
+    "ortpkg.session.ort_value": "OrtValue copy_tensors",
+    "ortpkg.session.ort_value_vector": "OrtValueVector",
+    "ortpkg.session.sparse_tensor": "SparseTensor",
+    "ortpkg.storage.rehearsal": "rehearse",
+}
+MODULE_OF_NAME = {
+    name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()
+}
+
+
+def public_names() -> list[str]:
+    """Every name that is loaded on first use."""
+    return [*_MODULES, *MODULE_OF_NAME]
+
+
+def public_object(name: str) -> Any:
+    """What ``ortpkg`` has under that name. AttributeError where there is none."""
+    if name in _MODULES:
+        return importlib.import_module(f"ortpkg.{name}")
+    if name in MODULE_OF_NAME:
+        return getattr(importlib.import_module(MODULE_OF_NAME[name]), name)
+    raise AttributeError(f"module 'ortpkg' has no attribute {name!r}")
