@@ -1,40 +1,32 @@
 """``python -m ortpkg`` and the ``ortpkg`` command.
 
-An interrupt ends the process with "cancelled" and exit code 130 from the first line on: what is
-loaded before that is what Python itself loads, and modules of ours that load nothing. Importing
-this module is starting the program.
+An interrupt ends the process with "cancelled" and exit code 130, also while modules load.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+
 from ortpkg.cli import interrupts
-
-interrupts.end_at_once()
-
-import os  # noqa: E402  # hears interrupts already, as all that follows
-import sys  # noqa: E402
 
 _CANCELLED = 130
 
 
 def main() -> None:
     """Runs the command line with the arguments of this process, and ends it."""
-    code: int | None = None
+    interrupts.watch()
     is_said = False
-    while True:
-        try:
-            if code is None:
-                interrupts.watch()
-                code = _run()
-                is_said = code == _CANCELLED
-            interrupts.ignore()
-            break
-        except BaseException as error:
-            if not (isinstance(error, KeyboardInterrupt) or interrupts.happened()):
-                raise
-            code = (
-                _CANCELLED  # whatever a module that was interrupted while it loads has made of it
-            )
+    try:
+        code = _run()
+        is_said = code == _CANCELLED
+        interrupts.ignore()
+    except BaseException as error:
+        # whatever a module that was interrupted while it loads has made of it
+        if not (isinstance(error, KeyboardInterrupt) or interrupts.happened()):
+            raise
+        interrupts.ignore()
+        code = _CANCELLED
     if code != _CANCELLED and not interrupts.happened():
         sys.exit(code)
     if not is_said:

@@ -1,44 +1,15 @@
-"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own.
-
-Loads nothing.
-"""
+"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own."""
 
 from __future__ import annotations
 
-import os
-
-# what signal wraps in enumerations, which take 8 ms to load, in which an interrupt would be a
-# traceback
-try:
-    import _signal as signal  # type: ignore[import-not-found]
-except ImportError:
-    import signal
-
-TYPE_CHECKING = False  # as type checkers know it
-if TYPE_CHECKING:
-    from types import FrameType
-
-_CANCELLED = 130
+import signal
+from types import FrameType
 
 
 class _Interrupts:
     """Of this process."""
 
     happened = False
-
-
-def end_at_once() -> None:
-    """From now on an interrupt ends the process with "cancelled": nothing has been done yet that
-    could be half-done.
-
-    Where somebody else hears interrupts (a program that embeds ours), or this is not the main
-    thread, nothing changes.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        try:
-            signal.signal(signal.SIGINT, _end)
-        except ValueError:
-            return  # not the main thread
 
 
 def watch() -> None:
@@ -71,13 +42,6 @@ def happened() -> bool:
     imported".
     """
     return _Interrupts.happened
-
-
-def _end(_signal: int, _frame: FrameType | None) -> None:
-    try:
-        os.write(2, b"cancelled\n")
-    finally:
-        os._exit(_CANCELLED)
 
 
 def _note(_signal: int, _frame: FrameType | None) -> None:

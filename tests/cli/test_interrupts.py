@@ -71,59 +71,8 @@ def test_an_interrupt_while_onnxruntime_loads_is_no_failure_of_it() -> None:
     assert "error" not in done.stderr
 
 
-def of_program(text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120
-    )
-
-
-def test_what_loads_before_interrupts_are_heard_is_ours_and_next_to_nothing() -> None:
-    program = """
-import sys
-before = set(sys.modules)
-import _signal
-real = _signal.signal
-def spy(*arguments):
-    print(*sorted(set(sys.modules) - before))
-    return real(*arguments)
-_signal.signal = spy
-import ortpkg.__main__
-"""
-    done = of_program(program)
-    # warnings and signal, which some Pythons load at their start and some do not, are not among
-    # them either.
-    assert done.stdout.split() == [
-        "__future__",
-        "ortpkg",
-        "ortpkg.__main__",
-        "ortpkg.cli",
-        "ortpkg.cli.interrupts",
-        "ortpkg.version",
-    ]
-
-
-def test_an_interrupt_before_the_command_line_starts_is_cancelled() -> None:
-    done = of_program(
-        "import os\nfrom ortpkg.__main__ import main\nos.kill(os.getpid(), 2)\nmain()"
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "cancelled\n")
-
-
-def test_a_program_that_hears_interrupts_itself_goes_on_hearing_them() -> None:
-    program = """
-import os, signal
-signal.signal(signal.SIGINT, lambda *_: print("heard"))
-import ortpkg.__main__
-os.kill(os.getpid(), signal.SIGINT)
-"""
-    assert of_program(program).stdout == "heard\n"
-
-
 def test_an_interrupt_comes_at_any_moment() -> None:
-    """From the moment on where Python has loaded itself.
-
-    Before that it is Python that is interrupted.
-    """
+    """From the moment on where the program begins: before that it is Python that is interrupted."""
     words = [sys.executable, "-m", "ortpkg", "run", str(DIGITS), "--backend", "embedded"]
     codes = []
     for step in range(12):
@@ -132,16 +81,13 @@ def test_an_interrupt_comes_at_any_moment() -> None:
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
         codes.append(running.returncode)
-        if (
-            "Python runtime state: initialized" in said
-            or "importlib._bootstrap" in said.split("ortpkg")[0]
+        if "Python runtime state" in said or (
+            running.returncode == -signal.SIGINT and "in main" not in said
         ):
             continue  # on a busy machine it was still Python that was loading
-        if running.returncode == 130:
-            assert said.count("cancelled\n") == 1
-        if "ortpkg" in said or running.returncode != -signal.SIGINT:
-            assert running.returncode in {0, 130}, said
-            assert "Traceback" not in said
+        assert running.returncode in {0, 130}, said
+        assert "Traceback" not in said
+        assert said.count("cancelled\n") == (running.returncode == 130)
     assert 130 in codes
 
 
