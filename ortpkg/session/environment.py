@@ -27,6 +27,7 @@ from ortpkg.errors import (
 )
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.plugins import Plugin, register_plugin, unregister_plugin
+from ortpkg.session.known_attributes import whole_number
 from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
 from ortpkg.session.onnxruntime_enums import (
     OrtCompiledModelCompatibility,
@@ -279,9 +280,10 @@ def set_default_logger_severity(severity: int) -> None:
 
     UsageError for others.
     """
-    if _whole_number("severity", severity) not in range(len(_SEVERITIES)):
-        raise UsageError(f"a severity is a number from 0 to 4, not {severity}")
-    logging.getLogger("ortpkg").setLevel(_SEVERITIES[severity])
+    number = _whole_number("severity", severity)
+    if number not in range(len(_SEVERITIES)):
+        raise UsageError(f"a severity is a number from 0 to 4, not {number}")
+    logging.getLogger("ortpkg").setLevel(_SEVERITIES[number])
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
@@ -295,7 +297,7 @@ def set_seed(seed: int) -> None:
     """Seeds operators that draw random numbers without a ``seed`` of their own, in sessions that
     are made after it.
     """
-    number = _whole_number("seed", seed)
+    number = _whole_number("seed", seed, bits=64)
     from ortpkg.kernels.random_seed import set_random_seed  # numpy: only where it is wanted
 
     set_random_seed(number)
@@ -356,7 +358,8 @@ def _check_allocator(provider_type: str, mem_info: object, arena_cfg: object) ->
         raise TypeError("an allocator is registered by an OrtMemoryInfo and an OrtArenaCfg or None")
 
 
-def _whole_number(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is a whole number, not {type(value).__name__}")
-    return value
+def _whole_number(name: str, value: int, bits: int = 32) -> int:
+    try:
+        return whole_number(value, bits=bits)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None

@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.errors import quoted
 from ortpkg.session.onnxruntime_enums import NamedNumber
 
-_INT32 = range(-(1 << 31), 1 << 31)
+
+def whole_number(value: Any, *, bits: int = 32) -> int:
+    """``value`` as a signed number of so many bits.
+
+    TypeError where it is none, as in onnxruntime, and where something would be lost.
+    """
+    if isinstance(value, float | str | bytes) or not hasattr(type(value), "__int__"):
+        raise TypeError(f"a whole number of {bits} bits is wanted, not a {type(value).__name__}")
+    found = int(value)
+    if found != value or not -(1 << bits - 1) <= found < 1 << bits - 1:
+        raise TypeError(f"a whole number of {bits} bits is wanted, not {quoted(value)}")
+    return found
 
 
 class KnownAttributesOnly:
@@ -63,15 +74,6 @@ def _flag(value: Any) -> bool:
         raise TypeError from None
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, float | str | bytes) or not hasattr(type(value), "__int__"):
-        raise TypeError
-    found = int(value)
-    if found != value or found not in _INT32:
-        raise TypeError
-    return found
-
-
 def _text(value: Any) -> str:
     if not isinstance(value, str | bytes | os.PathLike):
         raise TypeError
@@ -81,7 +83,7 @@ def _text(value: Any) -> str:
 #: Kind of an option's default → how a value of that kind is read.
 _READ: Mapping[type, tuple[str, Callable[[Any], Any]]] = {
     bool: ("True or False", _flag),
-    int: ("a whole number of 32 bits", _whole),
+    int: ("a whole number of 32 bits", whole_number),
     str: ("a text", _text),
 }
 

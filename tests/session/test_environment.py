@@ -317,11 +317,23 @@ def test_no_such_severity(severity: int, logger: logging.Logger) -> None:
     "function",
     [ortpkg.set_default_logger_severity, ortpkg.set_default_logger_verbosity, ortpkg.set_seed],
 )
-@pytest.mark.parametrize("value", ["3", 2.5, None, True])
+@pytest.mark.parametrize("value", ["3", 2.5, None, 2**70, -(2**63) - 1])
 def test_numbers_are_whole(function: object, value: object) -> None:
     assert callable(function)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"a whole number of (32|64) bits"):
         function(value)
+
+
+@pytest.mark.usefixtures("seeded", "logger")
+def test_numbers_have_as_many_bits_as_in_onnxruntime() -> None:
+    ortpkg.set_seed(2**63 - 1)
+    ortpkg.set_seed(-(2**63))
+    ortpkg.set_default_logger_verbosity(-(2**31))
+    ortpkg.set_default_logger_severity(True)
+    with pytest.raises(TypeError, match="verbosity: a whole number of 32 bits"):
+        ortpkg.set_default_logger_verbosity(2**31)
+    with pytest.raises(TypeError, match="seed: a whole number of 64 bits is wanted, not"):
+        ortpkg.set_seed(2**63)
 
 
 @pytest.fixture

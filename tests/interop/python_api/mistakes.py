@@ -561,6 +561,8 @@ _add(
     a_severity_that_is_none=_value(lambda ort: ort.set_default_logger_severity(9)),
     a_severity_by_a_text=_value(lambda ort: ort.set_default_logger_severity("high")),
     a_seed_by_a_text=_value(lambda ort: ort.set_seed("a")),
+    a_seed_of_more_than_64_bits=_value(lambda ort: ort.set_seed(1 << 63)),
+    a_verbosity_of_more_than_32_bits=_value(lambda ort: ort.set_default_logger_verbosity(1 << 31)),
     a_library_that_is_missing=lambda ort, folder: ort.register_execution_provider_library(
         "x", str(folder / "no.so")
     ),
