@@ -41,6 +41,8 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
                 f" {boxes.shape}, {scores.shape}"
             )
         limit = max(int(_number(most, 0)), 0)
+        if not limit or not scores.size:
+            return np.empty((0, 3), np.int64)
         iou, lowest = _number(iou_threshold, 0.0), _number(score_threshold, -math.inf)
         corners = _corners(boxes, is_centred)
         rows = []
@@ -52,7 +54,7 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
                     [np.full_like(chosen, batch), np.full_like(chosen, class_), chosen], axis=1
                 )
             )
-        return np.concatenate(rows) if rows else np.empty((0, 3), np.int64)
+        return np.concatenate(rows)
 
     return compute
 

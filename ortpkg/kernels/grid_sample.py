@@ -51,6 +51,8 @@ def grid_sample(info: OpKernelInfo) -> Compute:
             )
         spots = grid.shape[1:-1]
         out = context.output(0, (*x.shape[:2], *spots), x.dtype)
+        if not out.size:
+            return out
         context.check_allocation(2 * x.shape[1] * math.prod(spots) * np.dtype(np.float64).itemsize)
         for image, places, target in zip(x, grid, out, strict=True):
             context.check_cancelled()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels.axes import broadcast_shape, wrapped_indices
+from ortpkg.kernels.axes import broadcast_shape, element_count, wrapped_indices
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.normalization import normalize_rows, normalize_rows_by_rms, over_row_panels
@@ -56,9 +56,12 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         out = context.output(0, x.shape, x.dtype)
         sums = context.output(3, x.shape, x.dtype) if wants[3] else None
         wide, wide_skip = widened(x), np.broadcast_to(widened(skip), x.shape)
-        shape = (x.size // columns if columns else 0, columns)
+        shape = (element_count(x.shape[:-1]), columns)
         matrix, skips = wide.reshape(shape), wide_skip.reshape(shape)
-        statistics = np.empty((2, shape[0], 1), wide.dtype)
+        context.check_allocation(sum(wants[1:3]) * shape[0] * wide.itemsize)
+        mean, inverse = (
+            np.zeros((shape[0], 1), wide.dtype) if wanted else None for wanted in wants[1:3]
+        )
         result = out if out.dtype == wide.dtype else np.empty(x.shape, wide.dtype)
         results = result.reshape(shape)
 
@@ -68,10 +71,14 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
                 panel += row_bias
             if sums is not None:
                 sums.reshape(shape)[rows] = panel
+            found: tuple[Tensor | None, Tensor]
             if by_rms:
-                statistics[1, rows] = normalize_rows_by_rms(panel, panel, epsilon)
+                found = None, normalize_rows_by_rms(panel, panel, epsilon)
             else:
-                statistics[0, rows], statistics[1, rows] = normalize_rows(panel, panel, epsilon)
+                found = normalize_rows(panel, panel, epsilon)
+            for kept, statistic in zip((mean, inverse), found, strict=True):
+                if kept is not None and statistic is not None:
+                    kept[rows] = statistic
             panel *= scale
             if shift is not None:
                 panel += shift
@@ -79,12 +86,11 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         over_row_panels(normalize, *shape)
         if result is not out:
             np.copyto(out, result, casting="unsafe")
-        kept = (*x.shape[:-1], 1)
-        mean, inverse = (
-            part.reshape(kept).astype(np.float32, copy=False) if wanted else None
-            for part, wanted in zip(statistics, wants[1:], strict=False)
+        statistics = (
+            None if part is None else part.reshape(*x.shape[:-1], 1).astype(np.float32, copy=False)
+            for part in (mean, inverse)
         )
-        outputs = (out, mean, inverse, sums)
+        outputs = (out, *statistics, sums)
         return outputs[: len(info.node.outputs)] if len(info.node.outputs) > 1 else out
 
     if by_rms:

@@ -92,8 +92,7 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
     These are float32 whatever the type of the input is, as the operators' definitions have it.
     """
     axis, epsilon = info.attribute("axis", -1), info.attribute("epsilon", 1e-5)
-    n_outputs = len(info.node.outputs)
-    first_statistic = 1 if by_rms else 0
+    n_statistics = len(info.node.outputs) - 1
 
     def compute(
         context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor | None = None
@@ -104,17 +103,18 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         wide_scale = _row_parameter(scale, x.shape, first, "scale")
         wide_bias = _row_parameter(bias, x.shape, first, "bias")
         wide = widened(x).reshape(shape)
-        statistics = np.empty((2, shape[0], 1), wide.dtype)
+        context.check_allocation(n_statistics * shape[0] * wide.itemsize)
+        statistics = np.full((n_statistics, shape[0], 1), np.nan, wide.dtype)  # of no values
         result = out.reshape(shape) if out.dtype == wide.dtype else np.empty(shape, wide.dtype)
 
         def normalize(rows: slice) -> None:
             panel = result[rows]
             if by_rms:
-                statistics[1, rows] = normalize_rows_by_rms(wide[rows], panel, epsilon)
+                found: tuple[Tensor, ...] = (normalize_rows_by_rms(wide[rows], panel, epsilon),)
             else:
-                statistics[0, rows], statistics[1, rows] = normalize_rows(
-                    wide[rows], panel, epsilon
-                )
+                found = normalize_rows(wide[rows], panel, epsilon)
+            for kept, statistic in zip(statistics, found, strict=False):
+                kept[rows] = statistic
             if wide_scale is not None:
                 panel *= wide_scale if len(wide_scale) == 1 else wide_scale[rows]
             if wide_bias is not None:
@@ -123,13 +123,11 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         over_row_panels(normalize, *shape)
         if out.dtype != result.dtype:
             np.copyto(out.reshape(shape), result, casting="unsafe")
-        if n_outputs == 1:
+        if not n_statistics:
             return out
-        kept = (*x.shape[:first], *(1,) * (x.ndim - first))
-        given = statistics[first_statistic : first_statistic + n_outputs - 1].astype(
-            np.float32, copy=False
-        )
-        return (out, *(statistic.reshape(kept) for statistic in given))
+        columns = (*x.shape[:first], *(1,) * (x.ndim - first))
+        given = statistics.astype(np.float32, copy=False)
+        return (out, *(statistic.reshape(columns) for statistic in given))
 
     return compute
 
@@ -228,6 +226,8 @@ def mean_variance_normalization(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, x.shape, x.dtype)
+        if not x.size:
+            return out
         wide = widened(x)
         centred = wide - wide.mean(axis=axes, keepdims=True)
         deviation = np.sqrt(np.square(centred).mean(axis=axes, keepdims=True))
@@ -278,6 +278,8 @@ def lp_normalization(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         along = normalized_axis(axis, x.ndim)
         out = context.output(0, x.shape, x.dtype)
+        if not x.size:
+            return out
         wide = widened(x)
         powers = np.abs(wide) if p == 1 else np.square(wide)
         norm = np.add.reduce(powers, axis=along, keepdims=True)

@@ -225,23 +225,22 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         steps, batch, _ = wide.shape
         _check_lengths(lengths, steps, batch)
         shape = (len(reversals), batch, hidden)
+        rows_of_all = (cell.gates + len(reversals)) * steps + 2 * len(reversals) * cell.n_states
+        context.check_allocation(rows_of_all * batch * hidden * wide.itemsize)
         starts = [_initial_state(state, shape, order, wide.dtype) for state in initial]
-        context.check_allocation(
-            (cell.gates + len(reversals)) * steps * batch * hidden * wide.itemsize
-        )
         is_final = wanted_output and not batch_first and x.dtype == wide.dtype
         y = (
             context.output(0, (steps, *shape), x.dtype)
             if is_final
             else np.empty((steps, *shape), wide.dtype)
         )
-        lasts = [np.empty(shape, wide.dtype) for _ in starts]
+        lasts = [np.zeros(shape, wide.dtype) for _ in starts]
         made = prepared or [
             cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, peepholes)
         ]
         rows = np.ascontiguousarray(wide).reshape(steps * batch, wide.shape[2])
         (projected,) = take_scratch(Slot.SHARED, ((steps * batch, cell.gates * hidden), wide.dtype))
-        for at, (direction, step, plain) in enumerate(made):
+        for at, (direction, step, plain) in enumerate(made if y.size else ()):
             _project(rows, direction, projected)
             inputs = projected.reshape(steps, batch, cell.gates * hidden)
             states = tuple(start[at] for start in starts)
@@ -256,7 +255,7 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
                     context, inputs, states, step, lengths, reversals[at], y[:, at]
                 )
             for last, end in zip(lasts, ends, strict=True):
-                last[at] = end if steps else 0
+                last[at] = end
                 if lengths is not None:
                     last[at, lengths == 0] = 0
         outputs = [

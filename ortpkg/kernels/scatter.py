@@ -43,9 +43,10 @@ def _scatter(
     several in turn).
     """
     out = context.output(0, data.shape, data.dtype)
-    if ufunc is None:
+    if ufunc is None or not updates.size:
         np.copyto(out, data)
-        out[index] = updates
+        if updates.size:
+            out[index] = updates
         return out
     wide = widened(data)
     combined = wide if wide is not data else data.copy()
@@ -67,7 +68,8 @@ def scatter_elements(info: OpKernelInfo) -> Compute:
                 f"updates of shape {updates.shape} and indices of shape {indices.shape} must agree"
             )
         positions = wrapped_indices(indices, data.shape[along])
-        return _scatter(context, data, element_index(positions, along), updates, ufunc)
+        index = element_index(positions, along) if updates.size else ()
+        return _scatter(context, data, index, updates, ufunc)
 
     return compute
 
@@ -108,6 +110,10 @@ def tensor_scatter(info: OpKernelInfo) -> Compute:
                 f"an update of shape {update.shape} does not fit a cache of {past.shape} at axis"
                 f" {along}"
             )
+        out = context.output(0, past.shape, past.dtype)
+        if not update.size:
+            np.copyto(out, past)
+            return out
         starts = np.zeros(past.shape[0], np.int64) if write_indices is None else write_indices
         positions = starts[:, None] + np.arange(update.shape[along])
         positions = (
@@ -115,7 +121,6 @@ def tensor_scatter(info: OpKernelInfo) -> Compute:
             if circular
             else wrapped_indices(positions, past.shape[along])
         )
-        out = context.output(0, past.shape, past.dtype)
         np.copyto(out, past)
         for cache, fresh, rows in zip(out, update, positions, strict=True):
             cache[(slice(None),) * (along - 1) + (rows,)] = fresh

@@ -29,6 +29,8 @@ def _top_k(
         )
     shape = (*x.shape[:along], k, *x.shape[along + 1 :])
     values, indices = context.output(0, shape, x.dtype), context.output(1, shape, _INT64)
+    if not values.size:
+        return values, indices
     wide = widened(x)
     if largest:
         # A stable ascending sort of the mirrored axis puts, read backwards, lower indices first
@@ -67,8 +69,9 @@ def unique(info: OpKernelInfo) -> Compute:
     n_outputs = len(info.node.outputs)
 
     def compute(context: OpKernelContext, x: Tensor) -> Any:
-        context.check_allocation(x.nbytes + 3 * x.size * _INT64.itemsize)
         along = None if axis is None else normalized_axis(axis, x.ndim)
+        count = x.size if along is None else x.shape[along]
+        context.check_allocation(x.nbytes + 3 * max(x.size, count) * _INT64.itemsize)
         # Strings sort as numpy's own fixed-width strings, which np.unique can compare along an axis
         # too.
         comparable = x.astype(np.str_) if x.dtype == object else widened(x)

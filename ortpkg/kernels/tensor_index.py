@@ -99,7 +99,8 @@ def gather_elements(info: OpKernelInfo) -> Compute:
         check_element_indices(x.shape, indices.shape, along)
         positions = wrapped_indices(indices, x.shape[along])
         out = context.output(0, indices.shape, x.dtype)
-        np.copyto(out, x[element_index(positions, along)])
+        if out.size:
+            np.copyto(out, x[element_index(positions, along)])
         return out
 
     return compute
@@ -151,11 +152,12 @@ def nd_index(indices: Tensor, shape: tuple[int, ...], batch_dims: int = 0) -> tu
         raise ValueError(
             f"indices of shape {indices.shape} and data of shape {shape} differ in their batch axes"
         )
+    no_rows = 0 in indices.shape[:-1]  # then nobody looks at the index
     index: list[Tensor] = []
     for axis in range(batch_dims):
         own = [1] * (indices.ndim - 1)
         own[axis] = shape[axis]
-        index.append(np.arange(shape[axis]).reshape(own))
+        index.append(np.broadcast_to(0, own) if no_rows else np.arange(shape[axis]).reshape(own))
     index.extend(wrapped_indices(indices[..., at], shape[batch_dims + at]) for at in range(depth))
     return tuple(index)
 
@@ -169,7 +171,8 @@ def gather_nd(info: OpKernelInfo) -> Compute:
         out = context.output(
             0, (*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]), x.dtype
         )
-        np.copyto(out, x[index])
+        if out.size:
+            np.copyto(out, x[index])
         return out
 
     return compute
@@ -218,10 +221,12 @@ def triangle(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, k: Tensor | None = None) -> Tensor:
         if x.ndim < 2:
             raise ValueError(f"a triangle needs a matrix, but the shape is {x.shape}")
+        out = context.output(0, x.shape, x.dtype)
+        if not x.size:
+            return out
         rows, columns = x.shape[-2:]
         # Clamped, so that no value of k overflows: beyond these bounds nothing changes any more.
         diagonal = 0 if k is None else max(-rows - 1, min(int(k.item()), columns + 1))
-        out = context.output(0, x.shape, x.dtype)
         np.copyto(out, x)
         column, row = np.arange(columns), np.arange(rows)[:, None]
         dropped = column < row + diagonal if upper else column > row + diagonal
@@ -248,10 +253,12 @@ def reverse_sequence(info: OpKernelInfo) -> Compute:
             raise ValueError(
                 f"{lengths.shape} lengths do not fit an input of shape {x.shape} with {times} steps"
             )
+        out = context.output(0, x.shape, x.dtype)
+        if not x.size:
+            return out
         time = np.arange(times)[None, :]
         source = np.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
         batch = np.arange(x.shape[batch_axis])[:, None]
-        out = context.output(0, x.shape, x.dtype)
         np.copyto(out, x[batch, source] if batch_axis == 0 else x[source.T, batch.T])
         return out
 

@@ -29,14 +29,63 @@ def none(*shape: int) -> Tensor:
     return np.empty(shape, np.float32)
 
 
-#: Operator → inputs without elements, and the shape of what it makes.
-EMPTY: dict[str, tuple[Callable[[], tuple[Any, ...]], tuple[int, ...]]] = {
-    "MatMul": (lambda: (none(TRILLION, 0, 3), none(3, 4)), (TRILLION, 0, 4)),
-    "BatchNormalization": (lambda: (none(TRILLION, 0), *(none(0),) * 4), (TRILLION, 0)),
-    "ConvTranspose": (
-        lambda: (np.broadcast_to(np.float32(1), (TRILLION, 2, 3)), none(2, 0, 3)),
+NO_INDICES = np.empty((TRILLION, 0), np.int64)
+
+#: Inputs without elements, however many rows they have: what makes an output, and its shape.
+EMPTY: list[tuple[Callable[[], Tensor], tuple[int, ...]]] = [
+    (lambda: run_op("MatMul", none(TRILLION, 0, 3), none(3, 4)), (TRILLION, 0, 4)),
+    (lambda: run_op("BatchNormalization", none(TRILLION, 0), *(none(0),) * 4), (TRILLION, 0)),
+    (
+        lambda: run_op(
+            "ConvTranspose", np.broadcast_to(np.float32(1), (TRILLION, 2, 3)), none(2, 0, 3)
+        ),
         (TRILLION, 0, 5),
     ),
+    (lambda: run_op("LayerNormalization", none(TRILLION, 0), none(0)), (TRILLION, 0)),
+    (lambda: run_op("RMSNormalization", none(TRILLION, 0), none(0)), (TRILLION, 0)),
+    (lambda: run_op("LpNormalization", none(TRILLION, 0)), (TRILLION, 0)),
+    (
+        lambda: run_op("MeanVarianceNormalization", none(TRILLION, 0), axes=[1]),
+        (TRILLION, 0),
+    ),
+    (lambda: run_op("Trilu", none(TRILLION, 0)), (TRILLION, 0)),
+    (lambda: run_op("TopK", none(TRILLION, 0), np.array([0]), outputs=2)[0], (TRILLION, 0)),
+    (lambda: run_op("GatherElements", none(TRILLION, 0), NO_INDICES, axis=1), (TRILLION, 0)),
+    (
+        lambda: run_op("GatherND", none(TRILLION, 0), NO_INDICES[..., None], batch_dims=1),
+        (TRILLION, 0),
+    ),
+    (
+        lambda: run_op("ScatterElements", none(TRILLION, 0), NO_INDICES, none(TRILLION, 0), axis=1),
+        (TRILLION, 0),
+    ),
+    (lambda: run_op("ReverseSequence", none(TRILLION, 0), NO_INDICES[0]), (TRILLION, 0)),
+    (lambda: run_op("TensorScatter", none(TRILLION, 0, 1), none(TRILLION, 0, 1)), (TRILLION, 0, 1)),
+    (
+        lambda: run_op("GridSample", none(TRILLION, 1, 0, 0), none(TRILLION, 0, 0, 2)),
+        (TRILLION, 1, 0, 0),
+    ),
+    (
+        lambda: run_op("NonMaxSuppression", none(1, 0, 4), none(1, TRILLION, 0), np.array([1])),
+        (0, 3),
+    ),
+    (
+        lambda: run_op("GRU", none(TRILLION, 0, 1), none(1, 3, 1), none(1, 3, 1), hidden_size=1),
+        (TRILLION, 1, 0, 1),
+    ),
+    (
+        lambda: run_op(
+            "SkipLayerNormalization", *(none(TRILLION, 0),) * 2, none(0), domain="com.microsoft"
+        ),
+        (TRILLION, 0),
+    ),
+]
+#: Operator → inputs without elements, attributes, and what it makes that has as many as they have
+#: rows.
+ONE_PER_ROW: dict[str, tuple[tuple[Any, ...], dict[str, Any], int]] = {
+    "LayerNormalization": ((none(TRILLION, 0), none(0)), {}, 3),
+    "Unique": ((none(TRILLION, 0),), {"axis": 0}, 4),
+    "LSTM": ((none(0, TRILLION, 1), none(1, 4, 1), none(1, 4, 1)), {"hidden_size": 1}, 3),
 }
 
 
@@ -48,8 +97,24 @@ def test_what_a_kernel_takes_beside_its_output_is_asked_for(op_type: str) -> Non
     assert caught.value.limit == "memory"
 
 
+@pytest.mark.parametrize("op_type", ONE_PER_ROW)
+def test_what_rows_without_elements_make_is_asked_for(op_type: str) -> None:
+    inputs, attributes, outputs = ONE_PER_ROW[op_type]
+    with pytest.raises(LimitExceededError) as caught:
+        run_op(op_type, *inputs, outputs=outputs, **attributes)
+    assert caught.value.limit == "memory"
+
+
+def test_statistics_of_rows_without_elements_are_no_numbers() -> None:
+    _, mean, inverse = run_op("LayerNormalization", none(3, 0), none(0), outputs=3)
+    assert mean.shape == inverse.shape == (3, 1)
+    assert np.isnan(mean).all()
+    assert np.isnan(inverse).all()
+
+
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("op_type", EMPTY)
-def test_rows_without_elements_take_no_time(op_type: str) -> None:
-    inputs, shape = EMPTY[op_type]
-    assert run_op(op_type, *inputs()).shape == shape
+@pytest.mark.parametrize(("make", "shape"), EMPTY)
+def test_rows_without_elements_take_no_time(
+    make: Callable[[], Tensor], shape: tuple[int, ...]
+) -> None:
+    assert make().shape == shape
