@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ortpkg.api.policy_pipeline import Profile
-    from ortpkg.benchmarking.canary import CanaryWishes
+    from ortpkg.measuring.canary import CanaryWishes
     from ortpkg.package.formats.samples import SampleSet
     from ortpkg.pipelines.pipeline_session import PipelineSession
     from ortpkg.selection.measurements import CanaryFailure
@@ -249,7 +249,7 @@ class ModelPackage:
                 profile.
             log: gets a record of the decision, a JSON object.
             canary_failures: what was tried just now and failed, see
-                ``ortpkg.benchmarking.canary``; not of a release's policy.
+                ``ortpkg.measuring.canary``; not of a release's policy.
             limits: ``max_memory``, ``max_size``, ``min_precision``, ``where``, ``max_latency``,
                 ``max_error`` and ``strict_facts``, see
                 :func:`ortpkg.selection.wished_limits.limits_of`.
@@ -347,7 +347,7 @@ class ModelPackage:
         The arguments are those of :meth:`select`.
 
         With ``canary`` a variant must first load and run a sample in a child process; the best that
-        does is taken (:func:`ortpkg.benchmarking.canary.select_by_canary`).
+        does is taken (:func:`ortpkg.measuring.canary.select_by_canary`).
 
         Raises NoSuitableVariantError, whose ``selection`` says why each variant fell.
         """
@@ -365,7 +365,7 @@ class ModelPackage:
     def _select_by_canary(
         self, component: str | None, canary: Literal[True] | CanaryWishes, wishes: SelectionWishes
     ) -> Selection:
-        from ortpkg.benchmarking.canary import CanaryWishes, select_by_canary  # as in _canary
+        from ortpkg.measuring.canary import CanaryWishes, select_by_canary  # as in _canary
 
         return select_by_canary(
             self.info,
@@ -471,7 +471,7 @@ class ModelPackage:
 
 
 def _canary(verify: bool | None) -> CanaryWishes:
-    from ortpkg.benchmarking.canary import CanaryWishes  # numpy, onnx and what starts children
+    from ortpkg.measuring.canary import CanaryWishes  # numpy, onnx and what starts children
 
     return CanaryWishes(verify=verify is not False)
 

@@ -162,7 +162,7 @@ def records_of(
     """
     if machine:
         return None
-    from ortpkg.benchmarking.kept_records import (
+    from ortpkg.measuring.kept_records import (
         load_records,  # cheap where nothing is recorded, loads more where something is
     )
 

@@ -1,1 +1,5 @@
-"""``ortpkg bench``: measures the variants of a package that can run here, and draws the result."""
+"""``ortpkg bench``: measures the variants of a package that can run here, and draws the result.
+
+Which variants, on what inputs; each is measured by :mod:`ortpkg.measuring`. ``benchmark`` and
+``plot`` are for all; within alone: ``candidates``, ``pipeline_recording``.
+"""

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.bench.candidates import candidates_of
 from ortpkg.bench.pipeline_recording import recordings
-from ortpkg.benchmarking.candidate import Candidate
-from ortpkg.benchmarking.candidate_making import embedded_candidate
-from ortpkg.benchmarking.fingerprint import default_threads
-from ortpkg.benchmarking.measure import (
+from ortpkg.errors import quoted
+from ortpkg.host.memory import machine_memory_nbytes
+from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.candidate_making import embedded_candidate
+from ortpkg.measuring.fingerprint import default_threads
+from ortpkg.measuring.measure import (
     CandidateResult,
     OnStep,
     Outcome,
@@ -24,11 +26,9 @@ from ortpkg.benchmarking.measure import (
     measure_candidates,
     run_once,
 )
-from ortpkg.benchmarking.record_store import place_of, write_quarantine, write_records
-from ortpkg.benchmarking.variant_trial import quarantine_entry
-from ortpkg.benchmarking.workloads import component_workload
-from ortpkg.errors import quoted
-from ortpkg.host.memory import machine_memory_nbytes
+from ortpkg.measuring.record_store import place_of, write_quarantine, write_records
+from ortpkg.measuring.variant_trial import quarantine_entry
+from ortpkg.measuring.workloads import component_workload
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, QuarantineEntry

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.benchmarking.candidate import Candidate
-from ortpkg.benchmarking.candidate_making import QUARANTINED, candidate_of
-from ortpkg.benchmarking.workloads import component_samples
 from ortpkg.errors import OrtpkgError, UsageError, quoted
+from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.candidate_making import QUARANTINED, candidate_of
+from ortpkg.measuring.workloads import component_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.selection.verdict import Verdict
 from ortpkg.trust.package_verification import PackageVerifier

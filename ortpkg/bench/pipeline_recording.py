@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.benchmarking.array_file import read_arrays, write_arrays
-from ortpkg.benchmarking.measure import Plan, Workload
-from ortpkg.benchmarking.workloads import component_samples, pipeline_feeds
 from ortpkg.errors import quoted
 from ortpkg.isolation.child import ChildOutcome, call_in_child
+from ortpkg.measuring.array_file import read_arrays, write_arrays
+from ortpkg.measuring.measure import Plan, Workload
+from ortpkg.measuring.workloads import component_samples, pipeline_feeds
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.pipelines.pipeline_session import PipelineSession
 from ortpkg.session.provider_list import EMBEDDED

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.benchmarking.measure import CandidateResult, Outcome
 from ortpkg.drawing import palette
 from ortpkg.drawing.scales import Scale, scale_of
 from ortpkg.drawing.svg import box, document, line, shortened, text
+from ortpkg.measuring.measure import CandidateResult, Outcome
 
 _WIDTH = 960
 _LEFT = 330

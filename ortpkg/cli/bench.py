@@ -32,7 +32,7 @@ from ortpkg.errors import ExitCode, UsageError, quoted
 
 if TYPE_CHECKING:
     from ortpkg.bench.benchmark import BenchReport
-    from ortpkg.benchmarking.measure import CandidateResult, OnStep, Plan, Step
+    from ortpkg.measuring.measure import CandidateResult, OnStep, Plan, Step
 
 
 BackendOption = Annotated[
@@ -186,7 +186,7 @@ def _exit_code(report: BenchReport) -> ExitCode:
 
 
 def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: float) -> Plan:
-    from ortpkg.benchmarking.measure import Plan  # numpy
+    from ortpkg.measuring.measure import Plan  # numpy
 
     if repeat is not None and duration_s is not None:
         raise UsageError("give --repeat or --duration, not both")

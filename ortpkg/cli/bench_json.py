@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ortpkg.bench.benchmark import BenchReport
-from ortpkg.benchmarking.measure import CandidateResult
 from ortpkg.devices.json_form import ep_device_to_json
+from ortpkg.measuring.measure import CandidateResult
 
 
 def report_json(report: BenchReport) -> dict[str, Any]:

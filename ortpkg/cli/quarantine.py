@@ -82,7 +82,7 @@ def command(
 
 
 def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
-    from ortpkg.benchmarking.record_store import clear_records
+    from ortpkg.measuring.record_store import clear_records
 
     try:
         count = clear_records(info, quarantine_only=True, variant=variant)
@@ -99,7 +99,7 @@ def _planned(info: PackageInfo | None, variant: str, output: Output) -> PlannedF
     """What clearing would do to files, which have no telling names: the entries are named
     before.
     """
-    from ortpkg.benchmarking.record_store import clearing_of_quarantine
+    from ortpkg.measuring.record_store import clearing_of_quarantine
 
     for package, entry in _entries(info, output):
         if not output.is_json and variant in ("", entry.variant_name):
@@ -112,8 +112,8 @@ def _planned(info: PackageInfo | None, variant: str, output: Output) -> PlannedF
 
 
 def _entries(info: PackageInfo | None, output: Output) -> Iterator[tuple[str, QuarantineEntry]]:
-    from ortpkg.benchmarking.record_store import records_of
-    from ortpkg.benchmarking.stored_record import stored_records
+    from ortpkg.measuring.record_store import records_of
+    from ortpkg.measuring.stored_record import stored_records
 
     for stored in stored_records() if info is None else records_of(info):
         if stored.problem:

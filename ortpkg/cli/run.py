@@ -39,7 +39,7 @@ from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 
 if TYPE_CHECKING:
-    from ortpkg.benchmarking.canary import CanaryWishes
+    from ortpkg.measuring.canary import CanaryWishes
     from ortpkg.samples.sample_runner import SampleReport
     from ortpkg.selection.wishes import SelectionWishes
     from ortpkg.session.options import RunOptions
@@ -250,7 +250,7 @@ def _canary(output: Output, limits: RunOptions, *, verify: bool) -> CanaryWishes
     What failed is a warning of the selection; that something else is tried, which may take minutes,
     is told at once.
     """
-    from ortpkg.benchmarking.canary import CANARY_TIMEOUT_S, CanaryWishes  # numpy and onnx
+    from ortpkg.measuring.canary import CANARY_TIMEOUT_S, CanaryWishes  # numpy and onnx
 
     return CanaryWishes(
         verify=verify,

@@ -1,7 +1,7 @@
 """What was measured on this machine and what failed on it, as selection takes it: values alone, no
 file is read here.
 
-``ortpkg.benchmarking`` makes and keeps these records; they come into a selection as an argument.
+``ortpkg.measuring`` makes and keeps these records; they come into a selection as an argument.
 Times are in seconds.
 """
 

@@ -1,4 +1,5 @@
 """Files that change: replaced in one step, locked, and known again by their stamps and digests.
 
-Facts about files and backends are remembered here, and changes that a dry run only rehearses.
+Facts about files and backends are remembered here, and changes that a dry run only rehearses. All
+modules are for all.
 """

@@ -16,7 +16,6 @@ import pytest
 import ortpkg
 from ortpkg.api import policy_pipeline
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.benchmarking import kept_records as records_module
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
@@ -27,6 +26,7 @@ from ortpkg.errors import (
     ProfileError,
     UsageError,
 )
+from ortpkg.measuring import kept_records as records_module
 from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.machine_offer import MachineOffer

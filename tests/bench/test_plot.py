@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ortpkg.bench.plot import bench_svg
-from ortpkg.benchmarking.accuracy import Distance
-from ortpkg.benchmarking.candidate import Candidate
-from ortpkg.benchmarking.measure import CandidateResult, Outcome
-from ortpkg.benchmarking.run_statistics import run_times
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.measuring.accuracy import Distance
+from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.measure import CandidateResult, Outcome
+from ortpkg.measuring.run_statistics import run_times
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

@@ -19,11 +19,6 @@ import pytest
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.bench.benchmark import BenchReport
-from ortpkg.benchmarking.accuracy import Distance
-from ortpkg.benchmarking.candidate import Candidate
-from ortpkg.benchmarking.measure import CandidateResult, Outcome, Plan
-from ortpkg.benchmarking.record_store import write_quarantine
-from ortpkg.benchmarking.run_statistics import run_times
 from ortpkg.cli import bench as bench_command
 from ortpkg.cli.app import run
 from ortpkg.cli.rendering import Output
@@ -31,6 +26,11 @@ from ortpkg.cli.wrapping import display_width, unbroken_parts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.doctor.diagnosis import doctor
 from ortpkg.ep_names import short_ep_names
+from ortpkg.measuring.accuracy import Distance
+from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.measure import CandidateResult, Outcome, Plan
+from ortpkg.measuring.record_store import write_quarantine
+from ortpkg.measuring.run_statistics import run_times
 from ortpkg.package.reader import open_package
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
 from ortpkg.session.inference_session import InferenceSession

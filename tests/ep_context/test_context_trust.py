@@ -14,9 +14,9 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.benchmarking.canary import canary
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.errors import EpContextError, TrustRequiredError
+from ortpkg.measuring.canary import canary
 from ortpkg.trust import context_trust, judged_contexts
 from tests.ep_context.compiling import compiled, two_models
 from tests.ep_context.conftest import EXPECTED, X
@@ -143,9 +143,7 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
         _renamed_over(binary, binary.read_bytes() + b"another's")
         return found
 
-    monkeypatch.setattr(
-        "ortpkg.benchmarking.candidate_making.check_model_file", checked_and_swapped
-    )
+    monkeypatch.setattr("ortpkg.measuring.candidate_making.check_model_file", checked_and_swapped)
     found = canary(opened.info, variant.selection.best)
     assert "'net_ctx_fake.bin' of 'net_ctx.onnx' is not the one that was looked at" in found.reason
 

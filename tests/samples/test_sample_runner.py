@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.benchmarking.accuracy import is_within, largest_difference
 from ortpkg.errors import PackageError, PackageFormatError
+from ortpkg.measuring.accuracy import is_within, largest_difference
 from ortpkg.package.formats.samples import Display, DisplayKind, Labels, SampleSet, Tolerance
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.samples.sample_runner import present, run_samples

@@ -15,25 +15,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ortpkg.benchmarking.fingerprint import (
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import quoted, unquoted
+from ortpkg.measuring.fingerprint import (
     changes,
     fingerprint_of,
     fingerprint_text,
     is_same_machine,
     nearest,
 )
-from ortpkg.benchmarking.package_digest import package_digest
-from ortpkg.benchmarking.quarantine_copy import copy_path, copy_text
-from ortpkg.benchmarking.record_format import (
+from ortpkg.measuring.package_digest import package_digest
+from ortpkg.measuring.quarantine_copy import copy_path, copy_text
+from ortpkg.measuring.record_format import (
     MOST_MACHINES,
     CanaryPass,
     MachineRecord,
     PackageRecord,
     dump_record,
 )
-from ortpkg.benchmarking.stored_record import StoredRecord, read_stored, record_path, stored_records
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import quoted, unquoted
+from ortpkg.measuring.stored_record import StoredRecord, read_stored, record_path, stored_records
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import (
@@ -62,7 +62,7 @@ def now_text() -> str:
 
 
 def read_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
-    """As :func:`ortpkg.benchmarking.kept_records.load_records`, which looks first whether there is
+    """As :func:`ortpkg.measuring.kept_records.load_records`, which looks first whether there is
     anything to read.
     """
     digest = package_digest(package.root)

@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
-from ortpkg.benchmarking.record_format import (
+from ortpkg.measuring.record_format import (
     MOST_BYTES,
     PackageRecord,
     RecordFormatError,

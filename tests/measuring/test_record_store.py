@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 
 import ortpkg
-from ortpkg.benchmarking import fingerprint
-from ortpkg.benchmarking.kept_records import load_records
-from ortpkg.benchmarking.package_digest import package_digest
-from ortpkg.benchmarking.record_format import MOST_BYTES, CanaryPass
-from ortpkg.benchmarking.record_store import (
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.machine import Machine
+from ortpkg.measuring import fingerprint
+from ortpkg.measuring.kept_records import load_records
+from ortpkg.measuring.package_digest import package_digest
+from ortpkg.measuring.record_format import MOST_BYTES, CanaryPass
+from ortpkg.measuring.record_store import (
     clear_records,
     clearing_of_quarantine,
     has_passed_canary,
@@ -32,9 +34,7 @@ from ortpkg.benchmarking.record_store import (
     write_quarantine,
     write_records,
 )
-from ortpkg.benchmarking.stored_record import stored_records
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
+from ortpkg.measuring.stored_record import stored_records
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import Measurement, QuarantineCause, QuarantineEntry, device_key
@@ -519,8 +519,8 @@ def test_a_home_that_cannot_be_written_gives_a_reason(
 _WRITER = """
 import sys
 import ortpkg
-from tests.benchmarking.test_record_store import _measurement, _offer
-from ortpkg.benchmarking.record_store import write_records
+from tests.measuring.test_record_store import _measurement, _offer
+from ortpkg.measuring.record_store import write_records
 info = ortpkg.ModelPackage(sys.argv[1]).info
 for number in range(10):
     assert write_records(info, _offer(), [_measurement(f"{sys.argv[2]}{number}")]) == ""

@@ -21,18 +21,18 @@ from onnx import numpy_helper
 
 import ortpkg
 from ortpkg.bench.benchmark import BenchReport, BenchWishes, bench
-from ortpkg.benchmarking import child_worker, measure
-from ortpkg.benchmarking.candidate import Candidate, thread_options
-from ortpkg.benchmarking.kept_records import load_records
-from ortpkg.benchmarking.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.cli.bench import _tell
 from ortpkg.cli.rendering import Output
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
+from ortpkg.measuring import child_worker, measure
+from ortpkg.measuring.candidate import Candidate, thread_options
+from ortpkg.measuring.kept_records import load_records
+from ortpkg.measuring.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.providers.machine_offer import this_machine
-from tests.benchmarking.conftest import DIGITS, CommandLine, LineMaker, add_samples, scale_model
+from tests.measuring.conftest import DIGITS, CommandLine, LineMaker, add_samples, scale_model
 
 _QUICK = Plan(rounds=1, repeat=3, duration_s=0.0)
 _EMBEDDED = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
@@ -331,7 +331,7 @@ def test_every_backend_gets_the_same_number_of_threads(
 
 _COUNT_THREADS = """
 import os, sys
-from ortpkg.benchmarking.candidate import thread_options
+from ortpkg.measuring.candidate import thread_options
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.session.inference_session import InferenceSession
 device = EpDevice(ep_name=sys.argv[3], device=HardwareDevice(type=DeviceType.CPU), backend=sys.argv[2])

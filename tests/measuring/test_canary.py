@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.benchmarking.canary import CanaryWishes
-from ortpkg.benchmarking.candidate import Candidate
-from ortpkg.benchmarking.measure import Plan, Workload
-from ortpkg.benchmarking.stored_record import stored_records
-from ortpkg.benchmarking.variant_trial import check_variant
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
+from ortpkg.measuring.canary import CanaryWishes
+from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.measure import Plan, Workload
+from ortpkg.measuring.stored_record import stored_records
+from ortpkg.measuring.variant_trial import check_variant
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
 from ortpkg.selection.verdict import ReasonCode
-from tests.benchmarking.conftest import (
+from tests.measuring.conftest import (
     FAULTY_EP,
     CommandLine,
     Done,
@@ -105,7 +105,7 @@ class Tried:
 
     def choose(self) -> str:
         program = (
-            "import sys, ortpkg; from ortpkg.benchmarking.canary import CanaryWishes\n"
+            "import sys, ortpkg; from ortpkg.measuring.canary import CanaryWishes\n"
             "package = ortpkg.ModelPackage(sys.argv[1], trust=True)\n"
             "wishes = CanaryWishes(on_note=lambda text: print('NOTE', text))\n"
             "found = package.best_variant(canary=wishes)\n"

@@ -22,7 +22,7 @@ def load_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords 
     """
     if not has_records():
         return None
-    from ortpkg.benchmarking.record_store import (
+    from ortpkg.measuring.record_store import (
         read_records,  # hashing and JSON, only where there is something
     )
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ortpkg.benchmarking.candidate_making import candidate_of
-from ortpkg.benchmarking.fingerprint import default_threads
-from ortpkg.benchmarking.measure import Plan, Workload
-from ortpkg.benchmarking.record_format import CanaryPass
-from ortpkg.benchmarking.record_store import (
+from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
+from ortpkg.host.memory import machine_memory_nbytes
+from ortpkg.measuring.candidate_making import candidate_of
+from ortpkg.measuring.fingerprint import default_threads
+from ortpkg.measuring.measure import Plan, Workload
+from ortpkg.measuring.record_format import CanaryPass
+from ortpkg.measuring.record_store import (
     EpDevicePlace,
     has_passed_canary,
     now_text,
@@ -19,10 +21,8 @@ from ortpkg.benchmarking.record_store import (
     write_canary_pass,
     write_quarantine,
 )
-from ortpkg.benchmarking.variant_trial import CanaryResult, check_variant, quarantine_entry
-from ortpkg.benchmarking.workloads import component_samples, component_workload
-from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
-from ortpkg.host.memory import machine_memory_nbytes
+from ortpkg.measuring.variant_trial import CanaryResult, check_variant, quarantine_entry
+from ortpkg.measuring.workloads import component_samples, component_workload
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine

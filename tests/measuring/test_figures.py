@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from ortpkg.arrays.synthetic_inputs import synthetic_feed
-from ortpkg.benchmarking.accuracy import distance, farthest
-from ortpkg.benchmarking.array_file import read_arrays, write_arrays
-from ortpkg.benchmarking.gpu_memory import gpu_memory_nbytes, parse_nvidia_processes
-from ortpkg.benchmarking.run_statistics import run_times
 from ortpkg.errors import UsageError
 from ortpkg.graph.model_signature import ValueSignature
+from ortpkg.measuring.accuracy import distance, farthest
+from ortpkg.measuring.array_file import read_arrays, write_arrays
+from ortpkg.measuring.gpu_memory import gpu_memory_nbytes, parse_nvidia_processes
+from ortpkg.measuring.run_statistics import run_times
 from ortpkg.package.formats.samples import Tolerance
 
 _TIGHT = {"y": Tolerance(absolute=0.1)}

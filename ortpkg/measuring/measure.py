@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ortpkg.benchmarking.accuracy import DEFAULT_TOLERANCE, Distance, distance, farthest
-from ortpkg.benchmarking.array_file import read_arrays, write_arrays
-from ortpkg.benchmarking.candidate import Candidate
-from ortpkg.benchmarking.run_statistics import RunTimes, run_times
 from ortpkg.errors import quoted, unquoted
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
+from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE, Distance, distance, farthest
+from ortpkg.measuring.array_file import read_arrays, write_arrays
+from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.run_statistics import RunTimes, run_times
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
 
-_FUNCTION = "ortpkg.benchmarking.child_worker:measure"
+_FUNCTION = "ortpkg.measuring.child_worker:measure"
 
 Feed = Mapping[str, npt.NDArray[Any]]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import ortpkg
-from ortpkg.benchmarking.record_store import write_records
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.measuring.record_store import write_records
 from ortpkg.providers.machine_offer import this_machine
 from ortpkg.selection.measurements import Measurement, device_key
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.session_plan import SessionPlan
-from tests.benchmarking.conftest import scale_model
+from tests.measuring.conftest import scale_model
 
 VARIANT = "any"
 COST = {"ortpkg.partition_policy": "cost"}

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import ortpkg
-from ortpkg.benchmarking.record_store import write_records
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
+from ortpkg.measuring.record_store import write_records
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, device_key
-from tests.benchmarking.conftest import DIGITS, LineMaker
+from tests.measuring.conftest import DIGITS, LineMaker
 
 pytest.importorskip("onnxruntime")
 

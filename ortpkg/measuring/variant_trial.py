@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortpkg.benchmarking.candidate import Candidate
-from ortpkg.benchmarking.measure import CAUSES, CandidateResult, Outcome, Plan, Workload, run_once
-from ortpkg.benchmarking.record_store import now_text, place_of
+from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.measure import CAUSES, CandidateResult, Outcome, Plan, Workload, run_once
+from ortpkg.measuring.record_store import now_text, place_of
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ortpkg
-from tests.benchmarking.conftest import (
+from tests.measuring.conftest import (
     FAULTY_EP,
     CommandLine,
     Done,

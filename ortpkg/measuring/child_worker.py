@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ortpkg.benchmarking.gpu_memory import gpu_memory_nbytes
 from ortpkg.errors import InvalidFeedError, ModelFileError, TrustRequiredError
 from ortpkg.host.memory import peak_memory_nbytes
+from ortpkg.measuring.gpu_memory import gpu_memory_nbytes
 
 #: More times than these are not returned by one round; a run of microseconds does not need more.
 _MOST_RUNS = 20_000
@@ -62,8 +62,8 @@ def measure(
     """
     baseline_nbytes = peak_memory_nbytes()
     # From here on everything counts as the session's: numpy, the engine, the backend's library.
-    from ortpkg.benchmarking.array_file import read_arrays
-    from ortpkg.benchmarking.child_session import create_session, describe_placement
+    from ortpkg.measuring.array_file import read_arrays
+    from ortpkg.measuring.child_session import create_session, describe_placement
 
     start_ns = time.monotonic_ns()
     try:
@@ -130,7 +130,7 @@ class _Runs:
         return self._last_ns / 1e9
 
     def write_outputs(self, path: Path, count: int, most_s: float) -> None:
-        from ortpkg.benchmarking.array_file import (
+        from ortpkg.measuring.array_file import (
             write_arrays,  # loaded before the session was made
         )
 

@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.benchmarking.quarantine_copy import recover
-from ortpkg.benchmarking.record_format import (
+from ortpkg.measuring.quarantine_copy import recover
+from ortpkg.measuring.record_format import (
     MOST_BYTES,
     PackageRecord,
     RecordFormatError,
