@@ -79,6 +79,7 @@ _EXIT_CODES: dict[int, str] = {
     ExitCode.MODEL: "the model is wrong or failed to run",
     ExitCode.BACKEND: "an execution provider failed",
     ExitCode.TRUST: "refused for lack of trust",
+    ExitCode.REGISTRY: "a registry, or the way to it, failed",
     ExitCode.CANCELLED: "cancelled",
 }
 #: A bug of ours (EX_SOFTWARE of sysexits.h): no other failure ends with it.

@@ -40,6 +40,7 @@ class ExitCode(IntEnum):
     MODEL = 5
     BACKEND = 6
     TRUST = 7
+    REGISTRY = 8
     CANCELLED = 130
 
 

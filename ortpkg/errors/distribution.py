@@ -1,0 +1,101 @@
+"""What goes wrong between machines: references, registries, stores, signatures."""
+
+from __future__ import annotations
+
+from ortpkg.errors.base import OrtpkgError, UsageError
+from ortpkg.errors.codes import ExitCode, StatusCode
+
+
+class PackageReferenceError(UsageError):
+    """A text names no package: it breaks the grammar of references (docs/references.md).
+
+    Attributes:
+        reference: the text.
+    """
+
+    def __init__(self, message: str, *, reference: str) -> None:
+        super().__init__(message)
+        self.reference = reference
+
+
+class RegistryError(OrtpkgError):
+    """A registry, or the way to it, failed; nothing was installed or published.
+
+    Attributes:
+        registry: its host and port, or the folder of a layout.
+        status: what it answered with (HTTP), None where it did not answer.
+    """
+
+    exit_code = ExitCode.REGISTRY
+
+    def __init__(self, message: str, *, registry: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.registry = registry
+        self.status = status
+
+
+class RegistryAuthenticationError(RegistryError):
+    """The registry wants credentials, or those that it got do not allow this."""
+
+
+class ArtifactNotFoundError(RegistryError):
+    """The registry has no such repository, tag, manifest or blob."""
+
+    code = StatusCode.NO_SUCHFILE
+
+
+class ArtifactFormatError(RegistryError):
+    """What the registry holds is no package artifact, or breaks a limit.
+
+    Attributes:
+        layer: digest or path of the layer concerned; "" for the manifest itself.
+    """
+
+    code = StatusCode.INVALID_ARGUMENT
+
+    def __init__(
+        self, message: str, *, registry: str, layer: str = "", status: int | None = None
+    ) -> None:
+        super().__init__(message, registry=registry, status=status)
+        self.layer = layer
+
+
+class LayerMismatchError(ArtifactFormatError):
+    """The bytes that arrived are not those that the digest names.
+
+    Attributes:
+        expected, actual: digests, ``sha256:<hex>``.
+    """
+
+    def __init__(
+        self, message: str, *, registry: str, layer: str, expected: str, actual: str
+    ) -> None:
+        super().__init__(message, registry=registry, layer=layer)
+        self.expected = expected
+        self.actual = actual
+
+
+class StoreError(OrtpkgError):
+    """The store of this machine cannot be used, or has no such package; it is as it was."""
+
+    exit_code = ExitCode.PACKAGE
+
+
+class PackageNotInstalledError(StoreError):
+    """The store has no package of that name, or not that version of it.
+
+    Attributes:
+        name: the name, with tag or digest where one was asked for.
+    """
+
+    code = StatusCode.NO_SUCHFILE
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class SignatureError(OrtpkgError):
+    """A signature is missing, wrong, by a key that is not accepted, or over other files."""
+
+    exit_code = ExitCode.TRUST

@@ -1,0 +1,104 @@
+"""OCI content descriptors: what a piece of content is, by its digest and size.
+
+Source: OCI image specification 1.1, descriptor.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ortpkg.package.frozen import EMPTY
+
+_DIGEST = re.compile("sha256:[0-9a-f]{64}")
+_MEDIA_TYPE = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+)
+_MOST_NBYTES = 1 << 50
+_MOST_ANNOTATIONS = 256
+_MOST_ANNOTATION_CHARACTERS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descriptor:
+    """One piece of content of a registry or layout.
+
+    Attributes:
+        media_type: what it is.
+        digest: ``sha256:<64 lower-case hex digits>`` of its bytes.
+        nbytes: their number.
+        annotations: facts about it.
+        artifact_type: of a manifest that is an artifact's; "" elsewhere.
+    """
+
+    media_type: str
+    digest: str
+    nbytes: int
+    annotations: Mapping[str, str] = EMPTY
+    artifact_type: str = ""
+
+    @property
+    def sha256(self) -> str:
+        """The digest's 64 hex digits: what ``digests.json`` has."""
+        return self.digest.removeprefix("sha256:")
+
+    def to_json(self) -> dict[str, Any]:
+        """The descriptor as the specification writes it."""
+        document: dict[str, Any] = {
+            "mediaType": self.media_type,
+            "digest": self.digest,
+            "size": self.nbytes,
+        }
+        if self.annotations:
+            document["annotations"] = dict(self.annotations)
+        if self.artifact_type:
+            document["artifactType"] = self.artifact_type
+        return document
+
+
+def is_digest(text: object) -> bool:
+    """Whether ``text`` is a SHA-256 digest as OCI writes it. No other algorithm is taken."""
+    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
+
+
+def parse_descriptor(value: Any) -> Descriptor:
+    """A descriptor of a stranger's document.
+
+    ValueError, which says what is wrong and what would be right.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError("a descriptor is an object with mediaType, digest and size")  # noqa: TRY004
+    media_type, digest, nbytes = value.get("mediaType"), value.get("digest"), value.get("size")
+    if not isinstance(media_type, str) or _MEDIA_TYPE.fullmatch(media_type) is None:
+        raise ValueError("mediaType is not a media type such as application/json")
+    if not isinstance(digest, str) or not is_digest(digest):
+        raise ValueError("digest is not sha256: and 64 lower-case hex digits")
+    if type(nbytes) is not int or not 0 <= nbytes <= _MOST_NBYTES:
+        raise ValueError(f"size is not a number of bytes from 0 to {_MOST_NBYTES}")
+    artifact_type = value.get("artifactType", "")
+    if not isinstance(artifact_type, str) or len(artifact_type) > 255:
+        raise ValueError("artifactType is not a media type")
+    return Descriptor(
+        media_type=media_type,
+        digest=digest,
+        nbytes=nbytes,
+        annotations=parse_annotations(value.get("annotations")),
+        artifact_type=artifact_type,
+    )
+
+
+def parse_annotations(value: Any) -> Mapping[str, str]:
+    """Annotations of a descriptor or manifest; ValueError as :func:`parse_descriptor`."""
+    if value is None:
+        return EMPTY
+    if not isinstance(value, Mapping) or len(value) > _MOST_ANNOTATIONS:
+        raise ValueError(f"annotations are not an object of at most {_MOST_ANNOTATIONS} texts")
+    for key, text in value.items():
+        if not isinstance(text, str) or len(key) + len(text) > _MOST_ANNOTATION_CHARACTERS:
+            raise ValueError(
+                "an annotation is not a text of at most"
+                f" {_MOST_ANNOTATION_CHARACTERS} characters with its key"
+            )
+    return dict(value)
