@@ -25,8 +25,8 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
-from ortpkg.graph.node import MICROSOFT_DOMAIN
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, save_model
+from ortpkg.graph.parts import MICROSOFT_DOMAIN
 from ortpkg.providers.execution_provider import ExecutionProvider
 
 _log = logging.getLogger(__name__)

@@ -49,7 +49,7 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.graph.graph import Node
-from ortpkg.graph.node import MICROSOFT_DOMAIN
+from ortpkg.graph.parts import MICROSOFT_DOMAIN
 
 _log = logging.getLogger(__name__)
 

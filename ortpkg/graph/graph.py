@@ -15,18 +15,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.load_control import poll_load
-from ortpkg.graph.node import (
+from ortpkg.graph.name_stock import NameStock
+from ortpkg.graph.operator_call import OperatorCall
+from ortpkg.graph.parts import (
     MICROSOFT_DOMAIN,
     ML_DOMAIN,
     ONNX_DOMAIN,
     ArrayInitializer,
     Attribute,
     Initializer,
-    Node,
-    Use,
     ValueAnnotation,
 )
 from ortpkg.graph.types import ValueType
+from ortpkg.graph.use_lists import Use, UseLists
 
 __all__ = [
     "MICROSOFT_DOMAIN",
@@ -40,6 +41,23 @@ __all__ = [
     "Use",
     "ValueAnnotation",
 ]
+
+
+class Node(OperatorCall):
+    """One operator application. Change it only through its graph."""
+
+    __slots__ = ()
+
+    @property
+    def subgraphs(self) -> dict[str, Graph]:
+        """The graph attributes by name (GRAPHS attributes as ``name[i]``)."""
+        found: dict[str, Graph] = {}
+        for name, attribute in self.attributes.items():
+            if attribute.kind == "GRAPH":
+                found[name] = attribute.value
+            elif attribute.kind == "GRAPHS":
+                found.update({f"{name}[{i}]": graph for i, graph in enumerate(attribute.value)})
+        return found
 
 
 class Graph:
@@ -87,15 +105,9 @@ class Graph:
         self._nodes: dict[int, Node] = {}
         self._next_index = 0
         self._positions: dict[int, int] = {}
-        # Index of the node, and which of its outputs it is.
-        self._producers: dict[str, tuple[int, int]] = {}
-        self._uses: dict[str, dict[Use, None]] = {}
-        #: What ``topological_order`` found; every change of nodes and their values forgets it.
-        self.known_order: tuple[int, ...] | None = None
-        # Of the outermost graph: every name that a graph of this model ever had, and the last
-        # number per made-up stem.
-        self._taken: set[str] = set()
-        self._made_names: dict[str, int] = {}
+        #: Written by the mutators here alone.
+        self.use_lists = UseLists()
+        self._own_names = NameStock()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -140,22 +152,22 @@ class Graph:
 
         None for inputs, initializers and outer values.
         """
-        place = self._producers.get(value)
+        place = self.use_lists.producers.get(value)
         return None if place is None else self._nodes[place[0]]
 
     def consumers_of(self, value: str) -> tuple[Use, ...]:
         """Every use of ``value`` by nodes of this graph, in the order in which they were added."""
-        return tuple(self._uses.get(value, ()))
+        return tuple(self.use_lists.uses.get(value, ()))
 
     def use_count(self, value: str) -> int:
         """How many uses ``consumers_of`` would give, at once: of a value there may be thousands."""
-        return len(self._uses.get(value, ()))
+        return len(self.use_lists.uses.get(value, ()))
 
     def consumer_nodes(self, value: str) -> list[Node]:
         """The nodes that use ``value``, each once."""
         return [
             self._nodes[i]
-            for i in dict.fromkeys(use.node_index for use in self._uses.get(value, ()))
+            for i in dict.fromkeys(use.node_index for use in self.use_lists.uses.get(value, ()))
         ]
 
     def is_output(self, value: str) -> bool:
@@ -172,7 +184,7 @@ class Graph:
 
     def used_values(self) -> tuple[str, ...]:
         """Every value that a node of this graph uses, in order of first use."""
-        return tuple(self._uses)
+        return tuple(self.use_lists.uses)
 
     def type_of(self, value: str) -> ValueType | None:
         """The type of a value of this graph or of a graph around it."""
@@ -192,14 +204,16 @@ class Graph:
         while graph is not None:
             if graph.is_constant(value):
                 return graph.initializers[value]
-            if value in graph._producers or value in graph._inputs:
+            if value in graph.use_lists.producers or value in graph._inputs:
                 return None
             graph = graph.parent
         return None
 
     def defines(self, value: str) -> bool:
         """Whether ``value`` is made in this graph (not in one around it)."""
-        return value in self._producers or value in self.initializers or value in self._inputs
+        return (
+            value in self.use_lists.producers or value in self.initializers or value in self._inputs
+        )
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -214,13 +228,13 @@ class Graph:
             raise InvalidGraphError(
                 f"graph {quoted(self.name)} has the input {quoted(twice)} twice"
             )
-        made = next((name for name in names if name in self._producers), None)
+        made = next((name for name in names if name in self.use_lists.producers), None)
         if made is not None:
             raise InvalidGraphError(
                 f"{quoted(made)} is both an input of the graph and a node's output"
             )
         self._inputs = inputs
-        self._take(names)
+        self._names.take(names)
 
     def set_outputs(self, names: Sequence[str]) -> None:
         """Names the graph's outputs; that something makes them is not checked here."""
@@ -228,7 +242,7 @@ class Graph:
         self._output_slots = {}
         for slot, name in enumerate(names):
             self._output_slots.setdefault(name, []).append(slot)
-        self._take(names)
+        self._names.take(names)
 
     def set_type(self, value: str, value_type: ValueType) -> None:
         """States the type of a value of this graph, in place of what was known."""
@@ -236,12 +250,12 @@ class Graph:
 
     def add_initializer(self, initializer: Initializer) -> None:
         """Adds or replaces a constant. InvalidGraphError where a node already makes that value."""
-        if initializer.name in self._producers:
+        if initializer.name in self.use_lists.producers:
             raise InvalidGraphError(
                 f"{quoted(initializer.name)} is both an initializer and a node's output"
             )
         self.initializers[initializer.name] = initializer
-        self._take((initializer.name,))
+        self._names.take((initializer.name,))
 
     def remove_initializer(self, name: str) -> None:
         """Takes a constant away.
@@ -290,36 +304,36 @@ class Graph:
         self._nodes[index] = node
         if at is not None:
             self._positions[index] = self.position_of(at)
-        self._add_outputs(node)
-        self._add_uses(node)
+        self.use_lists.add_outputs(node)
+        self._names.take(node.outputs)
+        self.use_lists.add_uses(node)
         return node
 
     def remove_node(self, node: Node) -> None:
         """Removes a node; its outputs then have no producer (give them one, or replace their uses
         first).
         """
-        self._remove_uses(node)
-        self._remove_outputs(node)
+        self.use_lists.remove_uses(node)
+        self.use_lists.remove_outputs(node)
         del self._nodes[node.index]
 
     def replace_input(self, node: Node, slot: int, value: str) -> None:
         """Makes ``node`` take ``value`` at ``slot`` (0 ≤ slot < number of inputs)."""
-        self.known_order = None
         use = Use(node.index, slot)
-        self._remove_use(node.exchange_input(slot, value), use)
-        self._add_use(value, use)
+        self.use_lists.remove_use(node.exchange_input(slot, value), use)
+        self.use_lists.add_use(value, use)
 
     def set_node_inputs(self, node: Node, inputs: Sequence[str]) -> None:
         """Gives ``node`` all its inputs anew; "" leaves an optional one out."""
-        self._remove_uses(node)
+        self.use_lists.remove_uses(node)
         node.inputs = tuple(inputs)
-        self._add_uses(node)
+        self.use_lists.add_uses(node)
 
     def set_implicit_inputs(self, node: Node, values: Sequence[str]) -> None:
         """Names what the sub-graphs of ``node`` take from this graph and those around it."""
-        self._remove_uses(node)
+        self.use_lists.remove_uses(node)
         node.implicit_inputs = tuple(values)
-        self._add_uses(node)
+        self.use_lists.add_uses(node)
 
     def set_node_outputs(self, node: Node, outputs: Sequence[str]) -> None:
         """Names what ``node`` makes.
@@ -327,9 +341,10 @@ class Graph:
         InvalidGraphError, and nothing changed, where another makes one of them.
         """
         self._check_outputs_are_free(node, outputs)
-        self._remove_outputs(node)
+        self.use_lists.remove_outputs(node)
         node.outputs = tuple(outputs)
-        self._add_outputs(node)
+        self.use_lists.add_outputs(node)
+        self._names.take(node.outputs)
 
     def rename_output(self, node: Node, old: str, new: str) -> None:
         """Names one output of ``node`` anew.
@@ -337,17 +352,14 @@ class Graph:
         InvalidGraphError, and nothing changed, where ``new`` is made already.
 
         Nothing is asked of its other outputs: there may be thousands, each of which gets a new
-            name.
+        name.
         """
-        if new in self._producers or new in self.initializers or new in self._inputs:
+        if self.defines(new):
             raise InvalidGraphError(
                 f"{node}: its output {quoted(new)} already has a producer", node_name=node.name
             )
-        self.known_order = None
-        index, slot = self._producers.pop(old)
-        node.exchange_output(slot, new)
-        self._producers[new] = index, slot
-        self._take((new,))
+        self.use_lists.rename_output(node, old, new)
+        self._names.take((new,))
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
         """Gives ``node`` all its attributes anew; for what sub-graphs use, see
@@ -363,13 +375,12 @@ class Graph:
         """Makes every consumer of ``old`` in this graph, sub-graphs included, take ``new`` instead.
 
         Graph outputs keep their name: a caller that must also replace an output rewires the
-            producer instead.
+        producer instead.
         """
         if old == new:
             return
-        self.known_order = None
         # Only the uses of these two values change: a consumer may have thousands of other inputs.
-        for use in self._uses.pop(old, ()):
+        for use in self.use_lists.take_uses(old):
             node = self._nodes[use.node_index]
             if use.slot >= 0:
                 node.exchange_input(use.slot, new)
@@ -377,7 +388,7 @@ class Graph:
                 node.exchange_implicit_input(old, new)
                 for subgraph in node.subgraphs.values():
                     subgraph.replace_outer_uses(old, new)
-            self._add_use(new, use)
+            self.use_lists.add_use(new, use)
 
     def replace_outer_uses(self, old: str, new: str) -> None:
         """In a sub-graph: takes the outer value ``new`` for ``old`` everywhere, its outputs
@@ -392,13 +403,13 @@ class Graph:
         for slot in slots:
             self._outputs[slot] = new
         self._output_slots.setdefault(new, []).extend(slots)
-        self._take((new,))
+        self._names.take((new,))
 
     def outer_values(self) -> tuple[str, ...]:
         """What a sub-graph takes from the graphs around it: its implicit inputs, in order of first
         use.
         """
-        used = [value for value in self._uses if not self.defines(value)]
+        used = [value for value in self.use_lists.uses if not self.defines(value)]
         return tuple(
             dict.fromkeys(
                 [*used, *(value for value in self._outputs if value and not self.defines(value))]
@@ -407,32 +418,16 @@ class Graph:
 
     def reserve_names(self, names: Iterable[str]) -> None:
         """Keeps :meth:`make_name` from making these names up."""
-        self._take(names)
+        self._names.take(names)
 
     def make_name(self, stem: str) -> str:
         """A value name that no graph of this model has used yet, sub-graphs included."""
-        root = self._root()
-        number = root._made_names.get(stem, 0)
-        while f"{stem}__{number}" in root._taken:
-            number += 1
-        root._made_names[stem] = number + 1
-        name = f"{stem}__{number}"
-        root._taken.add(name)
-        return name
-
-    def _root(self) -> Graph:
-        root = self
-        while root.parent is not None:
-            root = root.parent
-        return root
-
-    def _take(self, names: Iterable[str]) -> None:
-        self._root()._taken.update(names)
+        return self._names.make(stem)
 
     def _check_outputs_are_free(self, node: Node, outputs: Sequence[str]) -> None:
         seen: set[str] = set()
         for output in outputs:
-            made_elsewhere = self._producers.get(output, (node.index, 0))[0] != node.index
+            made_elsewhere = self.use_lists.producers.get(output, (node.index, 0))[0] != node.index
             if output and (
                 made_elsewhere
                 or output in seen
@@ -445,44 +440,7 @@ class Graph:
                 )
             seen.add(output)
 
-    def _add_outputs(self, node: Node) -> None:
-        self.known_order = None
-        for slot, output in enumerate(node.outputs):
-            if output:
-                self._producers[output] = node.index, slot
-        self._take(node.outputs)
-
-    def _remove_outputs(self, node: Node) -> None:
-        self.known_order = None
-        for output in node.outputs:
-            if output:
-                del self._producers[output]
-
-    def _uses_of(self, node: Node) -> Iterable[tuple[str, Use]]:
-        for slot, value in enumerate(node.inputs):
-            if value:
-                yield value, Use(node.index, slot)
-        for value in node.implicit_inputs:
-            if value:
-                yield value, Use(node.index, -1)
-
-    def _add_uses(self, node: Node) -> None:
-        self.known_order = None
-        for value, use in self._uses_of(node):
-            self._add_use(value, use)
-
-    def _add_use(self, value: str, use: Use) -> None:
-        if value:
-            self._uses.setdefault(value, {})[use] = None
-
-    def _remove_uses(self, node: Node) -> None:
-        self.known_order = None
-        for value, use in self._uses_of(node):
-            self._remove_use(value, use)
-
-    def _remove_use(self, value: str, use: Use) -> None:
-        if value:
-            uses = self._uses[value]
-            del uses[use]
-            if not uses:
-                del self._uses[value]
+    @property
+    def _names(self) -> NameStock:
+        """That of the outermost graph: a sub-graph may get another graph around it."""
+        return self._own_names if self.parent is None else self.parent._names

@@ -32,9 +32,9 @@ def topological_order(graph: Graph) -> list[int]:
     Raises InvalidGraphError naming a node of a cycle.
     """
     poll_load()
-    if graph.known_order is None:
-        graph.known_order = tuple(_order(graph))
-    return list(graph.known_order)
+    if graph.use_lists.known_order is None:
+        graph.use_lists.known_order = tuple(_order(graph))
+    return list(graph.use_lists.known_order)
 
 
 def _order(graph: Graph) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.errors import quoted
-from ortpkg.graph.node import Node
+from ortpkg.graph.graph import Node
 from ortpkg.graph.types import TensorType, ValueType, numpy_dtype
 from ortpkg.kernels.custom_op import CustomOp
 from ortpkg.kernels.custom_ops import find_custom_op

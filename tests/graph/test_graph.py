@@ -201,7 +201,7 @@ class CountedNames(dict[str, tuple[int, int]]):
 def test_new_names_for_the_many_outputs_of_one_node_cost_one_look_each() -> None:
     graph, count = Graph(), 300
     node = graph.add_node("Split", ["x"], [f"a{number}" for number in range(count)])
-    graph._producers = names = CountedNames(graph._producers)
+    graph.use_lists.producers = names = CountedNames(graph.use_lists.producers)
     for number in range(count):
         graph.rename_output(node, f"a{number}", f"b{number}")
 

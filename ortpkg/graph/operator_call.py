@@ -1,114 +1,16 @@
-"""The parts of a graph: nodes, attributes, constants, uses.
-
-Only :class:`ortpkg.graph.graph.Graph` changes a node.
-"""
+"""A node as far as it knows nothing of graphs; :class:`ortpkg.graph.graph.Node` is the whole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy.typing as npt
+from typing import Any
 
 from ortpkg.errors import quoted, unquoted
-from ortpkg.graph.types import ElementType
-
-if TYPE_CHECKING:
-    from ortpkg.graph.graph import Graph
-
-ONNX_DOMAIN = ""
-MICROSOFT_DOMAIN = "com.microsoft"
-ML_DOMAIN = "ai.onnx.ml"
+from ortpkg.graph.parts import Attribute
 
 
-class Initializer(Protocol):
-    """A constant of the graph. Its bytes may still be in a file:
-
-    ``numpy()`` maps or reads them on first use.
-    """
-
-    @property
-    def name(self) -> str:
-        """The value that it is."""
-
-    @property
-    def element_type(self) -> ElementType:
-        """ONNX's, also where numpy has no such type."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the dense tensor."""
-
-    @property
-    def nbytes(self) -> int:
-        """Of the dense array that ``numpy`` gives.
-
-        A packed or sparse tensor takes less in the file.
-        """
-
-    def numpy(self) -> npt.NDArray[Any]:
-        """The value, read-only.
-
-        Raises ModelFileError where the external file is missing or too short.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayInitializer:
-    """An initializer whose array is already in memory."""
-
-    name: str
-    array: npt.NDArray[Any]
-    element_type: ElementType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def nbytes(self) -> int:
-        return self.array.nbytes
-
-    def numpy(self) -> npt.NDArray[Any]:
-        return self.array
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """A node attribute with ONNX's type beside the value, so that it can be written back unchanged.
-
-    ``kind`` is the AttributeProto type name ("INT", "FLOATS", "GRAPH", ...). ``value``: int, float,
-    bytes (STRING), an Initializer (TENSOR), a Graph (GRAPH), a ValueType (TYPE_PROTO), a sparse
-    tensor's value, a tuple of these for the plural kinds, or for ``kind == "REF"`` the name of the
-    function attribute that it refers to.
-    """
-
-    kind: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueAnnotation:
-    """What a model says of a value beyond its type.
-
-    Nothing here depends on it, and it survives a round trip.
-
-    Attributes:
-        doc_string, metadata: free text.
-        denotation: what the value means, e.g. "IMAGE"; ``dim_denotations``: likewise per dimension
-            ("DATA_BATCH").
-    """
-
-    doc_string: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    denotation: str = ""
-    dim_denotations: tuple[str, ...] = ()
-
-
-class Node:
-    """One operator application. Change it only through its graph.
+class OperatorCall:
+    """One operator, the values that it takes and makes, and its attributes.
 
     Attributes:
         index: unique and stable within the graph.
@@ -224,28 +126,6 @@ class Node:
             return tuple(text.decode("utf-8", "surrogateescape") for text in found.value)
         return found.value
 
-    @property
-    def subgraphs(self) -> dict[str, Graph]:
-        """The graph attributes by name (GRAPHS attributes as ``name[i]``)."""
-        found: dict[str, Graph] = {}
-        for name, attribute in self.attributes.items():
-            if attribute.kind == "GRAPH":
-                found[name] = attribute.value
-            elif attribute.kind == "GRAPHS":
-                found.update({f"{name}[{i}]": graph for i, graph in enumerate(attribute.value)})
-        return found
-
     def __str__(self) -> str:
         domain = f"{self.domain}:" if self.domain else ""
         return f"{unquoted(domain + self.op_type)} node {quoted(self.name)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """Where a value is consumed: a node and the input slot.
-
-    Slot -1 is an implicit input of its sub-graphs.
-    """
-
-    node_index: int
-    slot: int

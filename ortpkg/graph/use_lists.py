@@ -1,0 +1,94 @@
+"""Who makes each value of a graph, and who uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ortpkg.graph.operator_call import OperatorCall
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Where a value is consumed: a node and the input slot.
+
+    Slot -1 is an implicit input of its sub-graphs.
+    """
+
+    node_index: int
+    slot: int
+
+
+class UseLists:
+    """The producer and the uses of every value, kept right by the mutators of one graph.
+
+    Attributes:
+        producers: value → index of the node that makes it, and which of its outputs it is.
+        uses: value → its uses, in the order in which they were added; none that is empty.
+        known_order: what ``topological_order`` found; every change here forgets it.
+    """
+
+    def __init__(self) -> None:
+        self.producers: dict[str, tuple[int, int]] = {}
+        self.uses: dict[str, dict[Use, None]] = {}
+        self.known_order: tuple[int, ...] | None = None
+
+    def add_outputs(self, node: OperatorCall) -> None:
+        """The node makes its outputs from now on."""
+        self.known_order = None
+        for slot, output in enumerate(node.outputs):
+            if output:
+                self.producers[output] = node.index, slot
+
+    def remove_outputs(self, node: OperatorCall) -> None:
+        """Nobody makes the node's outputs any more."""
+        self.known_order = None
+        for output in node.outputs:
+            if output:
+                del self.producers[output]
+
+    def rename_output(self, node: OperatorCall, old: str, new: str) -> None:
+        """The node makes ``new`` instead of ``old``, without a look at its other outputs."""
+        self.known_order = None
+        index, slot = self.producers.pop(old)
+        node.exchange_output(slot, new)
+        self.producers[new] = index, slot
+
+    def add_uses(self, node: OperatorCall) -> None:
+        """The node uses its inputs, implicit ones too, from now on."""
+        for value, use in _uses_of(node):
+            self.add_use(value, use)
+
+    def remove_uses(self, node: OperatorCall) -> None:
+        """The node uses nothing any more."""
+        for value, use in _uses_of(node):
+            self.remove_use(value, use)
+
+    def add_use(self, value: str, use: Use) -> None:
+        """Nothing where the value is "", an optional input that is left out."""
+        self.known_order = None
+        if value:
+            self.uses.setdefault(value, {})[use] = None
+
+    def remove_use(self, value: str, use: Use) -> None:
+        """Takes back :meth:`add_use`."""
+        self.known_order = None
+        if value:
+            uses = self.uses[value]
+            del uses[use]
+            if not uses:
+                del self.uses[value]
+
+    def take_uses(self, value: str) -> Iterable[Use]:
+        """All uses of the value, which has none afterwards."""
+        self.known_order = None
+        return self.uses.pop(value, ())
+
+
+def _uses_of(node: OperatorCall) -> Iterable[tuple[str, Use]]:
+    for slot, value in enumerate(node.inputs):
+        if value:
+            yield value, Use(node.index, slot)
+    for value in node.implicit_inputs:
+        if value:
+            yield value, Use(node.index, -1)
