@@ -55,6 +55,7 @@ from ortpkg.providers.first_load import ContextLoader, load_in_child_first
 from ortpkg.providers.native_library import first_line
 from ortpkg.providers.node_indices import verified_indices
 from ortpkg.providers.partition_cache import KeptContext, PartitionCache
+from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
 
 
@@ -65,17 +66,12 @@ class CompilingProvider(ExecutionProvider):
         context_sources: values of an EPContext node's ``source`` that are its own, beside those
             that its name implies (``ep_names.context_sources_of``); the first is what it writes.
             Letter by letter.
-        ep_context: the session's options; set by the session before it asks for capabilities.
         context_form: in which onnxruntime's execution provider of the name keeps contexts, where
             that is known: it is read, and written where the session's options ask for it.
-        first_loader: loads each context in a child process before it is loaded here for the first
-            time; None for code of our own, and for what looks after itself. The session sets it for
-            plug-ins.
     """
 
     context_sources: tuple[str, ...] = ()
     context_form: ContextForm | None = None
-    first_loader: ContextLoader | None = None
 
     def __init__(
         self,
@@ -93,6 +89,21 @@ class CompilingProvider(ExecutionProvider):
         self.kept_contexts: dict[str, KeptContext] = {}
         #: Its own main EPContext nodes, found when it was asked for capabilities.
         self._mains: list[EpContextAttributes] = []
+        self._make_first_loader: Callable[[SessionSettings], ContextLoader] | None = None
+
+    def load_first_by(self, make: Callable[[SessionSettings], ContextLoader]) -> None:
+        """Called once, for a plug-in: each context is loaded by what ``make`` makes, in a child
+        process, before it is loaded here for the first time.
+
+        ``make`` gets what the session's options say, as far as the plug-in obeys.
+        """
+        self._make_first_loader = make
+
+    @property
+    def first_loader(self) -> ContextLoader | None:
+        """None for code of our own, and for what looks after itself."""
+        make = self._make_first_loader
+        return None if make is None else make(self.session_settings.only(self.obeyed_settings))
 
     # --- what a provider brings -------------------------------------------------------------------
 
@@ -380,8 +391,8 @@ class CompilingProvider(ExecutionProvider):
     # --- loading ----------------------------------------------------------------------------------
 
     def _import(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
-        if self.first_loader is not None:
-            load_in_child_first(entry, self._environment(), self.first_loader, fused)
+        if (loader := self.first_loader) is not None:
+            load_in_child_first(entry, self._environment(), loader, fused)
         loaded = self.import_context(entry, fused)
         if not has_compute(loaded):
             raise EpContextError(

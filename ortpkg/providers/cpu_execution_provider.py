@@ -32,9 +32,16 @@ class CPUExecutionProvider(ExecutionProvider):
         ep_devices: Sequence[EpDevice] = (),
         options: Mapping[str, str] | None = None,
         registry: KernelRegistry | None = None,
+        is_requested: bool = True,
     ) -> None:
-        """``registry``: kernels to use instead of all of ours."""
+        """
+        Args:
+            ep_devices, options: as of every execution provider.
+            registry: kernels to use instead of all of ours.
+            is_requested: False where it joins a session whose caller did not name it.
+        """
         super().__init__(CPU_EXECUTION_PROVIDER, ep_devices=ep_devices, options=options)
+        self.is_requested = is_requested
         self._registry = cpu_kernel_registry() if registry is None else registry
 
     @property

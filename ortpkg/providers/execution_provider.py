@@ -208,7 +208,7 @@ class ExecutionProvider:
         name: ONNX Runtime's name.
         options: as the caller or the package gave them.
         backend: what provides it here: "embedded", "openvino", "onnxruntime", a plug-in's name; ""
-            where not known yet.
+            until :meth:`made_by` was called.
         is_requested: whether the caller asked for it; the embedded CPU provider joins every session
             unasked.
         computes_natively: whether what it fuses is computed by a native library with threads of its
@@ -238,6 +238,10 @@ class ExecutionProvider:
         self.graph_engine: GraphEngine | None = None
         self._ep_devices = tuple(ep_devices)
 
+    def made_by(self, backend: str) -> None:
+        """Called once, by a factory that knows better than the provider what provides it here."""
+        self.backend = backend
+
     def join_session(
         self,
         *,
@@ -247,14 +251,15 @@ class ExecutionProvider:
     ) -> None:
         """Called once, before anything is asked, with all that a session gives to its providers.
 
-        Default: it is remembered, the settings by :meth:`use_session_settings`.
+        Default: it is remembered, and :meth:`use_session_settings` is told.
 
         Args:
             settings: what the session's options say, as far as it is not their default.
             ep_context: what they say about compiled contexts.
             graph_engine: the session's engine, for partitions that are graphs of kernels.
         """
-        self.ep_context, self.graph_engine = ep_context, graph_engine
+        self.session_settings, self.ep_context = settings, ep_context
+        self.graph_engine = graph_engine
         self.use_session_settings(settings)
 
     @property
@@ -328,11 +333,7 @@ class ExecutionProvider:
         return None
 
     def use_session_settings(self, settings: SessionSettings) -> None:
-        """Told once, by :meth:`join_session`: what the session's options say.
-
-        Default: it is remembered.
-        """
-        self.session_settings = settings
+        """Told once, by :meth:`join_session`: what the session's options say. Default: nothing."""
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
         """Where the backend really runs the fused node of that name.

@@ -276,6 +276,8 @@ class PluginEpFactory(EpFactory):
                 f" {quoted(made.name)}",
                 ep_name=self.ep_name,
             )
+        # as it was checked: what a plug-in computes is held against its word
+        made.made_by(self.backend)
         return made
 
     def _offers(self, hardware: Sequence[HardwareDevice]) -> Mapping[str, Any]:

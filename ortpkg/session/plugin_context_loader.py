@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
@@ -25,12 +26,12 @@ from ortpkg.providers.plugins import (
     plugin_fingerprint,
     tries_first,
 )
-from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
+from ortpkg.providers.session_settings import SessionSettings
 
 _FUNCTION = "ortpkg.session.plugin_context_worker:open_plugin"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PluginContextLoader:
     """ContextLoader of a plug-in's provider that was made for these devices with these options.
 
@@ -40,7 +41,7 @@ class PluginContextLoader:
     plugin: Plugin
     ep_devices: Sequence[EpDevice]
     options: Mapping[str, str]
-    settings: SessionSettings = NO_SETTINGS
+    settings: SessionSettings
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
@@ -101,6 +102,6 @@ def guard_first_loads(
         and isinstance(factory, PluginEpFactory)
         and isinstance(provider, CompilingProvider)
     ):
-        provider.first_loader = PluginContextLoader(
-            plugin=factory.plugin, ep_devices=devices, options=options
+        provider.load_first_by(
+            partial(PluginContextLoader, factory.plugin, tuple(devices), dict(options))
         )

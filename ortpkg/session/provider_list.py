@@ -100,14 +100,16 @@ def create_default_providers(
     """The providers of ``names``, which nobody asked for by name: one that cannot be made is left
     out, and logged.
     """
-    providers = []
+    providers: list[ExecutionProvider] = []
     for name in names:
         try:
-            providers.append(_from_name(name, {}, None, isolation))
+            providers.append(
+                CPUExecutionProvider(is_requested=False)
+                if name == CPU_EP and providers
+                else _from_name(name, {}, None, isolation)
+            )
         except ExecutionProviderError as error:
             _log.warning("%s is left out: %s", name, error)
-    for provider in providers[1:]:
-        provider.is_requested = provider.name != CPU_EP
     return providers
 
 
@@ -121,9 +123,7 @@ def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[E
     )
     if embedded is None:
         _log.info("adding the embedded CPU execution provider")
-        added = CPUExecutionProvider()
-        added.is_requested = False
-        providers.append(added)
+        providers.append(CPUExecutionProvider(is_requested=False))
     elif providers[-1] is not embedded:
         # asked first, as the caller wants it, and last, so that nothing is left over
         providers.append(embedded)
@@ -244,8 +244,5 @@ def _created(
         make = BridgedExecutionProvider if is_bridge else NativeExecutionProvider
         return make(factory.ep_name, library, ep_devices=devices, options=options)
     provider = factory.create(devices, options)
-    if isinstance(factory, PluginEpFactory) or not provider.backend:
-        # as it was checked: what a plug-in computes is held against its word
-        provider.backend = factory.backend
     guard_first_loads(provider, factory, devices, options)
     return provider

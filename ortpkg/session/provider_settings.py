@@ -8,15 +8,12 @@ it computes natively does not.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from ortpkg.engine.provider_answers import guard, is_foreign
 from ortpkg.ep_context.ep_context_options import EpContextOptions
 from ortpkg.errors import ExecutionProviderError, quoted
-from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.execution_provider import ExecutionProvider, GraphEngine
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
-from ortpkg.session.plugin_context_loader import PluginContextLoader
 
 _log = logging.getLogger(__name__)
 
@@ -47,10 +44,6 @@ def join(
     if unapplied:
         names = ", ".join(map(quoted, unapplied))
         _log.warning("%s: these session options do not apply to it: %s", provider.name, names)
-    if isinstance(provider, CompilingProvider) and isinstance(
-        provider.first_loader, PluginContextLoader
-    ):
-        provider.first_loader = replace(provider.first_loader, settings=settings.only(obeyed))
 
 
 def _obeyed_by(provider: ExecutionProvider) -> frozenset[str]:

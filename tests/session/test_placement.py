@@ -91,8 +91,7 @@ def place_on(
         fused_node="CUDA_0",
         weights_of={"n0": 1, "n1": 10, "n2": 100, "n3": 1000},
     )
-    embedded = CPUExecutionProvider()
-    embedded.is_requested = False
+    embedded = CPUExecutionProvider(is_requested=False)
     return create_placement([Bridge(places), embedded], [partition], durations_s)
 
 

@@ -4,6 +4,7 @@ named.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import onnx.parser
@@ -129,9 +130,8 @@ def test_the_child_that_loads_a_context_first_is_told_what_is_obeyed(
         obeyed_settings = ("fake.tile",)
 
     provider = Obeying()
-    provider.first_loader = PluginContextLoader(
-        plugin=Plugin(name=NAME, value="a:b"), ep_devices=(), options={}
-    )
+    provider.load_first_by(partial(PluginContextLoader, Plugin(name=NAME, value="a:b"), (), {}))
+    assert provider.first_loader is not None
     before = provider.first_loader.fingerprint
     tell(provider, fake__tile="8", fake__tyle="8", intra_op_num_threads=2)
     loader: Any = provider.first_loader

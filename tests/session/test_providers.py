@@ -258,7 +258,7 @@ def test_an_element_type_of_our_own_providers_is_checked_and_a_shape_only_on_req
         options = options_of()
         options.add_session_config_entry("ortpkg.strict_fused_nodes", strict)
         provider = ExpProvider(lambda _state, _inputs, returned=returned: [returned])  # type: ignore[misc]
-        provider.backend = "openvino"
+        provider.made_by("openvino")
         state = create_session_state(
             load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()]
         )
