@@ -4,51 +4,22 @@ memory limit.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ortpkg.engine.fused_kernel import checked_kernel
+from ortpkg.engine.plain_context import PlainContext
 from ortpkg.engine.provider_answers import allocator_of, guard, is_foreign
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import OrtpkgError, RunError, printable
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.load_control import load_control
 from ortpkg.graph.operator_schemas import constraint_types
-from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.kernels.op_kernel import Value
 from ortpkg.kernels.op_kernel_info import make_compute
 from ortpkg.kernels.polling import polled
 from ortpkg.providers.execution_provider import ExecutionProvider
-
-
-class _PlainContext:
-    """OpKernelContext without plans: each output is a new array."""
-
-    def __init__(self, control: RunControl) -> None:
-        self._control = control
-
-    def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:  # noqa: ARG002
-        self._control.charge(math.prod(shape) * np.dtype(dtype).itemsize)
-        return np.empty(shape, dtype)
-
-    def check_allocation(self, nbytes: int) -> None:
-        self._control.check_allocation(nbytes)
-
-    @property
-    def is_watched(self) -> bool:
-        return self._control.is_watched
-
-    @property
-    def time_left_s(self) -> float | None:
-        return self._control.time_left_s
-
-    def check_cancelled(self) -> None:
-        self._control.check()
-
-    def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:  # noqa: ARG002
-        raise RunError("a node with sub-graphs is no constant")
 
 
 class ConstantEvaluator:
@@ -82,7 +53,7 @@ class ConstantEvaluator:
         compute = make_compute(graph, node, definition)
         if is_foreign(provider):
             compute = checked_kernel(compute, graph, node, provider.name)
-        context = _PlainContext(self._control())
+        context = PlainContext(self._control())
         try:
             with np.errstate(all="ignore"), polled(context.check_cancelled):
                 result = compute(context, *inputs)

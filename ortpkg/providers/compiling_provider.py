@@ -359,12 +359,12 @@ class CompilingProvider(ExecutionProvider):
         return checked_parts(parts, ep_name=self.name, partition_name=fused.node.name)
 
     def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:
-        parts = self._parts_of(compiled, fused)
+        descriptor = self._describe(fused)  # raises where nothing is kept
         is_shared = self.ep_context.share and not self.ep_context.embed_mode
         return ContextEntry(
             name=fused.node.name,
-            descriptor=self._describe(fused),
-            parts=parts,
+            descriptor=descriptor,
+            parts=self._parts_of(compiled, fused),
             arity=arity_of(fused),
             source=self.group_source(fused) if is_shared else None,
         )

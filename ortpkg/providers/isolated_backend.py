@@ -19,7 +19,13 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.json_form import ep_device_from_json
 from ortpkg.errors import ExecutionProviderError, OrtpkgError, quoted
 from ortpkg.isolation.worker import Buffer, Message
-from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
+from ortpkg.providers.native_library import (
+    CompiledModel,
+    ContextLibrary,
+    NativeLibrary,
+    NativeModel,
+    WeightlessLibrary,
+)
 from ortpkg.providers.session_settings import settings_from_json
 
 _TEXT = "text"
@@ -74,12 +80,14 @@ class _Server:
             return Message()
         if action == "import":
             parts = zip(request.header["parts"], request.buffers, strict=True)
+            assert isinstance(self._library, ContextLibrary)
             self._compiled = self._library.import_model(
                 {name: memoryview(part) for name, part in parts}
             )
             return Message()
         if action == "import_member":
             parts = zip(request.header["parts"], request.buffers, strict=True)
+            assert isinstance(self._library, WeightlessLibrary)
             self._compiled = self._library.import_member(
                 {name: memoryview(part) for name, part in parts}, None
             )
@@ -91,6 +99,7 @@ class _Server:
             )
         assert self._compiled is not None
         if action == "export":
+            assert isinstance(self._library, ContextLibrary)
             kept = self._library.export_model(self._compiled, _model_of(request))
             return Message(header={"parts": list(kept)}, buffers=list(kept.values()))
         if action == "placement":

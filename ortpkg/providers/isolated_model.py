@@ -34,7 +34,7 @@ from ortpkg.isolation.worker import (
 )
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
-from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part
+from ortpkg.providers.native_library import CompiledModel, NativeModel, Part, WeightlessLibrary
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.quantities import amount_text, limit_text, nbytes_text, time_limit_text
@@ -56,7 +56,7 @@ class LoadLimits:
     timeout_s: float | None = None
 
 
-class IsolatedLibrary(NativeLibrary):
+class IsolatedLibrary(WeightlessLibrary):
     """A native library in child processes.
 
     The first is started at once and loads while we do other things.
@@ -271,7 +271,7 @@ class _IsolatedModel:
         return self._places
 
     def export(self, model: NativeModel) -> Mapping[str, Part]:
-        """What the library keeps of it. NotImplementedError where it keeps nothing."""
+        """What the library keeps of it."""
         header = {"action": "export", "inputs": model.inputs, "outputs": model.outputs}
         with self._turn:
             try:
@@ -282,10 +282,6 @@ class _IsolatedModel:
                     f" {_told(error)}",
                     ep_name=self._library.ep_name,
                 ) from error
-            except WorkerCallError as error:
-                if error.kind == NotImplementedError.__name__:
-                    raise NotImplementedError(str(error)) from error
-                raise
         return {
             name: memoryview(part)
             for name, part in zip(reply.header["parts"], reply.buffers, strict=True)

@@ -57,9 +57,12 @@ from ortpkg.providers.native_library import (
     COMPILED,
     WEIGHTS,
     CompiledModel,
+    ContextLibrary,
+    GroupLibrary,
     NativeLibrary,
     NativeModel,
     Part,
+    WeightlessLibrary,
     signature_part,
 )
 from ortpkg.providers.native_model import native_model
@@ -321,14 +324,10 @@ class NativeExecutionProvider(CompilingProvider):
 
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         del compiled
-        try:
-            parts = self._library.export_model(
-                self._compiled[fused.node.name], self._model_of(fused.body)
-            )
-        except NotImplementedError as error:
-            raise CompileError(
-                f"{self.name} cannot keep what it compiled: {error}", ep_name=self.name
-            ) from error
+        assert isinstance(self._library, ContextLibrary), "its description was asked for first"
+        parts = self._library.export_model(
+            self._compiled[fused.node.name], self._model_of(fused.body)
+        )
         self._note_info(parts)
         return parts
 
@@ -379,12 +378,17 @@ class NativeExecutionProvider(CompilingProvider):
             )
             tried = self._tried_of_member(entry) if is_weightless else None
             load_in_child_first(entry, self.describe_environment(), loader, fused, tried=tried)
-        if is_weightless:
-            compiled = self._library.import_member(entry.parts, entry.file)
-        else:
-            compiled = self._library.import_model(entry.parts)
-        self._compiled[fused.node.name] = compiled
+        compiled = self._compiled[fused.node.name] = self._import_by_library(entry)
         return compiled
+
+    def _import_by_library(self, entry: ContextEntry) -> CompiledModel:
+        if entry.descriptor.weights_source:
+            if isinstance(self._library, WeightlessLibrary):
+                return self._library.import_member(entry.parts, entry.file)
+            raise TypeError("its library loads no weightless contexts")
+        if isinstance(self._library, ContextLibrary):
+            return self._library.import_model(entry.parts)
+        raise TypeError("its library loads no contexts")
 
     def _tried_of_member(self, entry: ContextEntry) -> Mapping[str, Any]:
         """What the library sees of a member of a group, the same for all members: one trial is
@@ -393,7 +397,9 @@ class NativeExecutionProvider(CompilingProvider):
         shared = {
             name: entry.digests[name] for name in (WEIGHTS, COMPILED) if name in entry.digests
         }
-        return {**shared, **self._library.group_place(entry.parts)}
+        library = self._library
+        place = library.group_place(entry.parts) if isinstance(library, GroupLibrary) else {}
+        return {**shared, **place}
 
     def describe_environment(self) -> ContextDescriptor:
         self._library.opened()

@@ -20,6 +20,7 @@ from ortpkg.errors import EpContextError, quoted
 from ortpkg.providers.native_library import (
     COMPILED,
     WEIGHTS,
+    GroupLibrary,
     NativeLibrary,
     NativeModel,
     Part,
@@ -60,7 +61,7 @@ def share_weights(
     ]
     shared: dict[str, ContextEntry] = {}
     reason = library.unshared_reason
-    if not reason and len(together) > 1:
+    if isinstance(library, GroupLibrary) and not reason and len(together) > 1:
         try:
             shared = _shared(
                 library, together, [models[entry.name] for entry in together], weights_offset
@@ -80,7 +81,7 @@ def share_weights(
 
 
 def _shared(
-    library: NativeLibrary,
+    library: GroupLibrary,
     entries: Sequence[ContextEntry],
     models: Sequence[NativeModel],
     weights_offset: int,

@@ -120,51 +120,12 @@ class NativeLibrary(ABC):
     def compile_model(self, model: NativeModel) -> CompiledModel:
         """Compiles. Raises whatever the library raises."""
 
-    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
-        """What to keep of ``compiled``, which was made from ``model``.
-
-        NotImplementedError where it keeps nothing.
-        """
-        raise NotImplementedError("it makes no contexts")
-
-    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
-        """The compiled model again from what was kept. Raises whatever the library raises."""
-        raise NotImplementedError("it loads no contexts")
-
     @property
     def unshared_reason(self) -> str:
-        """Why what it keeps of several models cannot share weights; "" where it can."""
+        """Why what it keeps of several models cannot share weights; "" for a GroupLibrary that
+        can here.
+        """
         return "its contexts carry their weights inside, each its own"
-
-    def export_group(self, models: Sequence[NativeModel], weights_offset: int) -> GroupParts:
-        """What to keep of several models so that they have one set of weights.
-
-        Raises whatever the library raises.
-
-        Args:
-            models: to be compiled together.
-            weights_offset: where the weights will begin in the file that is made of the parts.
-        """
-        raise NotImplementedError(self.unshared_reason)
-
-    def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
-        """One model of a group from what :meth:`export_group` kept of it.
-
-        Raises whatever the library raises.
-
-        Args:
-            parts: of that model.
-            file: where they were mapped from; None where the library cannot map them from a file.
-        """
-        raise NotImplementedError("it loads no weightless contexts")
-
-    def group_place(self, parts: Mapping[str, Part]) -> Mapping[str, int]:
-        """What :meth:`import_member` tells the library beside the group's own parts: members alike
-        in it load alike.
-
-        ValueError where the parts are not what was kept of a member.
-        """
-        raise NotImplementedError("it loads no weightless contexts")
 
     def describe_environment(self) -> ContextDescriptor | None:
         """What kept models depend on here and now; None where it keeps nothing."""
@@ -179,6 +140,60 @@ class NativeLibrary(ABC):
 
     def close(self) -> None:  # noqa: B027 - optional to implement
         """Frees what belongs to it."""
+
+
+class ContextLibrary(NativeLibrary):
+    """A library that keeps what it compiled, where ``describe_environment`` says of what that
+    depends.
+    """
+
+    @abstractmethod
+    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
+        """What to keep of ``compiled``, which was made from ``model``."""
+
+    @abstractmethod
+    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
+        """The compiled model again from what was kept. Raises whatever the library raises."""
+
+
+class WeightlessLibrary(ContextLibrary):
+    """A library that also loads what was kept of a model in a group, beside which the weights
+    lie.
+    """
+
+    @abstractmethod
+    def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
+        """One model of a group from what :meth:`GroupLibrary.export_group` kept of it.
+
+        Raises whatever the library raises.
+
+        Args:
+            parts: of that model.
+            file: where they were mapped from; None where the library cannot map them from a file.
+        """
+
+
+class GroupLibrary(WeightlessLibrary):
+    """A library that compiles models together, so that they have one set of weights."""
+
+    @abstractmethod
+    def export_group(self, models: Sequence[NativeModel], weights_offset: int) -> GroupParts:
+        """What to keep of several models so that they have one set of weights.
+
+        Raises whatever the library raises.
+
+        Args:
+            models: to be compiled together.
+            weights_offset: where the weights will begin in the file that is made of the parts.
+        """
+
+    @abstractmethod
+    def group_place(self, parts: Mapping[str, Part]) -> Mapping[str, int]:
+        """What ``import_member`` tells the library beside the group's own parts: members alike in
+        it load alike.
+
+        ValueError where the parts are not what was kept of a member.
+        """
 
 
 def signature_part(inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, Part]:

@@ -32,7 +32,7 @@ from ortpkg.providers.ep_library_target import (
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.native_library import (
     CompiledModel,
-    NativeLibrary,
+    ContextLibrary,
     NativeModel,
     Part,
     read_signature,
@@ -64,7 +64,7 @@ _SMALLEST_MODEL = bytes.fromhex(
 )
 
 
-class OnnxRuntimeLibrary(NativeLibrary):
+class OnnxRuntimeLibrary(ContextLibrary):
     """One execution provider of onnxruntime.
 
     What it leaves is run by onnxruntime's own CPU provider.
@@ -156,17 +156,12 @@ class OnnxRuntimeLibrary(NativeLibrary):
             return self._session(model.data, options), path.read_bytes()
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
-        """The optimized model, or the one that a wheel's provider compiled.
-
-        NotImplementedError for other providers.
-        """
+        """The optimized model, or the one that a wheel's provider compiled."""
         if self._target is not None:
             return {
                 _MODEL: self._compiled(model, self._target),
                 **signature_part(model.inputs, model.outputs),
             }
-        if self._ep_name != CPU_EP:
-            raise NotImplementedError("contexts of this provider are made by onnxruntime itself")
         assert isinstance(compiled, _OnnxRuntimeModel)
         optimized, compiled.optimized = compiled.optimized, None
         if optimized is None:

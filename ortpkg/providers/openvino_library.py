@@ -24,8 +24,8 @@ from ortpkg.isolation.run_watch import WatchedRun, run_watched
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.native_library import (
     CompiledModel,
+    GroupLibrary,
     GroupParts,
-    NativeLibrary,
     NativeModel,
     Part,
     read_signature,
@@ -71,7 +71,7 @@ _BLOB = "blob"
 _WEIGHTS_PATH = "WEIGHTS_PATH"
 
 
-class OpenVinoLibrary(NativeLibrary):
+class OpenVinoLibrary(GroupLibrary):
     """One OpenVINO device (or virtual device such as "AUTO:GPU,CPU").
 
     Raises InvalidSessionOptionError for an option that it does not know.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.execution_frame import NodeContext
+from ortpkg.engine.plain_context import PlainContext
 from ortpkg.engine.transformers import TransformLevel
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
@@ -57,7 +58,9 @@ class _PlannedGraph:
         self._executable = executable
 
     def run(self, inputs: Sequence[Value], context: OpKernelContext) -> list[Value]:
-        assert isinstance(context, NodeContext)  # fused nodes are run by the engine alone
+        assert isinstance(
+            context, NodeContext | PlainContext
+        )  # fused nodes are run by the engine alone
         return self._executable.run(inputs, (), context.control)
 
     def release(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.devices.json_form import ep_device_from_json
+from ortpkg.engine.plain_context import PlainContext
 from ortpkg.engine.run_control import RunControl
 from ortpkg.ep_context.context_node import is_ep_context
 from ortpkg.ep_context.ep_context_descriptor import descriptor_from_json
@@ -68,7 +69,7 @@ class _Server:
             compiled, fused = self._loaded
             inputs = trial_inputs(fused.body)
             if inputs is not None:
-                compiled.compute(inputs, _TrialRun())
+                compiled.compute(inputs, PlainContext(RunControl()))
         return Message()
 
 
@@ -128,22 +129,3 @@ def trial_inputs(body: Graph) -> list[Any] | None:
             return None
         made.append(np.zeros(sizes, dtype))
     return made
-
-
-class _TrialRun:
-    """A run that nobody limits, and that has no engine around it."""
-
-    is_watched = False
-
-    def __init__(self) -> None:
-        self.control = RunControl()
-
-    def output(self, _index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        return np.empty(shape, dtype)
-
-    def check_allocation(self, nbytes: int) -> None: ...
-
-    def check_cancelled(self) -> None: ...
-
-    def run_subgraph(self, attribute: str, feeds: list[Any]) -> list[Any]:
-        raise NotImplementedError("a fused node has no sub-graphs")

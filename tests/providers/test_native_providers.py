@@ -14,7 +14,9 @@ import onnx.parser
 import pytest
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_context.ep_context_file import ContextEntry
+from ortpkg.errors import CompileError, ExecutionProviderError, InvalidSessionOptionError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
@@ -28,7 +30,8 @@ from ortpkg.providers.execution_provider import (
     GraphViewer,
 )
 from ortpkg.providers.isolated_model import IsolatedLibrary
-from ortpkg.providers.native_library import NativeModel
+from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
 from ortpkg.providers.native_model import native_model
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import Ports
@@ -443,3 +446,23 @@ def test_what_a_wheels_provider_compiles_for_a_context_has_everything_inside(
     )
     parts = acme.export_model(compiled, NativeModel(data=b"a model", inputs=("x",), outputs=("y",)))
     assert parts["model"] == b"a model with its context"
+
+
+class OnlyCompiling(NativeLibrary):
+    backend = "acme"
+
+    def compile_model(self, model: NativeModel) -> CompiledModel:
+        raise AssertionError(model)
+
+
+def test_a_library_that_only_compiles_says_so_where_contexts_are_asked_of_it() -> None:
+    provider = NativeExecutionProvider("AcmeExecutionProvider", OnlyCompiling())
+    body = Graph("p0")
+    fused = FusedNode(node=body.add_node("Acme", ["x"], ["y"]), body=body)
+    descriptor = ContextDescriptor(ep=provider.name, sdk_version="1", device="CPU")
+    entry = ContextEntry(name="p0", descriptor=descriptor, parts={})
+
+    with pytest.raises(CompileError, match="cannot keep what it compiled"):
+        provider.describe_environment()
+    with pytest.raises(TypeError, match="its library loads no contexts"):
+        provider.import_context(entry, fused)

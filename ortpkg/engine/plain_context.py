@@ -1,0 +1,40 @@
+"""One run of one node outside of a session: a constant is folded, or a context is tried."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import RunError
+from ortpkg.kernels.op_kernel import Tensor, Value
+
+
+class PlainContext:
+    """OpKernelContext without plans: each output is a new array."""
+
+    def __init__(self, control: RunControl) -> None:
+        self.control = control
+
+    def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:  # noqa: ARG002
+        self.control.charge(math.prod(shape) * np.dtype(dtype).itemsize)
+        return np.empty(shape, dtype)
+
+    def check_allocation(self, nbytes: int) -> None:
+        self.control.check_allocation(nbytes)
+
+    @property
+    def is_watched(self) -> bool:
+        return self.control.is_watched
+
+    @property
+    def time_left_s(self) -> float | None:
+        return self.control.time_left_s
+
+    def check_cancelled(self) -> None:
+        self.control.check()
+
+    def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:  # noqa: ARG002
+        raise RunError("sub-graphs run in sessions alone")
