@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, larger
-from ortpkg.shapes.knowledge import Knowledge, KnownTensor
+from ortpkg.shapes.expressions import Size, is_positive, larger
+from ortpkg.shapes.knowledge import Knowledge, KnownTensor, Sizes
 from ortpkg.shapes.merging import common
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
 
@@ -95,7 +95,17 @@ def _typed_only(known: Knowledge | None) -> Knowledge | None:
 def _stack(context: ShapeContext, slot: int, each: Knowledge | None, count: Size | None) -> None:
     if isinstance(each, KnownTensor):
         size = context.new_size() if count is None else larger(0, count)
-        context.make(slot, None if each.shape is None else (size, *each.shape), each.element_type)
+        sizes = _sizes_of_each(context, each, size)
+        context.make(slot, None if sizes is None else (size, *sizes), each.element_type)
+
+
+def _sizes_of_each(context: ShapeContext, each: KnownTensor, count: Size) -> Sizes | None:
+    """The sizes of what ``count`` iterations collect: without any, those that are no numbers are
+    0.
+    """
+    if each.shape is None or is_positive(count):
+        return each.shape
+    return tuple(size if isinstance(size, int) else context.new_size() for size in each.shape)
 
 
 @infers("Scan")
@@ -168,12 +178,13 @@ def _stack_along(
 ) -> None:
     if not isinstance(each, KnownTensor):
         return
-    if each.shape is None:
+    size = context.new_size() if length is None else length
+    sizes = _sizes_of_each(context, each, size)
+    if sizes is None:
         context.make(slot, None, each.element_type)
         return
-    position = context.axis(axis, len(each.shape) + 1)
-    size = context.new_size() if length is None else length
-    context.make(slot, (*each.shape[:position], size, *each.shape[position:]), each.element_type)
+    position = context.axis(axis, len(sizes) + 1)
+    context.make(slot, (*sizes[:position], size, *sizes[position:]), each.element_type)
 
 
 def _scan_batches(context: ShapeContext) -> None:
@@ -207,8 +218,12 @@ def _scan_batches(context: ShapeContext) -> None:
         each = made[slot] if slot < len(made) else None
         if not isinstance(each, KnownTensor):
             continue
+        if slot < len(states):
+            each = common(arguments[slot], each, context.new_size)
+            if isinstance(each, KnownTensor):
+                sizes = None if each.shape is None else (batch, *each.shape)
+                context.make(slot, sizes, each.element_type)
+            continue
         size = context.new_size() if length is None else length
-        leading: tuple[Size, ...] = (batch,) if slot < len(states) else (batch, size)
-        context.make(
-            slot, None if each.shape is None else (*leading, *each.shape), each.element_type
-        )
+        own = _sizes_of_each(context, each, 0 if context.has(0) else size)
+        context.make(slot, None if own is None else (batch, size, *own), each.element_type)

@@ -17,6 +17,7 @@ from ortpkg.graph.types import (
     TensorType,
     ValueType,
 )
+from ortpkg.shapes.expression_bounds import fits
 from ortpkg.shapes.expressions import Size
 
 #: Sizes of a tensor's dimensions in order.
@@ -26,6 +27,8 @@ Sizes = tuple[Size, ...]
 MOST_ELEMENTS = 1024
 #: Of dimensions; numpy has no more.
 MOST_DIMENSIONS = 64
+#: What a dimension without a number is taken for where 32 bits have to hold what is computed of it.
+_LARGEST_DIMENSION = 1 << 28
 
 #: Element types that are followed → the least and the largest number that they hold.
 WHOLE_NUMBERS: Mapping[ElementType, tuple[int, int]] = {
@@ -81,19 +84,25 @@ class KnownTensor:
         return self if self.elements is None else replace(self, elements=None)
 
     def with_elements_in_range(self) -> KnownTensor:
-        """The same; not known are numbers that the element type does not hold, which a run wraps
+        """The same; not known are numbers that the element type may not hold, which a run wraps
         around.
         """
         if self.elements is None or self.element_type not in WHOLE_NUMBERS:
             return self.without_elements()
-        low, high = WHOLE_NUMBERS[self.element_type]
-        if all(low <= value <= high for value in self.elements if isinstance(value, int)):
-            return self
-        kept = (
-            None if isinstance(value, int) and not low <= value <= high else value
+        kept = tuple(
+            value if value is None or _holds(self.element_type, value) else None
             for value in self.elements
         )
-        return replace(self, elements=Elements(self.elements.shape, tuple(kept)))
+        if kept == self.elements.values:
+            return self
+        return replace(self, elements=Elements(self.elements.shape, kept))
+
+
+def _holds(element_type: ElementType, value: Size) -> bool:
+    low, high = WHOLE_NUMBERS[element_type]
+    if isinstance(value, int) or high < 1 << 62:
+        return fits(value, low, high, largest_symbol=_LARGEST_DIMENSION)
+    return True  # products of 64 bits are followed as far as expressions go
 
 
 @dataclass(frozen=True, slots=True)

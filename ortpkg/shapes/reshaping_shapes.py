@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ortpkg.shapes.expression_bounds import is_zero_with
 from ortpkg.shapes.expressions import (
     Size,
     broadcast,
     divide_exactly,
     floor_divide,
     is_at_least,
+    is_positive,
     product,
 )
 from ortpkg.shapes.knowledge import MOST_ELEMENTS, Sizes
@@ -48,8 +50,11 @@ def _reshaped(
             made.append(None if given is None else given[axis])
         elif isinstance(size, int) and size < -1:
             raise ShapeError(f"{context.node}: {size} is no size")
+        elif size is None or size == -1:
+            made.append(size)
         else:
-            made.append(size if size == -1 or size is None or is_at_least(size, 0) else None)
+            is_size = keeps_zero or not _may_keep_another(context, size, given, axis)
+            made.append(size if is_size and is_at_least(size, 0) else None)
     if made.count(-1) > 1:
         raise ShapeError(f"{context.node}: more than one size is left open")
     if -1 in made:
@@ -59,6 +64,18 @@ def _reshaped(
             context, given, [-1 if size is None else size for size in made]
         )
     return [context.new_size() if size is None else size for size in made]
+
+
+def _may_keep_another(context: ShapeContext, size: Size, given: Sizes | None, axis: int) -> bool:
+    """Whether ``size`` may be 0, and then keep another one of a tensor that has elements.
+
+    Where that has none, no harm is done; where nothing is known of it, ``size`` is believed.
+    """
+    if isinstance(size, int) or is_positive(size) or given is None or axis >= len(given):
+        return False
+    if any(is_zero_with(each, size) for each in given):
+        return False
+    return not is_zero_with(context.compute(lambda: product(given)), size)
 
 
 def _what_is_left(

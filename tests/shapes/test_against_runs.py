@@ -90,6 +90,48 @@ MODELS = {
              b = Cast<to = 9>(five) k = Cast<to = 7>(b) s = Add(k, one) y = ConstantOfShape(s) }""",
         [(2,)],
     ),
+    "a size of 0 that keeps another one": (
+        """g (float[N] x, float[M, 3] y) => (z, w) <int64[1] three = {3}, int64[1] rest = {-1}> {
+             s = Shape(x) t = Concat<axis = 0>(s, three) z = Reshape(y, t)
+             u = Concat<axis = 0>(s, rest) w = Reshape(y, u) }""",
+        [(0,), (5, 3)],
+    ),
+    "a size of 0 that keeps nothing": (
+        """g (float[N] x, float[M, 3] y) => (z) <int64[1] three = {3}> {
+             s = Shape(x) t = Concat<axis = 0>(s, three) z = Reshape<allowzero = 1>(y, t) }""",
+        [(0,), (0, 3)],
+    ),
+    "sizes of which 32 bits do not hold a multiple": (
+        """g (bool[N] x) => (z) <int32[1] many = {262144}> {
+             s = Shape(x) c = Cast<to = 6>(s) p = Mul(c, many) d = Cast<to = 7>(p) z = ConstantOfShape(d) }""",
+        [(16384,)],
+    ),
+    "sizes of which 32 bits do not hold the product": (
+        """g (bool[N] x) => (y, z) <int64[1] axis = {0}> {
+             s = Shape(x) c = Cast<to = 6>(s) p = Mul(c, c) d = Cast<to = 7>(p) y = ConstantOfShape(d)
+             both = Concat<axis = 0>(c, c) q = ReduceProd(both, axis) e = Cast<to = 7>(q) z = ConstantOfShape(e) }""",
+        [(65536,)],
+    ),
+    "what no iteration of a loop collects": (
+        """g (float[N] x, float[T] times) => (s, y) {
+             trips = Size(times)
+             s, y = Loop(trips, , x) <body = b (int64 i, bool c, v) => (d, w, e)
+                                      { d = Identity(c) w = Neg(v) e = Neg(x) }> }""",
+        [(3,), (0,)],
+    ),
+    "what no iteration of a scan collects": (
+        """g (float[L, N] x, float[2] h) => (s, y) {
+             s, y = Scan(h, x) <num_scan_inputs = 1, scan_output_axes = [1], body = b (a, each) => (t, e)
+                                { t = Neg(a) e = Concat<axis = 0>(each, a) }> }""",
+        [(0, 3), (2,)],
+    ),
+    "the elements of what no iteration changes": (
+        """g (float[N] x, float[T] times) => (y) <int64[1] two = {2}> {
+             s = Shape(x) trips = Size(times)
+             a = Loop(trips, , s) <body = b (int64 i, bool c, v) => (d, w)
+                                   { d = Identity(c) w = Mul(v, two) }> y = ConstantOfShape(a) }""",
+        [(3,), (0,)],
+    ),
     "a size of nothing with its ratio kept": (
         """g (float[3] x) => (y) <int64[1] none = {0}> {
              y = Resize<mode = "nearest", keep_aspect_ratio_policy = "not_smaller">(x, , , none) }""",

@@ -1,0 +1,45 @@
+"""How large a size may be, and when it is 0, whatever its symbols are."""
+
+from __future__ import annotations
+
+import math
+
+from ortpkg.shapes.expressions import Atom, Expression, Size, Symbol, least
+
+
+def fits(size: Size, low: int, high: int, *, largest_symbol: int) -> bool:
+    """Whether ``size`` lies between ``low`` and ``high`` with no symbol over ``largest_symbol``."""
+    magnitude = _magnitude(size, largest_symbol)
+    return magnitude <= high and (-magnitude >= low or least(size) >= low)
+
+
+def _magnitude(size: Size, largest_symbol: int) -> float:
+    """A number that the size without its sign is never above."""
+    if isinstance(size, int):
+        return abs(size)
+    return sum(
+        abs(count) * math.prod(_magnitude_of_atom(atom, largest_symbol) for atom in monomial)
+        for monomial, count in size.terms
+    )
+
+
+def _magnitude_of_atom(atom: Atom, largest_symbol: int) -> float:
+    if isinstance(atom, Symbol):
+        return largest_symbol
+    left, right = (_magnitude(each, largest_symbol) for each in (atom.left, atom.right))
+    return left / max(least(atom.right), 1) + 1 if atom.kind == "floor" else max(left, right)
+
+
+def is_zero_with(size: Size, other: Size) -> bool:
+    """Whether ``size`` is 0 wherever ``other``, a sum of products of sizes, is."""
+    if size == 0 or size == other:
+        return True
+    if not (isinstance(size, Expression) and isinstance(other, Expression)):
+        return False
+    if any(count < 0 for _, count in other.terms) or least(other) < 0:
+        return False
+    # Where the sum is 0, so is each product in it.
+    return all(
+        any(set(factors) <= set(monomial) for factors, _ in other.terms)
+        for monomial, _ in size.terms
+    )
