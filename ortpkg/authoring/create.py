@@ -1,8 +1,8 @@
 """Makes packages and changes them: create, init_package, add_variant, remove_variant.
 
 Each function plans first (reads, compares, refuses) and writes afterwards, through
-``package.transaction``: whatever goes wrong, there is the old package or the new one. All of them
-wait for another command that changes the same package.
+``package.changes.transaction``: whatever goes wrong, there is the old package or the new one. All
+of them wait for another command that changes the same package.
 
 Parameters that all share: ``progress`` is called with (file, bytes done, bytes in total) while
 files are copied; ``notify`` is told warnings and what is waited for, a sentence each (left out,

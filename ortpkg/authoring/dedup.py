@@ -1,8 +1,8 @@
 """``dedup``: weights that several variants of a component have are stored once, in a folder that
 they share.
 
-Planned first (``sharing_plan.py``), then carried out through ``package.transaction``: whatever goes
-wrong, there is the old package or the new one.
+Planned first (``sharing_plan.py``), then carried out through ``package.changes.transaction``:
+whatever goes wrong, there is the old package or the new one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``edit``: what a package says of itself and of its variants, changed in its place.
 
-Like every change: planned first, then carried out through ``package.transaction``; whatever goes
-wrong, there is the old package or the new one.
+Like every change: planned first, then carried out through ``package.changes.transaction``; whatever
+goes wrong, there is the old package or the new one.
 """
 
 from __future__ import annotations

@@ -113,6 +113,27 @@ def test_every_command_has_help_of_its_own(ortpkg: RunCommand, name: str) -> Non
     assert "--json" in done.out
 
 
+def _commands_called() -> set[object]:
+    """The first words of ``ortpkg("select", ...)`` and ``["select", ...]`` in the tests.
+
+    A call for help calls nothing.
+    """
+    found: set[object] = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            is_call = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ortpkg"
+            is_list = isinstance(node, ast.List | ast.Tuple)
+            words = getattr(node, "args" if is_call else "elts", ()) if is_call or is_list else ()
+            values = [word.value if isinstance(word, ast.Constant) else None for word in words]
+            if values and "--help" not in values:
+                found.add(values[0])
+    return found
+
+
+def test_every_command_is_called_by_a_test() -> None:
+    assert COMMANDS.keys() - _commands_called() == set(), "add a test in tests/cli"
+
+
 @pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize(
     "distribution", ["onnxruntime_openvino", "onnxruntime_gpu", "onnxruntime_directml"]

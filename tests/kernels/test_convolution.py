@@ -11,6 +11,7 @@ import pytest
 from ortpkg.kernels import convolution, pooling
 from ortpkg.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
+from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 
 RANDOM = np.random.default_rng(5)
 
@@ -264,3 +265,12 @@ def test_maxima_are_the_same_whatever_the_block(
     windows = np.lib.stride_tricks.sliding_window_view(padded, (4, 3), axis=(2, 3))[:, :, ::2, ::3]
     out = run_op("MaxPool", x, kernel_shape=[4, 3], strides=[2, 3], pads=[2, 1, 1, 2])
     np.testing.assert_array_equal(out, windows.max(axis=(4, 5)))
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(2, 3, 5), (2, 3, 4, 5), (1, 2, 2, 3, 2)])
+def test_global_lp_pool_is_the_norm_of_each_channel(shape: tuple[int, ...], p: int) -> None:
+    x = normal(*shape)
+    found = run_op("GlobalLpPool", x, p=p)
+    onnxruntime = run_on_onnxruntime("GlobalLpPool", x, domain="", p=p)
+    np.testing.assert_allclose(found, onnxruntime, rtol=1e-5)

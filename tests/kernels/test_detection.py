@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 from ortpkg.kernels.op_kernel import Tensor
-from tests.kernels.backend_cases import cases_of, check_case
 from tests.kernels.node_runner import run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
-
-
-@pytest.mark.parametrize("case", cases_of("NonMaxSuppression"), ids=lambda case: case.name)
-def test_onnx_cases(case: Any) -> None:
-    check_case(case)
 
 
 def random_boxes(count: int = 60) -> tuple[Tensor, Tensor]:

@@ -10,24 +10,8 @@ import numpy as np
 import pytest
 
 from ortpkg.errors import InvalidGraphError, LimitExceededError
-from tests.kernels.backend_cases import cases_of, check_case
 from tests.kernels.node_runner import as_node, compute_node, run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
-
-CASES = [
-    *cases_of("AffineGrid", "CenterCropPad", "Col2Im", "MaxUnpool", "GridSample"),
-    *(
-        case
-        for case in cases_of("FlexAttention")
-        if not any(a.type == a.GRAPH for a in case.model.graph.node[0].attribute)
-    ),
-]
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_onnx_cases(case: Any) -> None:
-    check_case(case)
-
 
 THETA = np.zeros((1, 2, 3), np.float32)
 IMAGE = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)

@@ -10,25 +10,9 @@ import pytest
 from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.integer_gemm import IntegerMatrix, as_int32, exact_matmul, integer_matrix
 from ortpkg.kernels.op_kernel import Tensor
-from tests.kernels.backend_cases import cases_of, check_case
 from tests.kernels.node_runner import run_op
 
-CASES = cases_of(
-    "QuantizeLinear",
-    "DequantizeLinear",
-    "DynamicQuantizeLinear",
-    "MatMulInteger",
-    "QLinearMatMul",
-    "ConvInteger",
-    "QLinearConv",
-    without=tuple(case.name for case in cases_of("QLinearMatMul") if "float8" in case.name),
-)
 SCALE = np.array(0.5, np.float32)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_onnx_cases(case: Any) -> None:
-    check_case(case)
 
 
 def floats(*values: float) -> Tensor:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from ortpkg.errors import LimitExceededError
 from ortpkg.kernels.op_kernel import Tensor
-from tests.kernels.backend_cases import cases_of, check_case
 from tests.kernels.node_runner import run_op
-
-
-@pytest.mark.parametrize(
-    "case",
-    cases_of("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"),
-    ids=lambda case: case.name,
-)
-def test_onnx_cases(case: Any) -> None:
-    check_case(case)
 
 
 def texts(*values: str) -> Tensor:

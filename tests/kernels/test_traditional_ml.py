@@ -9,7 +9,6 @@ import pytest
 from onnx import helper
 
 from ortpkg.errors import InvalidGraphError
-from tests.kernels.backend_cases import cases_of, check_case
 from tests.kernels.node_runner import as_node, compute_node, run_op
 
 
@@ -60,11 +59,6 @@ def test_category_mapper_goes_both_ways_with_defaults() -> None:
 def test_category_mapper_refuses_lists_that_do_not_pair() -> None:
     with pytest.raises(InvalidGraphError, match="1 integers and 2 strings do not pair"):
         ours("CategoryMapper", np.array([1]), cats_int64s=[1], cats_strings=["a", "b"])
-
-
-@pytest.mark.parametrize("case", cases_of("LabelEncoder"), ids=lambda case: case.name)
-def test_onnx_cases_of_label_encoder(case: Any) -> None:
-    check_case(case)
 
 
 def label_encoded(version: int, x: Any, **attributes: Any) -> Any:

@@ -9,7 +9,6 @@ import pytest
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.kernels.op_kernel import Tensor
-from tests.kernels.backend_cases import cases_of, check_case
 from tests.kernels.node_runner import run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 
@@ -110,11 +109,6 @@ def test_classifier_agrees_with_onnxruntime(
     if classes == 2:  # onnxruntime asks only whether the second class's score is positive
         expected_labels = np.array(["no", "yes"], dtype=object)[expected_scores.argmax(axis=1)]
     assert labels.tolist() == expected_labels.tolist()
-
-
-@pytest.mark.parametrize("case", cases_of("TreeEnsemble"), ids=lambda case: case.name)
-def test_onnx_cases(case: Any) -> None:
-    check_case(case)
 
 
 def test_cycle_among_nodes_is_an_error() -> None:

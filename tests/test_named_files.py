@@ -1,0 +1,102 @@
+"""Files and modules that documents and the code's own texts name are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("benchmarks", "docs", "examples", "ortpkg", "sample_packages", "scripts", "tests")
+#: Of a kind that packages have none of, and models neither.
+_ENDINGS = (".md", ".py", ".sh", ".toml")
+#: What users write, and a document of another project.
+_ELSEWHERE = frozenset({"ortpkg.toml", "docs/ExternalData.md"})
+_QUOTED = re.compile(r"`+([\w./-]+)`+")
+_LINK = re.compile(r"\]\(([^)#\s]+)")
+#: Folders whose names are not those of common values, too ("session.run").
+_ROOMS = "|".join(
+    path.name
+    for path in sorted((ROOT / "ortpkg").iterdir())
+    if (path / "__init__.py").exists() and path.name not in ("graph", "session")
+)
+_MODULE = re.compile(rf"`(?:ortpkg\.)?((?:{_ROOMS})(?:\.\w+)+)(?<!\.json)(?<!\.py)`")
+
+
+def _files() -> list[Path]:
+    folders = [path for name in FOLDERS for path in sorted((ROOT / name).rglob("*"))]
+    return [path for path in (*ROOT.iterdir(), *folders) if path.is_file()]
+
+
+FILES = _files()
+TEXTS = [path for path in FILES if path.suffix in (".md", ".py") and path != Path(__file__)]
+
+
+def _ends_of(path: str) -> list[str]:
+    """``c``, ``b/c`` and ``a/b/c`` of ``a/b/c``."""
+    parts = path.split("/")
+    return ["/".join(parts[first:]) for first in range(len(parts))]
+
+
+NAMES = {
+    end
+    for path in FILES
+    for place in (path, *path.parents)
+    if place.is_relative_to(ROOT) and place != ROOT
+    for end in _ends_of(place.relative_to(ROOT).as_posix())
+}
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith(_ENDINGS) or (text.split("/")[0] in FOLDERS and "/" in text)
+
+
+def _is_module_or_in_one(name: str) -> bool:
+    """Whether ``a.b.c`` is a module of ortpkg, or some name ``c`` in the module ``a.b``."""
+    for known in (name, name.rpartition(".")[0], name.rpartition(".")[0].rpartition(".")[0]):
+        place = ROOT.joinpath("ortpkg", *known.split("."))
+        if place.with_suffix(".py").exists():
+            rest = name.removeprefix(known).strip(".").split(".")[0]
+            return (
+                re.search(rf"\b{rest}\b", place.with_suffix(".py").read_text("utf-8")) is not None
+            )
+        if place.is_dir() and known == name:
+            return True
+    return False
+
+
+def _missing(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    quoted = [each.rstrip("/") for each in _QUOTED.findall(text) if _is_path(each)]
+    found = [each for each in quoted if each not in NAMES | _ELSEWHERE]
+    found += [each for each in _MODULE.findall(text) if not _is_module_or_in_one(each)]
+    if path.suffix == ".md":
+        links = [each for each in _LINK.findall(text) if "://" not in each]
+        found += [each for each in links if not (path.parent / each).exists()]
+    return found
+
+
+def test_named_files_and_modules_are_there() -> None:
+    missing = {path.relative_to(ROOT).as_posix(): _missing(path) for path in TEXTS}
+    assert {path: names for path, names in missing.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("`package/rules.py` and [the map](docs/architecture.md)", []),
+        ("`package/no_rules.py`, `ortpkg/nowhere/`", ["package/no_rules.py", "ortpkg/nowhere"]),
+        ("[gone](docs/gone.md#part), [other](https://example.org/a.md)", ["docs/gone.md"]),
+        ("``package.rules``, `ortpkg.package.rules.Rule`, `manifest.json`", []),
+        (
+            "``package.no_rules``, ``package.rules.NoRule``",
+            ["package.no_rules", "package.rules.NoRule"],
+        ),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, text: str, missing: list[str]) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "architecture.md").touch()
+    (tmp_path / "text.md").write_text(text, encoding="utf-8")
+    assert _missing(tmp_path / "text.md") == missing
