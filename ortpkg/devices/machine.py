@@ -11,7 +11,7 @@ from ortpkg.devices.hardware import DeviceType, HardwareDevice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a probe found out. Frozen; made by :func:`ortpkg.devices.machine_probe.probe`, or constructed.
+    """What a probe found out; frozen. ``devices.machine_probe`` makes it, or a test.
 
     Attributes:
         os: "linux", "macos" or "windows".
