@@ -8,8 +8,7 @@ function's own imports mean.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 
 import onnx
@@ -25,7 +24,14 @@ from ortpkg.graph.initializers import TensorReader
 from ortpkg.graph.load_control import CONSTANT_NBYTES, DECLARED_NBYTES, NODE_NBYTES, poll_load
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
+from ortpkg.graph.model_functions import (
+    ModelFunctions,
+    call_scope,
+    operator_domain,
+    read_opset_imports,
+)
 from ortpkg.graph.model_limits import ModelLimits
+from ortpkg.graph.name_scope import NameScope
 from ortpkg.graph.onnx_attributes import attribute_kind, attribute_value
 from ortpkg.graph.operator_schemas import resolve_since_version
 from ortpkg.graph.proto_text import entries_of, text_of
@@ -36,8 +42,6 @@ _DEFAULT_LIMITS = ModelLimits()
 _NOTHING_GIVEN = GivenTensors()
 _IMPLIED_OPSETS = {ONNX_DOMAIN: onnx.defs.onnx_opset_version(), MICROSOFT_DOMAIN: 1}
 _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
-
-FunctionId = tuple[str, str, str]
 
 
 def load_model(
@@ -96,47 +100,6 @@ def _data_files(
     )
 
 
-@dataclass(slots=True)
-class _Scope:
-    """Where names of a GraphProto or FunctionProto lead.
-
-    Attributes:
-        graph: the graph that nodes are added to.
-        opset_imports: what operators mean here.
-        names: name in the message → value name in ``graph``, where they differ.
-        parent: the scope around; None for the main graph, and for functions, which see nothing
-            around them.
-        is_function: whether every name must be in ``names``.
-        attributes: what a function's attribute references mean here; None outside functions.
-        prefix: in front of node names.
-        depth: of nesting.
-    """
-
-    graph: Graph
-    opset_imports: Mapping[str, int]
-    names: dict[str, str] = field(default_factory=dict)
-    parent: _Scope | None = None
-    is_function: bool = False
-    attributes: Mapping[str, Attribute] | None = None
-    prefix: str = ""
-    depth: int = 0
-
-    def resolve(self, name: str) -> str:
-        """The value that ``name`` means here."""
-        scope: _Scope | None = self
-        text_of(name, "value name")
-        while name and scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            if scope.is_function:
-                raise InvalidGraphError(
-                    f"the function called as {quoted(scope.prefix.rstrip('/'))} takes"
-                    f" {quoted(name)}, which nothing in it makes"
-                )
-            scope = scope.parent
-        return name
-
-
 class _Reader:
     def __init__(
         self, model_file: ModelFile, tensors: TensorReader, limits: ModelLimits, given: GivenTensors
@@ -147,17 +110,13 @@ class _Reader:
         self._given = given
         self._node_count = 0
         self._defined: dict[Graph, set[str]] = {}
-        self._inlined_sizes: dict[FunctionId, int] = {}
-        self._functions: dict[FunctionId, onnx.FunctionProto] = {
-            (_domain(function.domain), function.name, function.overload): function
-            for function in model_file.proto.functions
-        }
+        self._functions = ModelFunctions(model_file.proto.functions, limits)
 
     def read(self) -> Model:
         proto = self._model_file.proto
-        opset_imports = _opset_imports(proto.opset_import) or {"": 1}
+        opset_imports = read_opset_imports(proto.opset_import) or {"": 1}
         graph = Graph(text_of(proto.graph.name, "graph name"), opset_imports=opset_imports)
-        self._fill(_Scope(graph, graph.opset_imports), proto.graph)
+        self._fill(NameScope(graph, graph.opset_imports), proto.graph)
         # Transformers write ONNX's own nodes into a graph that has none, too.
         graph.opset_imports.setdefault(ONNX_DOMAIN, _IMPLIED_OPSETS[ONNX_DOMAIN])
         self._given.verify_external(graph.initializers)
@@ -177,7 +136,7 @@ class _Reader:
 
     # --- graphs -----------------------------------------------------------------------------------
 
-    def _fill(self, scope: _Scope, proto: onnx.GraphProto) -> None:
+    def _fill(self, scope: NameScope, proto: onnx.GraphProto) -> None:
         """Reads ``proto`` into ``scope.graph``."""
         graph = scope.graph
         self._name_definitions(scope, proto)
@@ -205,7 +164,7 @@ class _Reader:
             }
         self._add_nodes(scope, proto.node)
 
-    def _name_definitions(self, scope: _Scope, proto: onnx.GraphProto) -> None:
+    def _name_definitions(self, scope: NameScope, proto: onnx.GraphProto) -> None:
         """Gives a sub-graph's values other names where a graph around it has the same ones: names
         are unique here.
         """
@@ -230,7 +189,7 @@ class _Reader:
             outer = outer.parent
         return False
 
-    def _read_initializers(self, scope: _Scope, proto: onnx.GraphProto) -> None:
+    def _read_initializers(self, scope: NameScope, proto: onnx.GraphProto) -> None:
         graph = scope.graph
         source, spans = self._model_file.source, self._model_file.spans
         is_main = graph.parent is None
@@ -248,13 +207,13 @@ class _Reader:
             _check_initializer_name(graph, name)
             graph.add_initializer(self._tensors.sparse_initializer(sparse, name=name))
 
-    def _subgraph(self, scope: _Scope, proto: onnx.GraphProto) -> Graph:
+    def _subgraph(self, scope: NameScope, proto: onnx.GraphProto) -> Graph:
         if scope.depth >= self._limits.subgraph_depth:
             raise InvalidGraphError(
                 f"graphs are nested deeper than {self._limits.subgraph_depth} levels"
             )
         graph = Graph(text_of(proto.name, "graph name"), parent=scope.graph)
-        inner = _Scope(
+        inner = NameScope(
             graph,
             scope.opset_imports,
             parent=scope,
@@ -267,7 +226,7 @@ class _Reader:
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def _add_nodes(self, scope: _Scope, nodes: Iterable[onnx.NodeProto]) -> None:
+    def _add_nodes(self, scope: NameScope, nodes: Iterable[onnx.NodeProto]) -> None:
         for proto in nodes:
             self._node_count += 1
             poll_load(NODE_NBYTES)
@@ -275,23 +234,23 @@ class _Reader:
                 raise InvalidGraphError(
                     f"the model has more than {self._limits.node_count} nodes, functions inlined"
                 )
-            function = self._functions.get((_domain(proto.domain), proto.op_type, proto.overload))
+            function = self._functions.find(proto)
             if function is not None:
-                self._check_inlined_size(proto, function)
+                self._functions.check_inlined_size(proto, function)
                 self._inline(scope, proto, function)
             else:
                 self._add_node(scope, proto)
 
-    def _implied_opset(self, scope: _Scope, domain: str) -> int | None:
+    def _implied_opset(self, scope: NameScope, domain: str) -> int | None:
         """What onnxruntime takes for a domain of its own that a model forgets to import: the newest
         it knows.
         """
         implied = None if scope.is_function else _IMPLIED_OPSETS.get(domain)
         return implied and scope.graph.opset_imports.setdefault(domain, implied)
 
-    def _add_node(self, scope: _Scope, proto: onnx.NodeProto) -> None:
+    def _add_node(self, scope: NameScope, proto: onnx.NodeProto) -> None:
         domain, op_type, name = (
-            _domain(proto.domain),
+            operator_domain(proto.domain),
             proto.op_type,
             text_of(proto.name, "node name"),
         )
@@ -324,7 +283,7 @@ class _Reader:
             metadata=entries_of(proto.metadata_props, "metadata"),
         )
 
-    def _attributes(self, scope: _Scope, proto: onnx.NodeProto) -> dict[str, Attribute]:
+    def _attributes(self, scope: NameScope, proto: onnx.NodeProto) -> dict[str, Attribute]:
         attributes: dict[str, Attribute] = {}
         for attribute in proto.attribute:
             value = self._attribute(scope, attribute)
@@ -332,7 +291,7 @@ class _Reader:
                 attributes[text_of(attribute.name, "attribute name")] = value
         return attributes
 
-    def _attribute(self, scope: _Scope, proto: onnx.AttributeProto) -> Attribute | None:
+    def _attribute(self, scope: NameScope, proto: onnx.AttributeProto) -> Attribute | None:
         """The attribute; None where it refers to a function attribute that the call leaves out."""
         if proto.ref_attr_name:
             if scope.attributes is None:
@@ -351,81 +310,28 @@ class _Reader:
 
     # --- functions --------------------------------------------------------------------------------
 
-    def _check_inlined_size(self, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
-        """Refuses a call that stands for too many nodes before one of them is made: functions can
-        double each other.
-        """
-        most = min(self._limits.inlined_node_count, self._limits.node_count)
-        if self._inlined_size(function, 0) > most:
-            raise InvalidGraphError(
-                f"node {quoted(call.name)} calls {quoted(function.name)}: "
-                f"the model has more than {most} nodes, functions inlined",
-                node_name=call.name,
-            )
-
-    def _inlined_size(self, function: onnx.FunctionProto, depth: int) -> int:
-        """Nodes of the function and of those that it calls, without its sub-graphs'."""
-        key = _domain(function.domain), function.name, function.overload
-        if key not in self._inlined_sizes:
-            if depth > self._limits.subgraph_depth:
-                return 0  # inlining refuses it, by its depth
-            called = (
-                self._functions.get((_domain(node.domain), node.op_type, node.overload))
-                for node in function.node
-            )
-            self._inlined_sizes[key] = sum(
-                1 if inner is None else self._inlined_size(inner, depth + 1) for inner in called
-            )
-        return self._inlined_sizes[key]
-
-    def _inline(self, scope: _Scope, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
+    def _inline(self, scope: NameScope, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
         """Adds the function's nodes in place of ``call``, under names of their own."""
-        if scope.depth >= self._limits.subgraph_depth:
-            raise InvalidGraphError(
-                f"function {quoted(function.name)} is called in more than"
-                f" {self._limits.subgraph_depth} levels; ONNX allows no recursion"
-            )
-        if len(call.input) > len(function.input) or len(call.output) > len(function.output):
-            raise InvalidGraphError(
-                f"node {quoted(call.name)} calls {quoted(function.name)} with more inputs or"
-                " outputs than it has",
-                node_name=call.name,
-            )
+        self._functions.check_call(call, function, depth=scope.depth)
         graph = scope.graph
         name = scope.prefix + (
             text_of(call.name, "node name") or f"{function.name}_{self._node_count}"
         )
-        inner = _Scope(
-            graph,
-            _opset_imports(function.opset_import),
-            is_function=True,
-            attributes=self._function_attributes(scope, call, function),
-            prefix=f"{name}/",
-            depth=scope.depth + 1,
-        )
+        attributes = self._function_attributes(scope, call, function)
+        inner, passed_through = call_scope(scope, call, function, attributes, name=name)
         for domain, version in inner.opset_imports.items():
             graph.opset_imports.setdefault(domain, version)
-        actual_inputs = [scope.resolve(value) for value in call.input]
-        inner.names = dict(zip(function.input, actual_inputs, strict=False))
-        inner.names.update(dict.fromkeys(function.input[len(actual_inputs) :], ""))
-        passed_through = {}
-        for formal, actual in zip(function.output, call.output, strict=False):
-            if actual and formal in function.input:
-                passed_through[scope.resolve(actual)] = inner.names[formal]
-            elif actual:
-                inner.names[formal] = scope.resolve(actual)
-        for node in function.node:
-            for output in node.output:
-                if output and output not in inner.names:
-                    inner.names[output] = graph.make_name(f"{name}/{output}")
-                    self._defined[graph].add(inner.names[output])
+        for output in (output for node in function.node for output in node.output):
+            if output and output not in inner.names:
+                inner.names[output] = graph.make_name(f"{name}/{output}")
+                self._defined[graph].add(inner.names[output])
         self._add_nodes(inner, function.node)
         for output, value in passed_through.items():
             version = resolve_since_version("", "Identity", graph.opset_imports.setdefault("", 1))
             graph.add_node("Identity", [value], [output], since_version=version)
 
     def _function_attributes(
-        self, scope: _Scope, call: onnx.NodeProto, function: onnx.FunctionProto
+        self, scope: NameScope, call: onnx.NodeProto, function: onnx.FunctionProto
     ) -> dict[str, Attribute]:
         defaults = {proto.name: self._attribute(scope, proto) for proto in function.attribute_proto}
         given = self._attributes(scope, call)
@@ -440,20 +346,6 @@ class _Reader:
         return {**{name: value for name, value in defaults.items() if value is not None}, **given}
 
 
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else text_of(domain, "operator domain")
-
-
-def _opset_imports(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    found = {_domain(opset.domain): opset.version for opset in imports}
-    known = onnx.defs.onnx_opset_version()
-    if not 1 <= found.get("", 1) <= known:
-        raise InvalidGraphError(
-            f"the model imports opset {found['']} of ai.onnx; opsets 1 to {known} are known here"
-        )
-    return found
-
-
 def _check_initializer_name(graph: Graph, name: str) -> None:
     if not name:
         raise InvalidGraphError(f"graph {quoted(graph.name)} has an initializer without a name")
@@ -463,7 +355,7 @@ def _check_initializer_name(graph: Graph, name: str) -> None:
         )
 
 
-def _read_value_info(scope: _Scope, proto: onnx.ValueInfoProto) -> None:
+def _read_value_info(scope: NameScope, proto: onnx.ValueInfoProto) -> None:
     name = scope.resolve(proto.name)
     value_type = value_type_from_proto(proto.type, f"value {quoted(proto.name)}")
     if value_type is not None:

@@ -1,0 +1,117 @@
+"""The functions of a model, as far as it takes to put their nodes in place of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import onnx
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.graph import Attribute
+from ortpkg.graph.model_limits import ModelLimits
+from ortpkg.graph.name_scope import NameScope
+from ortpkg.graph.proto_text import text_of
+
+_FunctionId = tuple[str, str, str]
+
+
+class ModelFunctions:
+    """The functions that a model brings, and whether a call of one may be inlined."""
+
+    def __init__(self, functions: Iterable[onnx.FunctionProto], limits: ModelLimits) -> None:
+        self._limits = limits
+        self._inlined_sizes: dict[_FunctionId, int] = {}
+        self._functions: dict[_FunctionId, onnx.FunctionProto] = {
+            (operator_domain(function.domain), function.name, function.overload): function
+            for function in functions
+        }
+
+    def find(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
+        """The function that the node calls; None for an operator."""
+        return self._functions.get((operator_domain(node.domain), node.op_type, node.overload))
+
+    def check_inlined_size(self, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
+        """Refuses a call that stands for too many nodes before one of them is made: functions can
+        double each other.
+        """
+        most = min(self._limits.inlined_node_count, self._limits.node_count)
+        if self._inlined_size(function, 0) > most:
+            raise InvalidGraphError(
+                f"node {quoted(call.name)} calls {quoted(function.name)}: "
+                f"the model has more than {most} nodes, functions inlined",
+                node_name=call.name,
+            )
+
+    def _inlined_size(self, function: onnx.FunctionProto, depth: int) -> int:
+        """Nodes of the function and of those that it calls, without its sub-graphs'."""
+        key = operator_domain(function.domain), function.name, function.overload
+        if key not in self._inlined_sizes:
+            if depth > self._limits.subgraph_depth:
+                return 0  # inlining refuses it, by its depth
+            called = map(self.find, function.node)
+            self._inlined_sizes[key] = sum(
+                1 if inner is None else self._inlined_size(inner, depth + 1) for inner in called
+            )
+        return self._inlined_sizes[key]
+
+    def check_call(self, call: onnx.NodeProto, function: onnx.FunctionProto, *, depth: int) -> None:
+        """Refuses a call that is nested too deep, or gives more than the function takes."""
+        if depth >= self._limits.subgraph_depth:
+            raise InvalidGraphError(
+                f"function {quoted(function.name)} is called in more than"
+                f" {self._limits.subgraph_depth} levels; ONNX allows no recursion"
+            )
+        if len(call.input) > len(function.input) or len(call.output) > len(function.output):
+            raise InvalidGraphError(
+                f"node {quoted(call.name)} calls {quoted(function.name)} with more inputs or"
+                " outputs than it has",
+                node_name=call.name,
+            )
+
+
+def call_scope(
+    scope: NameScope,
+    call: onnx.NodeProto,
+    function: onnx.FunctionProto,
+    attributes: Mapping[str, Attribute],
+    *,
+    name: str,
+) -> tuple[NameScope, dict[str, str]]:
+    """The scope of the function's nodes, in which its inputs and outputs are those of ``call``.
+
+    And output → input for each that the function only passes through.
+    """
+    inner = NameScope(
+        scope.graph,
+        read_opset_imports(function.opset_import),
+        is_function=True,
+        attributes=attributes,
+        prefix=f"{name}/",
+        depth=scope.depth + 1,
+    )
+    actual_inputs = [scope.resolve(value) for value in call.input]
+    inner.names = dict(zip(function.input, actual_inputs, strict=False))
+    inner.names.update(dict.fromkeys(function.input[len(actual_inputs) :], ""))
+    passed_through = {}
+    for formal, actual in zip(function.output, call.output, strict=False):
+        if actual and formal in function.input:
+            passed_through[scope.resolve(actual)] = inner.names[formal]
+        elif actual:
+            inner.names[formal] = scope.resolve(actual)
+    return inner, passed_through
+
+
+def operator_domain(domain: str) -> str:
+    """ "" for ONNX's own, which has two names."""
+    return "" if domain == "ai.onnx" else text_of(domain, "operator domain")
+
+
+def read_opset_imports(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Domain → version; InvalidGraphError for an opset of ONNX's that is not known here."""
+    found = {operator_domain(opset.domain): opset.version for opset in imports}
+    known = onnx.defs.onnx_opset_version()
+    if not 1 <= found.get("", 1) <= known:
+        raise InvalidGraphError(
+            f"the model imports opset {found['']} of ai.onnx; opsets 1 to {known} are known here"
+        )
+    return found

@@ -1,0 +1,51 @@
+"""Where the names in a graph's or a function's message lead, while a model is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.graph import Attribute, Graph
+from ortpkg.graph.proto_text import text_of
+
+
+@dataclass(slots=True)
+class NameScope:
+    """Where names of a GraphProto or FunctionProto lead.
+
+    Attributes:
+        graph: the graph that nodes are added to.
+        opset_imports: what operators mean here.
+        names: name in the message → value name in ``graph``, where they differ.
+        parent: the scope around; None for the main graph, and for functions, which see nothing
+            around them.
+        is_function: whether every name must be in ``names``.
+        attributes: what a function's attribute references mean here; None outside functions.
+        prefix: in front of node names.
+        depth: of nesting.
+    """
+
+    graph: Graph
+    opset_imports: Mapping[str, int]
+    names: dict[str, str] = field(default_factory=dict)
+    parent: NameScope | None = None
+    is_function: bool = False
+    attributes: Mapping[str, Attribute] | None = None
+    prefix: str = ""
+    depth: int = 0
+
+    def resolve(self, name: str) -> str:
+        """The value that ``name`` means here."""
+        scope: NameScope | None = self
+        text_of(name, "value name")
+        while name and scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            if scope.is_function:
+                raise InvalidGraphError(
+                    f"the function called as {quoted(scope.prefix.rstrip('/'))} takes"
+                    f" {quoted(name)}, which nothing in it makes"
+                )
+            scope = scope.parent
+        return name
