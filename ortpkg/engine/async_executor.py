@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext, run_error
+from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.engine.instructions import Instruction
 from ortpkg.engine.pending import Pending, PendingValue, begun, finished, settle
+from ortpkg.engine.run_errors import run_error
 
 
 class AsyncExecutor:

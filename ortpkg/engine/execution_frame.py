@@ -10,9 +10,9 @@ always new arrays: they belong to the caller.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,15 +21,11 @@ from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.engine.instructions import Instruction, OutputSlot
 from ortpkg.engine.memories import Memories
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
+from ortpkg.engine.owned_values import as_shaped, copied, may_share_memory, without_shared_elements
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.workspace import Workspace, tensor_at
 from ortpkg.errors import (
-    CancelledError,
-    LimitExceededError,
-    OrtpkgError,
     PlanVerificationError,
-    RunError,
-    printable,
     quoted,
 )
 from ortpkg.kernels.device_tensor import DeviceTensor
@@ -199,11 +195,7 @@ class ExecutionFrame:
                 self._tracer.trace_reuse(slot.value_index, nbytes, step)
             return self._allocate_new(slot, nbytes, shape, dtype)
         if slot.kind not in _PLANNED_KINDS:
-            kind = getattr(slot.kind, "value", slot.kind)
-            raise PlanVerificationError(
-                f"node {quoted(self._ground.plan.steps[step].node_name)}: output {slot.value_index}"
-                f" is planned as {quoted(kind)}, which nothing that a node makes can be"
-            )
+            raise self._misplanned(slot, step)
         if self._tracer is not None:
             trace = (
                 self._tracer.trace_reuse
@@ -217,13 +209,20 @@ class ExecutionFrame:
         if slot.takes_buffer:
             buffer = self._buffers.get(slot.buffer)
             if buffer is not None and buffer.nbytes == nbytes:
-                return _as_shaped(buffer, shape, dtype)
+                return as_shaped(buffer, shape, dtype)
         array = self._allocate_new(slot, nbytes, shape, dtype)
         if slot.takes_buffer and slot.buffer not in self._buffers and self._workspace is None:
             self._buffers[slot.buffer] = array
             self._charges[slot.buffer] = self._charges.pop(slot.value_index, 0)
         self.is_bookkeeping = True
         return array
+
+    def _misplanned(self, slot: OutputSlot, step: int) -> PlanVerificationError:
+        kind = getattr(slot.kind, "value", slot.kind)
+        return PlanVerificationError(
+            f"node {quoted(self._ground.plan.steps[step].node_name)}: output {slot.value_index}"
+            f" is planned as {quoted(kind)}, which nothing that a node makes can be"
+        )
 
     def _allocate_new(
         self, slot: OutputSlot, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -298,7 +297,7 @@ class ExecutionFrame:
             return np.asarray(value)
         if not isinstance(value, np.ndarray):
             return (
-                _without_shared_elements(value, context.arguments)
+                without_shared_elements(value, context.arguments)
                 if isinstance(value, list)
                 else value
             )
@@ -316,7 +315,7 @@ class ExecutionFrame:
         if handed and any(np.may_share_memory(value, array) for array in handed):
             return value
         if (
-            _may_share_memory(value, context.arguments)
+            may_share_memory(value, context.arguments)
             or not context.instruction.inputs
             or not value.flags.writeable
         ):
@@ -368,7 +367,7 @@ class ExecutionFrame:
         if len(set(indices)) == len(indices):
             return [self.fetch(index) for index in indices]
         return [
-            self.fetch(index) if index not in indices[:position] else _copy(self.values[index])
+            self.fetch(index) if index not in indices[:position] else copied(self.values[index])
             for position, index in enumerate(indices)
         ]
 
@@ -376,7 +375,7 @@ class ExecutionFrame:
         """A graph output for whoever asked for it: never an array that somebody else holds."""
         value = self.values[index]
         if self._ground.allocation.values[index].alloc_kind is not AllocKind.ALLOCATE_OUTPUT:
-            return _copy(value)
+            return copied(value)
         return value
 
     # --- sub-graphs -------------------------------------------------------------------------------
@@ -388,87 +387,6 @@ class ExecutionFrame:
         return self._ground.run_subgraph(
             instruction.node_index, attribute, feeds, self.values, self.control
         )
-
-
-def run_error(error: BaseException, instruction: Instruction) -> OrtpkgError:
-    """What a failure inside a kernel becomes for the caller: the node's name, the operator, the
-    kernel's own text.
-    """
-    where = f"node {quoted(instruction.node_name)} ({instruction.op_type})"
-    if isinstance(error, LimitExceededError):
-        if error.node_name is not None:
-            return error
-        return LimitExceededError(
-            f"{where}: {error}", limit=error.limit, node_name=instruction.node_name
-        )
-    if isinstance(error, CancelledError | OrtpkgError):
-        return error
-    if isinstance(error, MemoryError):
-        return LimitExceededError(
-            f"{where} failed: out of memory: {printable(error)}",
-            limit="memory",
-            node_name=instruction.node_name,
-        )
-    said = printable(error) or type(error).__name__
-    if not isinstance(error, Exception) or isinstance(
-        error, KeyError
-    ):  # whose texts alone say nothing
-        said = f"{type(error).__name__}: {said}"
-    return RunError(f"{where} failed: {said}", node_name=instruction.node_name)
-
-
-def _as_shaped(buffer: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-    """The same bytes under another shape and element type of the same total size."""
-    if buffer.shape == shape and buffer.dtype == dtype:
-        return buffer
-    if isinstance(buffer, DeviceTensor):
-        return cast(Tensor, buffer.viewed_as(shape, dtype))
-    if not buffer.nbytes:
-        return np.empty(shape, dtype)
-    return np.ndarray(shape, dtype, buffer=buffer.reshape(-1).view(np.uint8).data)
-
-
-def _arrays_of(values: Sequence[Value]) -> Iterator[Tensor]:
-    return (value for value in values if isinstance(value, np.ndarray))
-
-
-def _may_share_memory(array: Tensor, arguments: Sequence[Value]) -> bool:
-    for argument in arguments:  # plain, since every result of a library comes by here
-        if array is argument:
-            return True
-        if (
-            array.base is not None
-            and isinstance(argument, np.ndarray)
-            and np.may_share_memory(array, argument)
-        ):
-            return True
-    return False
-
-
-def _without_shared_elements(sequence: list[Value], arguments: Sequence[Value]) -> list[Value]:
-    """A sequence none of whose elements lies in the memory of a tensor that the kernel was
-    given.
-    """
-    return [
-        (
-            element.copy()
-            if isinstance(element, np.ndarray)
-            and _may_share_memory(element, list(_arrays_of(arguments)))
-            else element
-        )
-        for element in sequence
-    ]
-
-
-def _copy(value: Value) -> Value:
-    """A deep copy of a value's arrays."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, list):
-        return [_copy(element) for element in value]
-    if isinstance(value, dict):
-        return {key: _copy(element) for key, element in value.items()}
-    return value
 
 
 def empty_views(count: int) -> Sequence[Tensor | None]:

@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext, run_error
+from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.engine.instructions import Instruction
+from ortpkg.engine.run_errors import run_error
 from ortpkg.kernels.polling import polled
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext, run_error
+from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext
 from ortpkg.engine.execution_plan import ABSENT
 from ortpkg.engine.instructions import Instruction
+from ortpkg.engine.run_errors import run_error
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import polled
 
