@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.ep_context.ep_context_cache import CacheOutcome
+from ortpkg.ep_context.cache_outcome import CacheOutcome
 from ortpkg.errors import ModelError, quoted
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import PackageInfo

@@ -31,7 +31,8 @@ from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 
 if TYPE_CHECKING:
     from ortpkg.api.context_cache import CacheAnswer
-    from ortpkg.ep_context.ep_context_cache import CachedContext, CacheOutcome, EpContextCache
+    from ortpkg.ep_context.cache_outcome import CacheOutcome
+    from ortpkg.ep_context.ep_context_cache import CachedContext, EpContextCache
     from ortpkg.selection.wishes import SelectionWishes
 
 
@@ -99,13 +100,15 @@ def command(
 
 
 def _list(ep: str | None, output: Output) -> int:
+    from ortpkg.ep_context.cache_leftovers import find_leftovers
+    from ortpkg.ep_context.cache_outcome import damaged_entries
     from ortpkg.ep_context.ep_context_cache import EpContextCache, context_cache_directory  # numpy
 
     cache = EpContextCache(context_cache_directory())
-    found = cache.damaged()
+    found = damaged_entries(cache)
     flawed = {each.key for each in found}
     entries = [each for each in _entries_of(cache, ep) if each.key not in flawed]
-    damaged, leftovers = (found, cache.leftovers()) if ep is None else ([], [])
+    damaged, leftovers = (found, find_leftovers(cache.directory)) if ep is None else ([], [])
     if output.is_json:
         rows = [
             {

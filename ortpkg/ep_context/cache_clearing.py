@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.ep_context.cache_leftovers import find_leftovers
+from ortpkg.ep_context.cache_outcome import damaged_entries
 from ortpkg.ep_context.cached_sessions import CachedSessions
 from ortpkg.ep_context.claim_refusals import kept_refusals
 from ortpkg.ep_context.ep_context_cache import EpContextCache
@@ -65,7 +67,7 @@ def clearing_of(
     What is damaged or half written goes unless only an execution provider's is to go; where a size
     counts, refusals stay.
     """
-    damaged = [each.key for each in cache.damaged()] if ep is None else []
+    damaged = [each.key for each in damaged_entries(cache)] if ep is None else []
     entries = cache.entries() if most_nbytes is None else cache.beyond(most_nbytes)
     chosen = (each.key for each in entries if ep is None or each.descriptor.ep == ep)
     contexts = tuple(dict.fromkeys((*damaged, *chosen)))
@@ -74,7 +76,9 @@ def clearing_of(
         cache=cache,
         contexts=contexts,
         damaged=len(damaged),
-        leftovers=tuple(each.path for each in cache.leftovers()) if ep is None else (),
+        leftovers=tuple(each.path for each in find_leftovers(cache.directory))
+        if ep is None
+        else (),
         refusals=tuple(path for path, named in refusals if ep is None or named == ep),
         sessions=tuple(CachedSessions(cache).outdated(gone=contexts)),
     )

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.ep_context.cache_leftovers import drop_leftovers
 from ortpkg.ep_context.ep_context_cache import EpContextCache
 from ortpkg.errors import ModelFileError
 from ortpkg.storage.fact_cache import read_fact, write_fact
@@ -120,7 +121,7 @@ class CachedSessions:
         except (OSError, ModelFileError) as error:
             _log.info("a partitioned model cannot be kept: %s", error)
             return
-        self._cache.drop_leftovers()
+        drop_leftovers(self._cache.directory)
         self.prune()
 
     def drop(self, key: str) -> None:

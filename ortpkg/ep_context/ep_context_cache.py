@@ -17,20 +17,15 @@ import hashlib
 import json
 import logging
 import os
-import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.ep_context.cache_leftovers import drop_leftovers
 from ortpkg.ep_context.ep_context_descriptor import (
-    ENVIRONMENT_FIELDS,
-    SOURCE_FIELDS,
     ContextDescriptor,
-    ContextMismatch,
     descriptor_from_json,
-    find_mismatch,
 )
 from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file, write_context_file
 from ortpkg.errors import (
@@ -42,7 +37,7 @@ from ortpkg.errors import (
 )
 from ortpkg.host.directories import cache_directory
 from ortpkg.quantities import time_limit_text
-from ortpkg.storage.file_lock import hold_lock, is_unlocked
+from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.file_replacement import replace_file
 
 _log = logging.getLogger(__name__)
@@ -56,15 +51,8 @@ _MOST_NOTE_NBYTES = 1 << 20
 _WAIT_S = 1800.0
 #: After this the log says what is waited for.
 _SILENT_WAIT_S = 1.0
-#: What replace_file writes to: of an entry's two files, of a session that was kept
-#: (``cached_sessions``), of a refusal.
-_TEMPORARY = re.compile(r"\.([0-9a-f]{40})\.(bin|json|session|session\.onnx|refusal)\.[0-9a-f]+")
-_LOCKED = frozenset({"bin", "json"})
 #: Whatever the umask says: a folder that any user may write to is not read.
 _FOLDER_MODE = 0o755
-#: Nobody writes at a file for so long: one of gigabytes, and one of what is written without a lock,
-#: which is small.
-_OLD_S, _OLD_SMALL_S = 86_400.0, 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,56 +76,6 @@ class CachedContext:
     nbytes: int
     used_ns: int
     path: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheOutcome:
-    """What the cache had for one partition.
-
-    Attributes:
-        partition: its name.
-        descriptor: what was looked for.
-        is_hit: whether it was there.
-        mismatch: in what the nearest entry of the same model differs; None for a hit, and where
-            there is no such entry.
-        damage: what is wrong with the entry that is there; "" where nothing is, and where nobody
-            looked.
-    """
-
-    partition: str
-    descriptor: ContextDescriptor
-    is_hit: bool
-    mismatch: ContextMismatch | None = None
-    damage: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DamagedEntry:
-    """Files of the cache that are no entry: one of the two, context and note, is gone or is
-    something else.
-
-    Attributes:
-        key: what the entry was called.
-        nbytes: of its files.
-        why: what is wrong.
-    """
-
-    key: str
-    nbytes: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
-    """A file that a session which was killed while it kept a context left half written.
-
-    Attributes:
-        path: of it.
-        nbytes: what of it is there.
-    """
-
-    path: Path
-    nbytes: int
 
 
 def context_cache_directory() -> Path:
@@ -174,7 +112,7 @@ class EpContextCache:
         if not self.note_path(key).is_file():
             return None
         try:
-            file = open_context_file(self._path(key), ep_name=descriptor.ep)
+            file = open_context_file(self.context_path(key), ep_name=descriptor.ep)
             found = next(
                 (file.entry(name) for name in file.names if file.descriptor(name) == descriptor),
                 None,
@@ -205,7 +143,7 @@ class EpContextCache:
         }
         text = json.dumps(note, sort_keys=True, indent=1).encode()
         try:
-            write_context_file(self._path(key), entry.descriptor.ep, [entry])
+            write_context_file(self.context_path(key), entry.descriptor.ep, [entry])
             replace_file(self.note_path(key), lambda file: file.write(text))
         except (OSError, ModelFileError, EpContextWriteError) as error:
             _log.warning("the context of %s cannot be kept: %s", quoted(entry.name), error)
@@ -257,78 +195,8 @@ class EpContextCache:
             notes = sorted(self.directory.glob("*.json"))
         except OSError:
             return []
-        found = [entry for entry in map(self._entry, notes) if entry is not None]
+        found = [entry for entry in map(self.entry, notes) if entry is not None]
         return sorted(found, key=lambda entry: (-entry.used_ns, entry.key))
-
-    def damaged(self) -> list[DamagedEntry]:
-        """What lies in the cache and is no entry, by key.
-
-        Whole contexts are not compared with their digests.
-        """
-        sizes: dict[str, int] = {}
-        with contextlib.suppress(OSError):
-            for path in (*self.directory.glob("*.bin"), *self.directory.glob("*.json")):
-                with contextlib.suppress(OSError):
-                    sizes[path.stem] = sizes.get(path.stem, 0) + path.stat().st_size
-        flaws = ((key, nbytes, self._flaw(key)) for key, nbytes in sorted(sizes.items()))
-        return [DamagedEntry(key=key, nbytes=nbytes, why=why) for key, nbytes, why in flaws if why]
-
-    def leftovers(self, *, own: str = "") -> list[Leftover]:
-        """What killed sessions left half written, by name.
-
-        ``own``: a key whose lock the caller holds, and of which it writes nothing now.
-        """
-        found = []
-        with contextlib.suppress(OSError):
-            for path in sorted(self.directory.iterdir()):
-                match = _TEMPORARY.fullmatch(path.name)
-                if match is not None and (
-                    match[1] == own or self._is_left(path, match[1], match[2])
-                ):
-                    with contextlib.suppress(OSError):
-                        found.append(Leftover(path=path, nbytes=path.stat().st_size))
-        return found
-
-    def drop_leftovers(self, *, own: str = "") -> int:
-        """Deletes them; returns how many there were."""
-        found = self.leftovers(own=own)
-        for each in found:
-            with contextlib.suppress(OSError):
-                each.path.unlink(missing_ok=True)
-        return len(found)
-
-    def outcome(
-        self, descriptor: ContextDescriptor, *, partition: str, model: str, is_checked: bool = False
-    ) -> CacheOutcome:
-        """What the cache has for a partition, or what is different about the nearest that it has of
-        the same model.
-
-        Where ``is_checked``, the entry is read, and compared with its digests: one that is damaged
-        is no hit.
-        """
-        damage = self._damage(descriptor) if is_checked else ""
-        if damage:
-            return CacheOutcome(
-                partition=partition, descriptor=descriptor, is_hit=False, damage=damage
-            )
-        if self.note_path(context_key(descriptor)).is_file():
-            return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=True)
-        entries = [entry for entry in self.entries() if entry.descriptor.ep == descriptor.ep]
-        names = (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS)
-        own = [
-            entry for entry in entries if entry.descriptor.graph_digest == descriptor.graph_digest
-        ] or [
-            entry
-            for entry in entries
-            if model and (entry.model, entry.partition) == (model, partition)
-        ]
-        nearest = min(own, key=lambda entry: _distance(entry.descriptor, descriptor), default=None)
-        mismatch = (
-            None if nearest is None else find_mismatch(nearest.descriptor, descriptor, names=names)
-        )
-        return CacheOutcome(
-            partition=partition, descriptor=descriptor, is_hit=False, mismatch=mismatch
-        )
 
     def prune(self, most_nbytes: int, *, keep: str = "") -> int:
         """Drops what was used least recently until all is at most ``most_nbytes``.
@@ -336,9 +204,9 @@ class EpContextCache:
         Returns how many entries went.
 
         What killed sessions left half written goes as well. ``keep``: a key that stays; the caller
-            holds its lock.
+        holds its lock.
         """
-        self.drop_leftovers(own=keep)
+        drop_leftovers(self.directory, own=keep)
         dropped = self.beyond(most_nbytes, keep=keep)
         for entry in dropped:
             self.drop(entry.key)
@@ -359,12 +227,12 @@ class EpContextCache:
 
     def files_of(self, key: str) -> list[Path]:
         """The files of an entry that are there, its lock among them."""
-        paths = (self.note_path(key), self._path(key), self.directory / f"{key}.lock")
+        paths = (self.note_path(key), self.context_path(key), self.directory / f"{key}.lock")
         return [path for path in paths if path.is_file()]
 
     def drop(self, key: str) -> None:
         """Deletes an entry; what another process holds open (on Windows) stays."""
-        for path in (self.note_path(key), self._path(key)):
+        for path in (self.note_path(key), self.context_path(key)):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
         lock = self.directory / f"{key}.lock"
@@ -372,59 +240,11 @@ class EpContextCache:
             # nobody holds it, and who opened it meanwhile sees that it is gone
             lock.unlink(missing_ok=True)
 
-    def _damage(self, descriptor: ContextDescriptor) -> str:
-        """What is wrong with the entry for that descriptor.
-
-        "" where there is none, or nothing is.
-        """
-        key = context_key(descriptor)
-        if not self._path(key).exists() and not self.note_path(key).exists():
-            return ""
-        if flaw := self._flaw(key):
-            return flaw
-        try:
-            file = open_context_file(self._path(key), ep_name=descriptor.ep)
-            names = [name for name in file.names if file.descriptor(name) == descriptor]
-            for name in names:
-                file.entry(name)
-        except EpContextError as error:
-            return str(error)
-        return "" if names else "its context is another one's"
-
-    def _flaw(self, key: str) -> str:
-        """Why the files of that key are no entry.
-
-        "" where they are one, as far as the context's index tells.
-        """
-        if not self._path(key).exists():
-            return "its context is gone"
-        entry = self._entry(self.note_path(key))
-        if entry is None:
-            return "its note, which says what it is for, is gone or cannot be read"
-        try:
-            open_context_file(self._path(key), ep_name=entry.descriptor.ep)
-        except EpContextError as error:
-            return str(error)
-        return ""
-
-    def _is_left(self, temporary: Path, key: str, kind: str) -> bool:
-        """Whether nobody writes it any more: whoever keeps a context holds its lock, and nobody
-        takes a day for it.
-        """
-        lock = self.directory / f"{key}.lock"
-        try:
-            age_s = time.time() - temporary.stat().st_mtime
-            if age_s > (_OLD_S if kind in _LOCKED else _OLD_SMALL_S):
-                return True
-            # Without a lock (a file system that has none) its age has to tell.
-            return kind in _LOCKED and lock.exists() and is_unlocked(lock)
-        except OSError:
-            return False
-
-    def _entry(self, note: Path) -> CachedContext | None:
+    def entry(self, note: Path) -> CachedContext | None:
+        """The entry beside whose context that note lies; None where it is none."""
         key = note.stem
         try:
-            status, size = note.stat(), self._path(key).stat().st_size
+            status, size = note.stat(), self.context_path(key).stat().st_size
             with note.open("rb") as file:
                 content: Any = json.loads(file.read(_MOST_NOTE_NBYTES))
             if not isinstance(content, Mapping) or content.get("schema_version") != _SCHEMA_VERSION:
@@ -436,16 +256,17 @@ class EpContextCache:
                 partition=str(content.get("partition", "")),
                 nbytes=size,
                 used_ns=status.st_mtime_ns,
-                path=self._path(key),
+                path=self.context_path(key),
             )
         except (OSError, ValueError, RecursionError):
             return None
 
     def has(self, key: str) -> bool:
         """Whether there is an entry of that key, as far as names of files tell."""
-        return self._path(key).is_file() and self.note_path(key).is_file()
+        return self.context_path(key).is_file() and self.note_path(key).is_file()
 
-    def _path(self, key: str) -> Path:
+    def context_path(self, key: str) -> Path:
+        """The file of a context."""
         return self.directory / context_file_name(key)
 
     def note_path(self, key: str) -> Path:
@@ -477,11 +298,3 @@ class _Wait:
         if waited_s > _SILENT_WAIT_S and not self._is_told:
             self._is_told = True
             _log.warning("waiting for another process, which compiles the same for %s", self._ep)
-
-
-def _distance(before: ContextDescriptor, now: ContextDescriptor) -> int:
-    """In how many fields two descriptors differ."""
-    return sum(
-        find_mismatch(before, now, names=(name,)) is not None
-        for name in (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS)
-    )

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.cache_outcome import CacheOutcome
 from ortpkg.ep_context.context_form import ContextForm
 from ortpkg.ep_context.context_node import EpContextAttributes, ep_context_attributes, is_ep_context
-from ortpkg.ep_context.ep_context_cache import CacheOutcome
 from ortpkg.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     ContextMismatch,

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ortpkg.ep_context.ep_context_cache import CacheOutcome, EpContextCache, context_key
+from ortpkg.ep_context.cache_outcome import CacheOutcome, cache_outcome
+from ortpkg.ep_context.ep_context_cache import EpContextCache, context_key
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.ep_context.ep_context_options import EpContextOptions
@@ -87,8 +88,12 @@ class PartitionCache:
 
     def note_outcome(self, descriptor: ContextDescriptor, fused: FusedNode) -> None:
         """Notes what the cache has for the partition."""
-        outcome = self.cache.outcome(
-            descriptor, partition=fused.node.name, model=self._model, is_checked=self.only_explains
+        outcome = cache_outcome(
+            self.cache,
+            descriptor,
+            partition=fused.node.name,
+            model=self._model,
+            is_checked=self.only_explains,
         )
         self.outcomes.append(outcome)
 

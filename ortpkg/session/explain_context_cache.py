@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_context.ep_context_cache import CacheOutcome
+from ortpkg.ep_context.cache_outcome import CacheOutcome
 from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE, EXTERNAL_DATA_FOLDER, refused_cache
 from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.graph.onnx_reader import load_model

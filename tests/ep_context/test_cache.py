@@ -21,8 +21,9 @@ import pytest
 
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.ep_context import partition_digests as digests
+from ortpkg.ep_context.cache_outcome import CacheOutcome
 from ortpkg.ep_context.cached_sessions import CachedSessions
-from ortpkg.ep_context.ep_context_cache import CacheOutcome, EpContextCache, context_key
+from ortpkg.ep_context.ep_context_cache import EpContextCache, context_key
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.errors import CompileError
