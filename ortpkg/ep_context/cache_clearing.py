@@ -71,14 +71,13 @@ def clearing_of(
     entries = cache.entries() if most_nbytes is None else cache.beyond(most_nbytes)
     chosen = (each.key for each in entries if ep is None or each.descriptor.ep == ep)
     contexts = tuple(dict.fromkeys((*damaged, *chosen)))
+    leftovers = find_leftovers(cache.directory) if ep is None else []
     refusals = () if most_nbytes is not None else kept_refusals(cache.directory)
     return CacheClearing(
         cache=cache,
         contexts=contexts,
         damaged=len(damaged),
-        leftovers=tuple(each.path for each in find_leftovers(cache.directory))
-        if ep is None
-        else (),
+        leftovers=tuple(each.path for each in leftovers),
         refusals=tuple(path for path, named in refusals if ep is None or named == ep),
         sessions=tuple(CachedSessions(cache).outdated(gone=contexts)),
     )

@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.ep_context.cache_leftovers import drop_leftovers
+from ortpkg.ep_context.context_file_writing import write_context_file
 from ortpkg.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     descriptor_from_json,
 )
-from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file, write_context_file
+from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file
 from ortpkg.errors import (
     EpContextError,
     EpContextWriteError,

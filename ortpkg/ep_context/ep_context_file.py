@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -29,17 +28,14 @@ from typing import Any
 from ortpkg.ep_context.ep_context_checks import CheckedBlobs, PartsFile
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 from ortpkg.ep_context.mapped_context import MappedContext, map_context
-from ortpkg.errors import EpContextError, EpContextWriteError, ModelFileError, quoted
-from ortpkg.storage.file_replacement import write_model_file
+from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.storage.file_stamp import FileStamp
 
 MAGIC = b"ORTPKG EPCTX\x00\x00\x00\x01"
-_LENGTH_NBYTES = 8
+LENGTH_NBYTES = 8
 _DIGEST_NBYTES = 32
-_HEADER_NBYTES = len(MAGIC) + _LENGTH_NBYTES + _DIGEST_NBYTES
-_ALIGNMENT = 4096
-#: More than the index says of one entry beside its name and descriptor.
-_INDEX_NBYTES_PER_ENTRY = 2048
+HEADER_NBYTES = len(MAGIC) + LENGTH_NBYTES + _DIGEST_NBYTES
+ALIGNMENT = 4096
 #: Limits on what is read; a real index has some kilobytes.
 MOST_INDEX_NBYTES = 16 << 20
 MOST_ENTRIES = 100_000
@@ -211,16 +207,16 @@ class ContextFile:
                 f"{quoted(bytes(self._data[:16]))}); compile the model anew",
                 ep_name=self._ep_name,
             )
-        length = int.from_bytes(self._data[len(MAGIC) : len(MAGIC) + _LENGTH_NBYTES], "little")
-        if self._data.nbytes < _HEADER_NBYTES or length > MOST_INDEX_NBYTES:
+        length = int.from_bytes(self._data[len(MAGIC) : len(MAGIC) + LENGTH_NBYTES], "little")
+        if self._data.nbytes < HEADER_NBYTES or length > MOST_INDEX_NBYTES:
             raise self._damaged(
                 f"its index would have {length} bytes, of at most {MOST_INDEX_NBYTES}"
             )
-        if _HEADER_NBYTES + length > self._data.nbytes:
+        if HEADER_NBYTES + length > self._data.nbytes:
             raise self._damaged(f"it ends after {self._data.nbytes} bytes, within its index")
-        text = bytes(self._data[_HEADER_NBYTES : _HEADER_NBYTES + length])
+        text = bytes(self._data[HEADER_NBYTES : HEADER_NBYTES + length])
         if hashlib.sha256(text).digest() != bytes(
-            self._data[_HEADER_NBYTES - _DIGEST_NBYTES : _HEADER_NBYTES]
+            self._data[HEADER_NBYTES - _DIGEST_NBYTES : HEADER_NBYTES]
         ):
             raise self._damaged("its index is not what was written (SHA-256 differs)")
         try:
@@ -309,72 +305,6 @@ def read_context_file(mapped: MappedContext, *, ep_name: str) -> ContextFile:
     )
 
 
-def context_bytes(ep_name: str, entries: Sequence[ContextEntry]) -> bytes:
-    """The contexts as one payload, to be embedded in a node."""
-    return b"".join(_chunks(ep_name, entries))
-
-
-def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
-    """Writes the contexts to a file, in place of what is there, in one step.
-
-    EpContextWriteError where that fails.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_model_file(path, lambda file: file.writelines(_chunks(ep_name, entries)))
-    except (OSError, ModelFileError) as error:
-        raise _unwritten(path, ep_name, error) from error
-
-
-def context_chunks(
-    ep_name: str, entries: Sequence[ContextEntry], *, first_offset: int = 0
-) -> Iterator[Part]:
-    """The bytes of a file with these contexts.
-
-    The first part of the first entry begins at ``first_offset``, where the index leaves room for
-    that.
-    """
-    return _chunks(ep_name, entries, first_offset)
-
-
-def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[Part]]) -> bool:
-    """Writes a new file of contexts, in one step.
-
-    False where the very same file is there already, and stays.
-
-    Raises EpContextWriteError where that fails, or another file has the name, which may be what
-    other models need.
-    """
-    try:
-        if os.path.lexists(path):
-            if _holds(path, chunks()):
-                return False
-            raise _taken(path, "holds other contexts", ep_name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_model_file(path, lambda file: file.writelines(chunks()), replaces=False)
-    except (OSError, ModelFileError) as error:
-        raise _unwritten(path, ep_name, error) from error
-    return True
-
-
-def offset_past_index(entries: Sequence[ContextEntry]) -> int:
-    """Where blobs can begin whatever parts these entries get, as a rule: for what must know its
-    place beforehand.
-    """
-    texts = sum(len(entry.name) + len(json.dumps(entry.descriptor.to_json())) for entry in entries)
-    return _aligned(_HEADER_NBYTES + 2 * texts + _INDEX_NBYTES_PER_ENTRY * len(entries))
-
-
-def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) -> None:
-    """Raises EpContextWriteError where something that can be no context file has the name of one to
-    be made.
-
-    ``magic``: the first bytes of such a file.
-    """
-    if os.path.lexists(path) and not is_context_file(path, magic=magic):
-        raise _taken(path, "is no context file", ep_name)
-
-
 def is_context_file(path: Path, *, magic: bytes = MAGIC) -> bool:
     """Whether there is a file that begins with ``magic``, as those of ours do.
 
@@ -385,90 +315,3 @@ def is_context_file(path: Path, *, magic: bytes = MAGIC) -> bool:
             return file.read(len(magic)) == magic
     except OSError:
         return False
-
-
-def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextWriteError:
-    return EpContextWriteError(
-        f"the context file {quoted(path)} cannot be written: {error}", ep_name=ep_name
-    )
-
-
-def _taken(path: Path, why: str, ep_name: str) -> EpContextWriteError:
-    return EpContextWriteError(
-        f"{quoted(path)}, the name of the binary of {ep_name}, exists already and {why}; it is"
-        " never written over: delete it, or send the context model to another folder with"
-        " ep.context_file_path",
-        ep_name=ep_name,
-    )
-
-
-def _holds(path: Path, chunks: Iterator[Part]) -> bool:
-    """Whether the file consists of exactly these bytes."""
-    with path.open("rb") as file:
-        return all(
-            file.read(memoryview(chunk).nbytes) == chunk for chunk in chunks
-        ) and not file.read(1)
-
-
-def _chunks(ep_name: str, entries: Sequence[ContextEntry], first_offset: int = 0) -> Iterator[Part]:
-    numbers: dict[str, int] = {}
-    seen: dict[int, str] = {}
-    blobs: list[Part] = []
-    indexed = []
-    for entry in entries:
-        parts = {}
-        for name, data in entry.parts.items():
-            digest = seen.get(id(data)) or hashlib.sha256(data).hexdigest()
-            seen[id(data)] = digest
-            if digest not in numbers:
-                numbers[digest] = len(blobs)
-                blobs.append(data)
-            parts[name] = numbers[digest]
-        arity = {} if entry.arity is None else {"arity": list(entry.arity)}
-        indexed.append(
-            {"name": entry.name, "descriptor": entry.descriptor.to_json(), "parts": parts, **arity}
-        )
-    lengths = [memoryview(blob).nbytes for blob in blobs]
-    index, offsets = _index_with_offsets(ep_name, indexed, list(numbers), lengths, first_offset)
-    yield (
-        MAGIC
-        + len(index).to_bytes(_LENGTH_NBYTES, "little")
-        + hashlib.sha256(index).digest()
-        + index
-    )
-    reached = _HEADER_NBYTES + len(index)
-    for blob, offset, length in zip(blobs, offsets, lengths, strict=True):
-        yield bytes(offset - reached)
-        yield blob
-        reached = offset + length
-
-
-def _index_with_offsets(
-    ep_name: str,
-    entries: Sequence[Mapping[str, Any]],
-    digests: Sequence[str],
-    lengths: Sequence[int],
-    first_offset: int,
-) -> tuple[bytes, list[int]]:
-    """The index, and where the blobs lie: offsets depend on the index's length, and it on them."""
-    first = max(_ALIGNMENT, _aligned(first_offset))
-    while True:
-        offsets = []
-        reached = first
-        for length in lengths:
-            offsets.append(reached)
-            reached = _aligned(reached + length)
-        blobs = [
-            {"offset": offset, "nbytes": length, "sha256": digest}
-            for offset, length, digest in zip(offsets, lengths, digests, strict=True)
-        ]
-        index = json.dumps(
-            {"ep": ep_name, "blobs": blobs, "entries": list(entries)}, sort_keys=True
-        ).encode()
-        if _HEADER_NBYTES + len(index) <= first:
-            return index, offsets
-        first = _aligned(_HEADER_NBYTES + len(index))
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT

@@ -14,14 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ortpkg.ep_context.context_form import ContextForm, ContextSource
-from ortpkg.ep_context.ep_context_file import (
-    ContextEntry,
-    Part,
+from ortpkg.ep_context.context_file_writing import (
     context_chunks,
     create_context_file,
     offset_past_index,
 )
+from ortpkg.ep_context.context_form import ContextForm, ContextSource
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.errors import EpContextError, quoted
 from ortpkg.storage.file_stamp import FileStamp, file_stamp
 

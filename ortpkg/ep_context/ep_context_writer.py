@@ -12,6 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ortpkg.ep_context.context_file_writing import (
+    check_context_file_place,
+    context_chunks,
+    create_context_file,
+)
 from ortpkg.ep_context.context_form import ContextForm
 from ortpkg.ep_context.context_node import (
     EP_CONTEXT,
@@ -19,14 +24,7 @@ from ortpkg.ep_context.context_node import (
     ep_context_attributes,
     is_ep_context,
 )
-from ortpkg.ep_context.ep_context_file import (
-    MAGIC,
-    ContextEntry,
-    Part,
-    check_context_file_place,
-    context_chunks,
-    create_context_file,
-)
+from ortpkg.ep_context.ep_context_file import MAGIC, ContextEntry, Part
 from ortpkg.ep_context.ep_context_options import (
     CONTEXT_EXTERNAL_INITIALIZERS,
     CONTEXT_FILE_PATH,

@@ -16,19 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ortpkg.ep_context.context_file_writing import context_bytes, write_context_file
 from ortpkg.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     descriptor_from_json,
     find_mismatch,
 )
-from ortpkg.ep_context.ep_context_file import (
-    MAGIC,
-    ContextEntry,
-    ContextFile,
-    context_bytes,
-    open_context_file,
-    write_context_file,
-)
+from ortpkg.ep_context.ep_context_file import MAGIC, ContextEntry, ContextFile, open_context_file
 from ortpkg.errors import EpContextError, StatusCode
 
 EP = "OpenVINOExecutionProvider"

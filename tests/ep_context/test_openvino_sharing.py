@@ -19,7 +19,8 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file, write_context_file
+from ortpkg.ep_context.context_file_writing import write_context_file
+from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file
 from ortpkg.ep_context.ep_context_workspace import shared_workspace
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import EpContextError, StatusCode

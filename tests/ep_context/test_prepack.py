@@ -18,8 +18,9 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
+from ortpkg.ep_context.context_file_writing import write_context_file
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import Part, open_context_file, write_context_file
+from ortpkg.ep_context.ep_context_file import Part, open_context_file
 from ortpkg.errors import (
     CancelledError,
     CompileError,
