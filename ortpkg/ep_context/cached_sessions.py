@@ -23,9 +23,8 @@ from typing import Any
 from ortpkg.ep_context.cache_leftovers import drop_leftovers
 from ortpkg.ep_context.ep_context_cache import EpContextCache
 from ortpkg.errors import ModelFileError
-from ortpkg.storage.fact_cache import read_fact, write_fact
+from ortpkg.storage.digest_cache import file_sha256
 from ortpkg.storage.file_replacement import replace_file
-from ortpkg.storage.file_stamp import file_stamp
 
 _log = logging.getLogger(__name__)
 
@@ -36,10 +35,6 @@ _MOST_KEPT = 200
 _MOST_NOTE_NBYTES = 16 << 20
 #: What other nodes need comes along; a model of which most stays elsewhere is not worth keeping.
 MOST_MODEL_NBYTES = 16 << 20
-_DIGEST_KIND = "model_file_digests"
-_MOST_DIGESTS = 500
-#: Less is hashed faster than a remembered digest is found.
-_LEAST_REMEMBERED_NBYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +68,7 @@ class CachedSessions:
         note = self._read(key)
         if note is None or not self._are_there(note["contexts"]):
             return None
-        if any(file_digest(folder / name) != digest for name, digest in note["data"].items()):
+        if any(file_sha256(folder / name) != digest for name, digest in note["data"].items()):
             return None
         for path in (
             self._directory / f"{key}{_NOTE}",
@@ -187,28 +182,3 @@ def session_key(*parts: object) -> str:
     return hashlib.sha256(
         json.dumps([_SCHEMA_VERSION, *parts], sort_keys=True).encode()
     ).hexdigest()[:40]
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file; "" where it is none that can be read.
-
-    Of a large one it is remembered while that stays.
-    """
-    stamp = file_stamp(path)
-    if stamp is None or not path.is_file():
-        return ""
-    is_remembered = stamp.nbytes >= _LEAST_REMEMBERED_NBYTES and stamp.is_settled()
-    key = {"path": str(path), "stamp": list(stamp)}
-    known = read_fact(_DIGEST_KIND, key) if is_remembered else None
-    if isinstance(known, str):
-        return known
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
-    if file_stamp(path) != stamp:
-        return ""
-    if is_remembered:
-        write_fact(_DIGEST_KIND, key, digest, keep=_MOST_DIGESTS)
-    return digest

@@ -29,7 +29,7 @@ from ortpkg.providers.isolated_model import compile_request
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.providers.native_library import NativeLibrary, NativeModel
 from ortpkg.providers.supported_subgraphs import subgraph_claim
-from ortpkg.trust.judged_contexts import remembered_digest
+from ortpkg.trust.judged_contexts import context_digest
 
 
 class BridgedExecutionProvider(NativeExecutionProvider):
@@ -117,7 +117,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
             if attributes.main_context and not attributes.embed_mode:
                 path = reader.path_of(attributes)
                 judged = (self.ep_context.judged or {}).get(path)
-                found[str(path)] = remembered_digest(
+                found[str(path)] = context_digest(
                     judged or map_context_file(path, ep_name=self.name)
                 )
         return found

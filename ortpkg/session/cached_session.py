@@ -19,7 +19,6 @@ from ortpkg.ep_context.cached_sessions import (
     MOST_MODEL_NBYTES,
     CachedSession,
     CachedSessions,
-    file_digest,
     session_key,
 )
 from ortpkg.ep_context.context_node import EP_CONTEXT, EpContextAttributes
@@ -49,6 +48,7 @@ from ortpkg.session.native_settings import native_settings
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.partition_entries import partition_costs
 from ortpkg.session.session_state import SessionState
+from ortpkg.storage.digest_cache import file_sha256
 from ortpkg.storage.file_stamp import FileStamp, file_stamp
 from ortpkg.version import __version__
 
@@ -117,7 +117,7 @@ class SessionCaching:
             or _left_nbytes(model.graph) > MOST_MODEL_NBYTES
         ):
             return
-        digests = {name: file_digest(self.source.parent / name) for name in names}
+        digests = {name: file_sha256(self.source.parent / name) for name in names}
         stamps = {self.source: self.stamp, **data}
         if "" in digests.values() or any(
             file_stamp(path) != stamp for path, stamp in stamps.items()
@@ -185,7 +185,7 @@ def caching_of(
     path = Path(source)
     environments = _environments(providers)
     stamp = file_stamp(path)
-    digest = file_digest(path) if environments else ""
+    digest = file_sha256(path) if environments else ""
     if not digest:
         return None
     entries = {key: value for key, value in options.config_entries.items() if key != CONTEXT_CACHE}

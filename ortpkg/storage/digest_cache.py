@@ -1,20 +1,21 @@
-"""Digests of files that were hashed before, so that the second session on a package reads nothing
-twice.
+"""Digests of files that were hashed before, so that the second session reads nothing twice.
 
-Per user and package, keyed by what the file system says of a file (device, inode, size, times of
-change). Whoever can write the cache can write the package's digests too, so it is trusted as far as
-they are; ``ortpkg verify`` never asks it. A damaged or missing cache is as good as an empty one.
+Keyed by what the file system says of a file (device, inode, size, times of change); those of a
+package's files are kept together, those of other files each by its path. Whoever can write the
+cache can write the package's digests too, so it is trusted as far as they are; ``ortpkg verify``
+never asks it. A damaged or missing cache is as good as an empty one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ortpkg.storage.fact_cache import read_fact, write_fact
-from ortpkg.storage.file_stamp import FileStamp
+from ortpkg.storage.file_stamp import FileStamp, file_stamp
 from ortpkg.storage.hashing import FileDigest, HashedFile
 
 _KIND = "digests"
@@ -22,6 +23,10 @@ _MOST_FILES = 1000
 _MOST_MODELS = 200
 _MOST_NAMES = 100
 _MOST_PACKAGES = 200
+_KIND_OF_FILES = "file_digests"
+_MOST_SINGLE_FILES = 1000
+#: Less is hashed faster than a remembered digest is found.
+_LEAST_REMEMBERED_NBYTES = 8 << 20
 
 
 class DigestCache:
@@ -80,6 +85,41 @@ class DigestCache:
         needs = list(self._needs.items())[-_MOST_MODELS:]
         write_fact(_KIND, self._key, {"files": files, "needs": needs}, keep=_MOST_PACKAGES)
         self._is_changed = False
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, remembered while it stays.
+
+    "" where it is none that can be read, or changes meanwhile.
+    """
+    stamp = file_stamp(path)
+    if stamp is None or not path.is_file():
+        return ""
+
+    def read() -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    try:
+        digest = remembered_sha256(path, stamp, read)
+    except OSError:
+        return ""
+    return digest if file_stamp(path) == stamp else ""
+
+
+def remembered_sha256(path: Path, stamp: FileStamp, compute: Callable[[], str]) -> str:
+    """What ``compute`` finds as the SHA-256 of the file that has ``stamp``, asked once while it
+    stays.
+    """
+    is_remembered = stamp.nbytes >= _LEAST_REMEMBERED_NBYTES and stamp.is_settled()
+    key = {"path": str(path), "stamp": list(stamp)}
+    known = read_fact(_KIND_OF_FILES, key) if is_remembered else None
+    if isinstance(known, str):
+        return known
+    digest = compute()
+    if is_remembered and file_stamp(path) == stamp:
+        write_fact(_KIND_OF_FILES, key, digest, keep=_MOST_SINGLE_FILES)
+    return digest
 
 
 def now_ns() -> int:

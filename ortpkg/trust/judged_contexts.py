@@ -2,7 +2,7 @@
 what was opened.
 
 Who judges a context by its digest hands on the open file: a path may lead to another file a moment
-    later.
+later.
 """
 
 from __future__ import annotations
@@ -18,12 +18,7 @@ from ortpkg.ep_context.ep_context_reader import EpContextReader
 from ortpkg.ep_context.mapped_context import MappedContext, map_context
 from ortpkg.ep_names import PREPACK_EP, ep_of_context_source, is_context_source_of
 from ortpkg.errors import EpContextError, ModelFileError, quoted
-from ortpkg.storage.fact_cache import read_fact, write_fact
-
-#: Digests of binaries are remembered with what the file system says of them, as those of all that a
-#: session verifies.
-_KIND = "context_digests"
-_MOST_KEPT = 500
+from ortpkg.storage.digest_cache import remembered_sha256
 
 
 class JudgedContexts:
@@ -70,7 +65,7 @@ class JudgedContexts:
                 self._files[path] = map_context(path)
             except ModelFileError:
                 return ""
-            self._digests[path] = remembered_digest(self._files[path])
+            self._digests[path] = context_digest(self._files[path])
         return self._digests[path]
 
 
@@ -116,19 +111,11 @@ def load_only(
     return judged.files
 
 
-def remembered_digest(file: MappedContext) -> str:
+def context_digest(file: MappedContext) -> str:
     """SHA-256 of a file, which is not read again while the file system says that it is as it
     was.
     """
-    key = {"path": str(file.path), "stamp": list(file.stamp)}
-    is_settled = file.stamp.is_settled()
-    remembered = read_fact(_KIND, key) if is_settled else None
-    if isinstance(remembered, str):
-        return remembered
-    digest = _sha256(file.data)
-    if is_settled and file.is_same:
-        write_fact(_KIND, key, digest, keep=_MOST_KEPT)
-    return digest
+    return remembered_sha256(file.path, file.stamp, lambda: _sha256(file.data))
 
 
 def _sha256(data: bytes | memoryview) -> str:

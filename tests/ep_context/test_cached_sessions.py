@@ -16,7 +16,7 @@ import pytest
 
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.ep_context import cached_sessions
-from ortpkg.ep_context.cached_sessions import CachedSessions, file_digest
+from ortpkg.ep_context.cached_sessions import CachedSessions
 from ortpkg.ep_context.ep_context_cache import EpContextCache
 from ortpkg.errors import ModelNotFoundError
 from ortpkg.graph import onnx_reader
@@ -327,21 +327,3 @@ def test_those_that_were_used_last_stay(
     assert first != second
     CachedSessions(EpContextCache(folder)).prune()
     assert second.exists()
-
-
-def test_a_digest_is_remembered_while_the_file_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cached_sessions, "_LEAST_REMEMBERED_NBYTES", 0)
-    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
-    path = tmp_path / "w.bin"
-    path.write_bytes(b"abc")
-    first = file_digest(path)
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", lambda *_arguments: pytest.fail("read again"))
-        patch.setattr(cached_sessions, "read_fact", lambda *_arguments: first)
-        assert file_digest(path) == first
-    path.unlink()
-    path.write_bytes(b"abd")
-    assert file_digest(path) not in ("", first)
-    assert file_digest(tmp_path) == file_digest(tmp_path / "absent") == ""

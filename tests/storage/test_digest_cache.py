@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.storage import digest_cache
-from ortpkg.storage.digest_cache import DigestCache
+from ortpkg.storage.digest_cache import DigestCache, file_sha256
 from ortpkg.storage.hashing import HashedFile, hash_file_with_stamp
 
 HOUR_NS = 3_600_000_000_000
@@ -161,3 +161,21 @@ def test_a_cache_that_cannot_be_written_does_not_matter(
     assert hashed.stamp is not None
     assert DigestCache(tmp_path).digest("f", hashed.stamp) is None
     assert (tmp_path / "file").read_bytes() == b"no directory"
+
+
+def test_a_digest_is_remembered_while_the_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digest_cache, "_LEAST_REMEMBERED_NBYTES", 0)
+    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
+    path = tmp_path / "w.bin"
+    path.write_bytes(b"abc")
+    first = file_sha256(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda *_arguments: pytest.fail("read again"))
+        patch.setattr(digest_cache, "read_fact", lambda *_arguments: first)
+        assert file_sha256(path) == first
+    path.unlink()
+    path.write_bytes(b"abd")
+    assert file_sha256(path) not in ("", first)
+    assert file_sha256(tmp_path) == file_sha256(tmp_path / "absent") == ""
