@@ -20,7 +20,8 @@ def modules_loaded_by(program: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "heavy", ["numpy", "onnx", "jsonschema", "typer", "rich", "openvino", "onnxruntime"]
+    "heavy",
+    ["numpy", "onnx", "jsonschema", "typer", "rich", "openvino", "onnxruntime", "urllib3"],
 )
 def test_import_loads_nothing_heavy(heavy: str) -> None:
     assert heavy not in modules_loaded_by("import ortpkg")
@@ -58,6 +59,7 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need() -> None:
             "ctypes",
         ),
         *("jsonschema", "numpy", "onnx", "onnxruntime", "openvino", "archspec"),
+        *("urllib3", "cryptography", "ssl", "http.client"),
         *(
             "ortpkg.devices.profiles",
             "ortpkg.selection.explanation",
