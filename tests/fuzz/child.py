@@ -1,17 +1,18 @@
 """Attacks ortpkg with seeds in a process of its own: ``python -m tests.fuzz.child KIND OP UNTIL
 LEAST``.
 
-``KIND`` is one of :data:`KINDS`; ``OP`` may be empty, for any. The seeds come on standard input;
+``KIND`` is one of :data:`tests.fuzz.kinds.KINDS`; ``OP`` may be empty, for any. The seeds come on standard input;
 after the first ``LEAST`` none is begun when it is later than ``UNTIL``, on ``time.time``'s clock.
 
-Prints one line of JSON per finding, and the seed it is at, flushed, so that whoever
-started it knows what killed it.
+Prints one line of JSON per finding, the seed it is at, and now and then the processor time it took
+so far, flushed, so that whoever started it knows what killed it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ import sys
 import time
 import traceback
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,8 @@ from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, Sessio
 from ortpkg.shapes.inference import STRICT_VARIABLE
 from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_model
-from tests.fuzz.packages import attack_document, attack_fault
+from tests.fuzz.operators import Feeds, mutated_operator, operator_cases
+from tests.fuzz.packages import attack_document, attack_fault, sample_packages
 from tests.fuzz.random_models import random_feeds, random_model
 
 #: A case that takes longer hangs: a run may take TIMEOUT_S, and stops between nodes.
@@ -45,9 +48,8 @@ _MOST_STEP_S = 2 * TIMEOUT_S
 #: Of the clock on the wall, which others' work on the machine counts towards, and sleep: a run in
 #: the background gives a longer ORTPKG_FUZZ_HANG_S, and then only this thread's time counts.
 _MOST_WALL_S = HANG_S / 2
-#: What is attacked: random models, valid ones with changes, operators with hostile sizes, those of
-#: com.microsoft, documents of packages, and packages on a system that fails.
-KINDS = ("models", "mutants", "shapes", "microsoft", "documents", "faults")
+#: So many cases from one line on processor time to the next.
+_REPORTED_CASES = 100
 
 
 def main(arguments: list[str]) -> int:
@@ -58,25 +60,48 @@ def main(arguments: list[str]) -> int:
     logging.getLogger("ortpkg").addHandler(logging.NullHandler())
     os.environ[STRICT_VARIABLE] = "1"
     _limit_address_space()
+    _prepare(kind)
     for number, seed in enumerate(seeds):
         if number >= int(least) and time.time() > float(until_s):
             break
+        if number % _REPORTED_CASES == 0:
+            print(f"processor {time.process_time()}", flush=True)
         print(f"seed {seed}", flush=True)
         faulthandler.dump_traceback_later(HANG_S, exit=True)
-        before_kib = _peak_kib()
-        if str(seed) == os.environ.get("ORTPKG_FUZZ_CRASH_AT"):
-            os.abort()  # for the driver's own test
-        if str(seed) == os.environ.get("ORTPKG_FUZZ_SLEEP_AT"):
-            time.sleep(10 * HANG_S)
-        problem = attack(seed, op_type, kind)
-        grown_kib = _peak_kib() - before_kib
-        if problem is None and grown_kib > _MOST_GROWTH_KIB:
-            problem = f"memory: grew by {grown_kib >> 10} MiB"
+        problem = _attack_watched(seed, op_type, kind)
         if problem is not None:
             print("finding " + json.dumps({"seed": seed, "problem": problem}), flush=True)
     faulthandler.cancel_dump_traceback_later()
-    print("done", flush=True)
+    print(f"processor {time.process_time()}\ndone", flush=True)
     return 0
+
+
+def _prepare(kind: str) -> None:
+    """Makes what cases of that kind begin with, which counts towards none."""
+    if kind == "operators":
+        operator_cases()
+    elif kind in ("documents", "faults"):
+        sample_packages()
+    # What is there stays for the life of the process: the collector need not go through it again.
+    gc.collect()
+    gc.freeze()
+
+
+def _attack_watched(seed: int, op_type: str, kind: str) -> str | None:
+    """What is wrong with the case of that seed, or with the memory that it took."""
+    before_kib = _peak_kib(forget=True)
+    if str(seed) == os.environ.get("ORTPKG_FUZZ_CRASH_AT"):
+        os.abort()  # for the driver's own test
+    if str(seed) == os.environ.get("ORTPKG_FUZZ_SLEEP_AT"):
+        time.sleep(10 * HANG_S)
+    for at in filter(None, os.environ.get("ORTPKG_FUZZ_FILL", "").split(",")):
+        if at.startswith(f"{seed}="):
+            bytearray(b"1") * (int(at.partition("=")[2]) << 20)
+    problem = attack(seed, op_type, kind)
+    grown_kib = _peak_kib() - before_kib
+    if problem is None and grown_kib > _MOST_GROWTH_KIB:
+        return f"memory: grew by {grown_kib >> 10} MiB"
+    return problem
 
 
 if sys.platform == "win32":
@@ -84,7 +109,7 @@ if sys.platform == "win32":
     def _limit_address_space() -> None:
         """Windows has no such limit."""
 
-    def _peak_kib() -> int:
+    def _peak_kib(*, forget: bool = False) -> int:
         return 0
 
 else:
@@ -95,7 +120,13 @@ else:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
 
-    def _peak_kib() -> int:
+    def _peak_kib(*, forget: bool = False) -> int:
+        """The most memory so far; ``forget`` begins anew with what is taken now, which Linux can,
+        so that no case hides behind a larger one before it.
+        """
+        if forget and sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak >> 10 if sys.platform == "darwin" else peak
 
@@ -107,7 +138,7 @@ def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
             started = _Clock()
             (attack_document if kind == "documents" else attack_fault)(seed)
             return started.if_late("reading a package")
-        return attack_model(_model_of(seed, op_type, kind), seed)
+        return attack_model(*_model_of(seed, op_type, kind), seed)
     except OrtpkgError as error:
         text = str(error)
         return None if text.isprintable() else f"unprintable message: {text!a}"
@@ -115,25 +146,30 @@ def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
         return "untyped: " + "".join(traceback.format_exc().splitlines(keepends=True)[-12:])
 
 
-def _model_of(seed: int, op_type: str, kind: str) -> bytes:
+def _model_of(seed: int, op_type: str, kind: str) -> tuple[bytes, Feeds]:
+    """The seed's model, and what it is fed, where the fuzzer has a wish."""
     try:
+        if kind == "operators":
+            return mutated_operator(seed)
         if kind == "models":
-            return bytes(random_model(seed, op_type).SerializeToString())
-        return {
+            return bytes(random_model(seed, op_type).SerializeToString()), {}
+        make = {
             "mutants": mutated_model,
             "shapes": model_of_sizes,
             "microsoft": model_of_microsoft,
-        }[kind](seed)
+        }[kind]
+        return make(seed), {}
     except (TypeError, ValueError, OverflowError) as error:
         raise AssertionError(f"the fuzzer itself failed at seed {seed}") from error
 
 
-def attack_model(model: bytes, seed: int) -> str | None:
+def attack_model(model: bytes, known: Feeds, seed: int) -> str | None:
     """Makes a session of a model and runs it.
 
     What is wrong with how long that takes, None where nothing is.
 
-    Errors pass. ``seed`` chooses how the session is made, and what it is fed.
+    Errors pass. ``seed`` chooses how the session is made, and what inputs are fed that are not
+    ``known``.
     """
     options = SessionOptions(memory_limit_nbytes=MEMORY_LIMIT_NBYTES, timeout_s=TIMEOUT_S)
     options.graph_optimization_level = (
@@ -155,6 +191,8 @@ def attack_model(model: bytes, seed: int) -> str | None:
         for declared in session.get_inputs():
             if isinstance(declared.value_type, SequenceType):
                 feeds[declared.name] = [feeds[declared.name]]
+            if declared.name in known:
+                feeds[declared.name] = known[declared.name]
         for _ in range(3):
             started = _Clock()
             try:

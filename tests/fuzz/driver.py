@@ -30,10 +30,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """What came of seeds: the findings, and how many cases ran."""
+    """What came of seeds: the findings, how many cases ran, and for how long."""
 
     findings: tuple[Finding, ...]
     count: int
+    duration_s: float = 0.0
+    #: Of the children, with what it takes to start them; 0.0 where the system does not say.
+    processor_s: float = 0.0
 
 
 def attack_seeds(
@@ -49,29 +52,44 @@ def attack_seeds(
     Args:
         seeds: of the cases.
         op_type: of random models, only those of that operator.
-        kind: what is attacked, see ``child.KINDS``.
+        kind: what is attacked, see ``kinds.KINDS``.
         budget_s: no case begins later than this, but for the first ``least``.
         least: so many cases run in any case.
     """
     findings: list[Finding] = []
-    until_s, left, count = time.time() + budget_s, list(seeds), 0
+    began_s, left, count, processor_s = time.time(), list(seeds), 0, 0.0
+    until_s = began_s + budget_s
     while left and (count < least or time.time() < until_s):
-        found, ran, crash = _run_child(left, [kind, op_type, str(until_s), str(least - count)])
-        findings += found
-        count += ran
-        if crash is None:
+        child = _run_child(left, [kind, op_type, str(until_s), str(least - count)])
+        findings += child.findings
+        count += child.count
+        processor_s += child.processor_s
+        if child.crash is None:
             break
-        findings.append(Finding(seed=left[max(ran - 1, 0)], problem=crash))
-        left = left[max(ran, 1) :]
-    return Attack(findings=tuple(findings), count=count)
+        findings.append(Finding(seed=left[max(child.count - 1, 0)], problem=child.crash))
+        left = left[max(child.count, 1) :]
+    return Attack(
+        findings=tuple(findings),
+        count=count,
+        duration_s=time.time() - began_s,
+        processor_s=processor_s,
+    )
 
 
-def _run_child(
-    seeds: Sequence[int], arguments: Sequence[str]
-) -> tuple[list[Finding], int, str | None]:
-    """Findings of one child, how many seeds it began, and how it died.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Child:
+    """What a child told of itself: how many seeds it began, and how it died; None where it ended
+    by itself.
+    """
 
-    None where it ended by itself.
+    findings: list[Finding]
+    count: int
+    processor_s: float
+    crash: str | None
+
+
+def _run_child(seeds: Sequence[int], arguments: Sequence[str]) -> _Child:
+    """Runs seeds in one child.
 
     What it leaves in the folder for temporary files goes with it, however it ends.
     """
@@ -93,13 +111,20 @@ def _run_child(
         )
         stderr.seek(0)
         trace = stderr.read()
-    ran, findings = 0, []
+    count, findings, processor_s = 0, [], 0.0
     for line in child.stdout.splitlines():
         word, _, rest = line.partition(" ")
         if word == "seed":
-            ran += 1
+            count += 1
         elif word == "finding":
             findings.append(Finding(**json.loads(rest)))
-    if child.returncode == 0 and child.stdout.endswith("done\n"):
-        return findings, ran, None
-    return findings, ran, f"exit code {child.returncode}: {trace[-_MOST_STDERR_CHARACTERS:]}"
+        elif word == "processor":
+            processor_s = float(rest)
+    is_whole = child.returncode == 0 and child.stdout.endswith("done\n")
+    crash = f"exit code {child.returncode}: {trace[-_MOST_STDERR_CHARACTERS:]}"
+    return _Child(
+        findings=findings,
+        count=count,
+        processor_s=processor_s,
+        crash=None if is_whole else crash,
+    )

@@ -19,20 +19,10 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from tests.fuzz.random_models import random_model
 
-_EDGES = (
-    0,
-    1,
-    -1,
-    2,
-    7,
-    1 << 20,
-    1 << 31,
-    (1 << 31) - 1,
-    1 << 40,
-    (1 << 63) - 1,
-    -(1 << 63),
-    -(1 << 31),
-)
+#: What sizes are changed to.
+EDGES = (
+    0, 1, -1, 2, 7, 1 << 20, 1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1, -(1 << 63), -(1 << 31),
+)  # fmt: skip
 _BASES = (
     """<ir_version: 9, opset_import: ["" : 18, "com.microsoft" : 1]> g (float[N, 4] x, bool c) => (float[N, M] y)
        <float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}, float[4] b = {1, 2, 3, 4}> {
@@ -40,7 +30,7 @@ _BASES = (
        y = If (c) <then_branch = t () => (float[N, M] p) { p = Mul(r, w) }, else_branch = e () => (float[N, M] q) {
        q = Relu(r) }> }""",
     """<ir_version: 9, opset_import: ["" : 18]> g (float16[1, 2, 8, 8] x) => (float16[N, C, H, W] y)
-       <float16[2, 2, 3, 3] k> { a = Conv <pads = [1, 1, 1, 1]> (x, k) n = Relu(a) f = Cast <to = 1> (n)
+       { a = Conv <pads = [1, 1, 1, 1]> (x, k) n = Relu(a) f = Cast <to = 1> (n)
        h = Cast <to = 10> (f) y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (h) }""",
     """<ir_version: 9, opset_import: ["" : 18, "f" : 1]> g (float[8] x) => (float[N] y) {
        a = f.twice(x) l = Size(a) y = Identity(a) }
@@ -61,11 +51,8 @@ _SIZED = (
 @cache
 def _base_models() -> tuple[ModelProto, ...]:
     models = tuple(map(onnx.parser.parse_model, _BASES))
-    values = helper.make_tensor("k", TensorProto.FLOAT16, [2, 2, 3, 3], [0.0] * 36)
-    for model in models:
-        for tensor in model.graph.initializer:
-            if tensor.name == "k":
-                tensor.CopyFrom(values)
+    kernel = helper.make_tensor("k", TensorProto.FLOAT16, [2, 2, 3, 3], [0.5] * 36)
+    models[1].graph.initializer.append(kernel)  # the parser takes no values of float16
     return models
 
 
@@ -77,7 +64,7 @@ def mutated_model(seed: int) -> bytes:
     model = ModelProto()
     model.CopyFrom(choose.choice(_base_models()) if choose.random() < 0.6 else random_model(seed))
     for _ in range(choose.randint(1, 3)):
-        choose.choice(_CHANGES)(choose, model)
+        choose.choice(CHANGES)(choose, model)
     data = bytes(model.SerializeToString())
     if data and choose.random() < 0.15:
         place = choose.randrange(len(data))
@@ -90,13 +77,13 @@ def model_of_sizes(seed: int) -> bytes:
     choose = random.Random(seed)
     op_type, inputs = choose.choice(_SIZED)
     graph = GraphProto(name="sizes")
-    shape = [choose.choice((*_EDGES[:5], 4, "N")) for _ in range(choose.randrange(5))]
+    shape = [choose.choice((*EDGES[:5], 4, "N")) for _ in range(choose.randrange(5))]
     shape = [size if isinstance(size, str) else abs(size) % 64 for size in shape]
     graph.input.append(helper.make_tensor_value_info("x", choose.choice((1, 7, 10)), shape))
     for name in sorted({name for name in inputs if name not in ("", "x")}):
         count = choose.choice((0, 1, 1, 2, 3, 4, 8))
         numbers = [
-            choose.choice(_EDGES) if choose.random() < 0.5 else choose.randrange(-3, 6)
+            choose.choice(EDGES) if choose.random() < 0.5 else choose.randrange(-3, 6)
             for _ in range(count)
         ]
         kind = TensorProto.INT64 if choose.random() < 0.9 else TensorProto.FLOAT
@@ -114,11 +101,11 @@ def model_of_sizes(seed: int) -> bytes:
         ):
             count = choose.choice((1, 2, 2, 4))
             node.attribute.append(
-                helper.make_attribute(name, [choose.choice(_EDGES) for _ in range(count)])
+                helper.make_attribute(name, [choose.choice(EDGES) for _ in range(count)])
             )
     for name in ("blocksize", "axis", "to", "ceil_mode"):
         if choose.random() < 0.2:
-            node.attribute.append(helper.make_attribute(name, choose.choice(_EDGES)))
+            node.attribute.append(helper.make_attribute(name, choose.choice(EDGES)))
     graph.node.extend([node, NodeProto(op_type="Shape", input=["y"], output=["z"])])
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in ("y", "z"))
     model = ModelProto(ir_version=9, graph=graph)
@@ -164,9 +151,9 @@ def _change_attribute(choose: random.Random, model: ModelProto) -> None:
     if attributes:
         attribute = choose.choice(attributes)
         if attribute.ints and choose.random() < 0.7:
-            attribute.ints[choose.randrange(len(attribute.ints))] = choose.choice(_EDGES)
+            attribute.ints[choose.randrange(len(attribute.ints))] = choose.choice(EDGES)
         else:
-            attribute.i = choose.choice((*_EDGES, 99))
+            attribute.i = choose.choice((*EDGES, 99))
 
 
 def _change_type(choose: random.Random, model: ModelProto) -> None:
@@ -174,7 +161,7 @@ def _change_type(choose: random.Random, model: ModelProto) -> None:
     if values:
         tensor = choose.choice(values).type.tensor_type
         if tensor.shape.dim and choose.random() < 0.6:
-            choose.choice(list(tensor.shape.dim)).dim_value = choose.choice(_EDGES)
+            choose.choice(list(tensor.shape.dim)).dim_value = choose.choice(EDGES)
         else:
             tensor.elem_type = choose.choice((*range(24), 99))
 
@@ -184,7 +171,7 @@ def _change_constant(choose: random.Random, model: ModelProto) -> None:
         tensor = choose.choice(list(model.graph.initializer))
         choose.choice(
             (
-                lambda: tensor.dims.append(choose.choice(_EDGES)),
+                lambda: tensor.dims.append(choose.choice(EDGES)),
                 lambda: setattr(tensor, "data_type", choose.choice((*range(24), 99))),
                 lambda: tensor.ClearField("float_data"),
                 lambda: setattr(tensor, "name", choose.choice(("", "x", "y"))),
@@ -194,7 +181,7 @@ def _change_constant(choose: random.Random, model: ModelProto) -> None:
 
 def _change_opset(choose: random.Random, model: ModelProto) -> None:
     if model.opset_import:
-        choose.choice(list(model.opset_import)).version = choose.choice(_EDGES)
+        choose.choice(list(model.opset_import)).version = choose.choice(EDGES)
 
 
 def _change_outputs(choose: random.Random, model: ModelProto) -> None:
@@ -206,7 +193,8 @@ def _change_outputs(choose: random.Random, model: ModelProto) -> None:
         del outputs[0]
 
 
-_CHANGES: tuple[Callable[[random.Random, ModelProto], None], ...] = (
+#: A thing each to change in a model.
+CHANGES: tuple[Callable[[random.Random, ModelProto], None], ...] = (
     _change_name, _change_operator, _change_attribute, _change_type, _change_constant,
     _change_opset, _change_outputs,
 )  # fmt: skip

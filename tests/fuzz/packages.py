@@ -32,7 +32,7 @@ _MOST_CALLS = 40
 
 
 @cache
-def _packages() -> tuple[Path, ...]:
+def sample_packages() -> tuple[Path, ...]:
     """The sample package in each generation of the format; for the life of the process, whose
     parent clears up.
     """
@@ -50,7 +50,7 @@ def _packages() -> tuple[Path, ...]:
 def attack_document(seed: int) -> None:
     """Opens, checks, selects from and shows a package with one document changed."""
     choose = random.Random(seed)
-    root = choose.choice(_packages())
+    root = choose.choice(sample_packages())
     document = choose.choice(sorted(root.rglob("*.json")))
     whole = document.read_bytes()
     document.unlink()
@@ -68,7 +68,7 @@ def attack_fault(seed: int) -> None:
     OSError is then an answer, too.
     """
     choose = random.Random(seed)
-    root = choose.choice(_packages())
+    root = choose.choice(sample_packages())
     with (
         _failing(choose.choice(_CALLS), choose.choice(_FAULTS), choose.randrange(_MOST_CALLS)),
         _ignored(OSError),
