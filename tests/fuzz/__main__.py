@@ -2,21 +2,23 @@
 prints what broke.
 
 Each batch of seeds runs in a child process, so a crash is a finding like any other, and is one
-line of a log, so what ran counts however this ends: ``--report`` adds the log up. Ends with 1
-where there is a finding.
+line of a log, so what ran counts however this ends: ``--report`` adds the log up. On SIGINT or
+SIGTERM the batches end behind the case they are at. Ends with 1 where there is a finding.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.fuzz.driver import attack_seeds
+from tests.fuzz.driver import attack_seeds, end_children
 from tests.fuzz.kinds import BATCHES, KINDS
 from tests.fuzz.tally import Batch, Tally, append, read
 
@@ -58,11 +60,17 @@ def _parser() -> argparse.ArgumentParser:
 def _attack(arguments: argparse.Namespace, kinds: Sequence[str], first: int) -> Tally:
     """Attacks until the time or the seeds are up; no worker waits for another."""
     deadline_s = time.monotonic() + 60 * arguments.minutes
+    is_over = threading.Event()
+
+    def end(*_signal: object) -> None:
+        is_over.set()
+        end_children()
+
     waiting = works(kinds, first, first + arguments.cases if arguments.cases else sys.maxsize)
     tally, lock = Tally(), threading.Lock()
 
     def work() -> None:
-        while time.monotonic() < deadline_s:
+        while time.monotonic() < deadline_s and not is_over.is_set():
             with lock:
                 kind, seeds = next(waiting, ("", range(0)))
             if not seeds:
@@ -77,10 +85,21 @@ def _attack(arguments: argparse.Namespace, kinds: Sequence[str], first: int) -> 
                     print(f"{kind}, seed {finding.seed}: {finding.problem}\n", flush=True)
                 print(tally.line(kind), flush=True)
 
-    with ThreadPoolExecutor(arguments.jobs) as threads:
+    with _on_interrupt(end), ThreadPoolExecutor(arguments.jobs) as threads:
         for done in [threads.submit(work) for _ in range(arguments.jobs)]:
             done.result()
     return tally
+
+
+@contextmanager
+def _on_interrupt(act: Callable[..., None]) -> Iterator[None]:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, act) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def works(kinds: Sequence[str], first: int, last: int) -> Iterator[tuple[str, range]]:

@@ -2,7 +2,8 @@
 LEAST``.
 
 ``KIND`` is one of :data:`tests.fuzz.kinds.KINDS`; ``OP`` may be empty, for any. The seeds come on standard input;
-after the first ``LEAST`` none is begun when it is later than ``UNTIL``, on ``time.time``'s clock.
+after the first ``LEAST`` none is begun when it is later than ``UNTIL``, on ``time.time``'s clock,
+and none after SIGINT or SIGTERM.
 
 Prints one line of JSON per finding, the seed it is at, and now and then the processor time it took
 so far, flushed, so that whoever started it knows what killed it.
@@ -16,6 +17,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import sys
 import time
 import traceback
@@ -61,8 +63,11 @@ def main(arguments: list[str]) -> int:
     os.environ[STRICT_VARIABLE] = "1"
     _limit_address_space()
     _prepare(kind)
+    stops: list[int] = []
+    for number_of_signal in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number_of_signal, lambda number, _frame: stops.append(number))
     for number, seed in enumerate(seeds):
-        if number >= int(least) and time.time() > float(until_s):
+        if stops or (number >= int(least) and time.time() > float(until_s)):
             break
         if number % _REPORTED_CASES == 0:
             print(f"processor {time.process_time()}", flush=True)
@@ -94,6 +99,8 @@ def _attack_watched(seed: int, op_type: str, kind: str) -> str | None:
         os.abort()  # for the driver's own test
     if str(seed) == os.environ.get("ORTPKG_FUZZ_SLEEP_AT"):
         time.sleep(10 * HANG_S)
+    if str(seed) == os.environ.get("ORTPKG_FUZZ_INTERRUPT_AT"):
+        os.kill(os.getppid(), signal.SIGINT)
     for at in filter(None, os.environ.get("ORTPKG_FUZZ_FILL", "").split(",")):
         if at.startswith(f"{seed}="):
             bytearray(b"1") * (int(at.partition("=")[2]) << 20)

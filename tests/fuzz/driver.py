@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MOST_STDERR_CHARACTERS = 3000
+_RUNNING: set[subprocess.Popen[str]] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,12 @@ def attack_seeds(
     )
 
 
+def end_children() -> None:
+    """Lets the children that run begin no further case; what they did until then counts."""
+    for child in list(_RUNNING):
+        child.terminate()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Child:
     """What a child told of itself: how many seeds it began, and how it died; None where it ended
@@ -99,20 +106,22 @@ def _run_child(seeds: Sequence[int], arguments: Sequence[str]) -> _Child:
         tempfile.TemporaryDirectory(prefix="ortpkg-fuzz-", ignore_cleanup_errors=True) as folder,
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr,
     ):
-        child = subprocess.run(
+        with subprocess.Popen(
             command,
             cwd=root,
             env={**os.environ, "TMPDIR": folder, "TEMP": folder, "TMP": folder},
-            input="\n".join(map(str, seeds)),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            check=False,
             text=True,
-        )
+        ) as child:
+            _RUNNING.add(child)
+            told, _ = child.communicate("\n".join(map(str, seeds)))
+            _RUNNING.discard(child)
         stderr.seek(0)
         trace = stderr.read()
     count, findings, processor_s = 0, [], 0.0
-    for line in child.stdout.splitlines():
+    for line in told.splitlines():
         word, _, rest = line.partition(" ")
         if word == "seed":
             count += 1
@@ -120,7 +129,7 @@ def _run_child(seeds: Sequence[int], arguments: Sequence[str]) -> _Child:
             findings.append(Finding(**json.loads(rest)))
         elif word == "processor":
             processor_s = float(rest)
-    is_whole = child.returncode == 0 and child.stdout.endswith("done\n")
+    is_whole = child.returncode == 0 and told.endswith("done\n")
     crash = f"exit code {child.returncode}: {trace[-_MOST_STDERR_CHARACTERS:]}"
     return _Child(
         findings=findings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,3 +75,21 @@ def test_a_run_goes_on_behind_the_last_seed_of_the_log(
     monkeypatch.setattr(sys, "argv", [*command, "--report"])
     assert main() == 0
     assert "22 cases" in capsys.readouterr().out
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends processes without a word")
+def test_what_ran_before_an_interrupt_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ORTPKG_FUZZ_INTERRUPT_AT", "2")  # the parent, at its third case
+    log = tmp_path / "fuzz.jsonl"
+    command = ["--log", str(log), "--kind", "microsoft", "--jobs", "1", "--minutes", "1"]
+    subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", *command],
+        cwd=Path(__file__).resolve().parents[2],
+        check=True,
+    )
+
+    (batch,) = read(log)
+    assert 3 <= batch.count < BATCHES["microsoft"]
