@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, TypedDict
+from typing import Any, NoReturn
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.engine.provider_answers import end_quietly
@@ -49,14 +50,6 @@ from ortpkg.session.sparse_outputs import with_sparse_outputs
 from ortpkg.session.thread_choice import ThreadChoice
 
 _log = logging.getLogger(__name__)
-
-
-class _KeptWishes(TypedDict):
-    """What a session is made anew with, whatever its providers are then."""
-
-    check_contexts: ContextCheck | None
-    transformers: OwnTransformers | None
-    is_confined: bool
 
 
 class InferenceSession(SessionAnswers, OnnxruntimeSurface):
@@ -119,35 +112,33 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             ModelError, ExecutionProviderError, SessionError: see their subclasses.
         """
         _note_ignored(ignored)
-        self._options = effective_options(sess_options)
+        options = effective_options(sess_options)
         if not is_confined:
-            self._options = with_options_of_model(self._options, path_or_bytes)
-        self._source = path_or_bytes
-        #: Under onnxruntime's name, since wrappers of sessions read it.
-        self._model_path = (
-            os.fspath(path_or_bytes) if isinstance(path_or_bytes, str | os.PathLike) else None
-        )
-        kept: _KeptWishes = {
-            "check_contexts": check_contexts,
-            "transformers": transformers,
-            "is_confined": is_confined,
-        }
-        self._remake = partial(InferenceSession, isolate=isolate, enable_fallback=False, **kept)
+            options = with_options_of_model(options, path_or_bytes)
         request = ProviderRequest(
             providers=providers,
             provider_options=provider_options,
             ep_devices=ep_devices,
-            backend=(
-                backend if backend is not None else self._options.config_entries.get(BACKEND_ENTRY)
-            ),
+            backend=_stated_backend(options) if backend is None else backend,
             falls_back=bool(enable_fallback),
-            isolation=self._load_limits() if isolate else None,
+            isolation=_load_limits(options) if isolate else None,
         )
-        self._falls_back = bool(enable_fallback) and request.is_by_name
-        wishes = SessionWishes(source=path_or_bytes, options=self._options, request=request, **kept)
-        self._take(make_session_parts(wishes))
+        wishes = SessionWishes(
+            source=path_or_bytes,
+            options=options,
+            request=request,
+            check_contexts=check_contexts,
+            transformers=transformers,
+            is_confined=is_confined,
+        )
+        self._falls_back = request.falls_back and request.is_by_name
+        self._async_runs = AsyncRuns()
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._take(wishes, make_session_parts(wishes))
 
-    def _take(self, parts: SessionParts) -> None:
+    def _take(self, wishes: SessionWishes, parts: SessionParts) -> None:
+        self._wishes, self._options = wishes, wishes.options
         self._providers, self._state, self._profiler = parts.providers, parts.state, parts.profiler
         self._is_native = parts.is_native
         self._inputs, self._overridable, self._outputs = (
@@ -166,9 +157,12 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         )
         self._output_names = [declared.name for declared in parts.outputs]
         self._thread_choice = ThreadChoice() if _leaves_threads_to_us(self._options) else None
-        self._async_runs = AsyncRuns()
-        self._lock = threading.Lock()
-        self._is_closed = False
+
+    @property
+    def _model_path(self) -> str | None:
+        """Under onnxruntime's name, since wrappers of sessions read it."""
+        source = self._wishes.source
+        return os.fspath(source) if isinstance(source, str | os.PathLike) else None
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -280,11 +274,6 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             yield
         choice.end(kind, is_alone, began)
 
-    def _load_limits(self) -> LoadLimits:
-        return LoadLimits(
-            memory_limit_nbytes=self._options.memory_limit_nbytes, timeout_s=self._options.timeout_s
-        )
-
     def _run_control(self, run_options: RunOptions | None) -> RunControl:
         limit, timeout_s = self._options.memory_limit_nbytes, self._options.timeout_s
         if run_options is None:
@@ -340,10 +329,18 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         as it was.
         """
         self._check_open()
-        made = self._remake(self._source, self._options, providers, provider_options)
-        own = {name: self.__dict__[name] for name in ("_falls_back", "_lock", "_async_runs")}
+        request = replace(
+            self._wishes.request,
+            providers=providers,
+            provider_options=provider_options,
+            ep_devices=None,
+            backend=_stated_backend(self._options),
+            falls_back=False,
+        )
+        wishes = replace(self._wishes, request=request)
+        parts = make_session_parts(wishes)
         self._release()
-        self.__dict__.update(made.__dict__ | own)
+        self._take(wishes, parts)
 
     def disable_fallback(self) -> None:
         """An execution provider that fails in a run is an error from now on."""
@@ -361,7 +358,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         """Frees everything, when the runs under way have ended; the session cannot run any more.
 
         The callback of a ``run_async`` may call it: then what else was begun in the background ends
-            by itself.
+        by itself.
         """
         with self._lock:
             if self._is_closed:
@@ -394,6 +391,14 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _stated_backend(options: SessionOptions) -> str | None:
+    return options.config_entries.get(BACKEND_ENTRY)
+
+
+def _load_limits(options: SessionOptions) -> LoadLimits:
+    return LoadLimits(memory_limit_nbytes=options.memory_limit_nbytes, timeout_s=options.timeout_s)
 
 
 def _note_ignored(keywords: Collection[str]) -> None:
