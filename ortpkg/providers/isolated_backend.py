@@ -24,6 +24,7 @@ from ortpkg.providers.native_library import (
     ContextLibrary,
     NativeLibrary,
     NativeModel,
+    Part,
     WeightlessLibrary,
 )
 from ortpkg.providers.session_settings import settings_from_json
@@ -70,48 +71,43 @@ class _Server:
         self._compiled: CompiledModel | None = None
 
     def answer(self, request: Message) -> Message:
-        action: str = request.header["action"]
-        if action == "open":
-            self._library.use_settings(settings_from_json(request.header["settings"]))
-            self._library.opened()
-            return Message()
-        if action == "compile":
-            self._compiled = self._library.compile_model(_model_of(request))
-            return Message()
-        if action == "import":
-            parts = zip(request.header["parts"], request.buffers, strict=True)
-            assert isinstance(self._library, ContextLibrary)
-            self._compiled = self._library.import_model(
-                {name: memoryview(part) for name, part in parts}
-            )
-            return Message()
-        if action == "import_member":
-            parts = zip(request.header["parts"], request.buffers, strict=True)
-            assert isinstance(self._library, WeightlessLibrary)
-            self._compiled = self._library.import_member(
-                {name: memoryview(part) for name, part in parts}, None
-            )
-            return Message()
-        if action == "describe":
-            environment = self._library.describe_environment()
-            return Message(
-                header={"environment": None if environment is None else environment.to_json()}
-            )
-        assert self._compiled is not None
+        match request.header["action"]:
+            case "open":
+                self._library.use_settings(settings_from_json(request.header["settings"]))
+                self._library.opened()
+            case "compile":
+                self._compiled = self._library.compile_model(_model_of(request))
+            case "import":
+                assert isinstance(self._library, ContextLibrary)
+                self._compiled = self._library.import_model(_parts_of(request))
+            case "import_member":
+                assert isinstance(self._library, WeightlessLibrary)
+                self._compiled = self._library.import_member(_parts_of(request), None)
+            case "describe":
+                found = self._library.describe_environment()
+                return Message(header={"environment": None if found is None else found.to_json()})
+            case action:
+                assert self._compiled is not None
+                return self._answer_of(self._compiled, action, request)
+        return Message()
+
+    def _answer_of(self, compiled: CompiledModel, action: str, request: Message) -> Message:
         if action == "export":
             assert isinstance(self._library, ContextLibrary)
-            kept = self._library.export_model(self._compiled, _model_of(request))
+            kept = self._library.export_model(compiled, _model_of(request))
             return Message(header={"parts": list(kept)}, buffers=list(kept.values()))
         if action == "placement":
-            places = [asdict(place) for place in self._compiled.get_placement()]
-            return Message(
-                header={
-                    "places": [
-                        {**each, "node_names": sorted(each["node_names"])} for each in places
-                    ]
-                }
-            )
-        return pack_arrays(self._compiled.compute(unpack_arrays(request), _UnlimitedRun()))
+            places = [
+                {**asdict(place), "node_names": sorted(place.node_names)}
+                for place in compiled.get_placement()
+            ]
+            return Message(header={"places": places})
+        return pack_arrays(compiled.compute(unpack_arrays(request), _UnlimitedRun()))
+
+
+def _parts_of(request: Message) -> dict[str, Part]:
+    parts = zip(request.header["parts"], request.buffers, strict=True)
+    return {name: memoryview(part) for name, part in parts}
 
 
 def _model_of(request: Message) -> NativeModel:
@@ -135,7 +131,7 @@ class _UnlimitedRun:
     def check_cancelled(self) -> None: ...
 
 
-def pack_arrays(arrays: Sequence[Any], **header: Any) -> Message:
+def pack_arrays(arrays: Sequence[Any], *, action: str = "") -> Message:
     """A message with arrays of numbers (their bytes) and of texts (as JSON)."""
     kinds: list[tuple[str, tuple[int, ...]]] = []
     buffers: list[Buffer] = []
@@ -149,7 +145,7 @@ def pack_arrays(arrays: Sequence[Any], **header: Any) -> Message:
             buffers.append(
                 np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
             )
-    return Message(header={**header, "arrays": kinds}, buffers=buffers)
+    return Message(header={"action": action, "arrays": kinds}, buffers=buffers)
 
 
 def unpack_arrays(message: Message) -> list[np.ndarray[Any, Any]]:

@@ -123,25 +123,11 @@ class SessionCaching:
             file_stamp(path) != stamp for path, stamp in stamps.items()
         ):
             return  # what was compiled may be of what was there before
-        stand_ins = {
-            node: _context_node(node, place)
-            for node, place in contexts.items()
-            if place is not None
-        }
-        model.opset_imports.setdefault(MICROSOFT_DOMAIN, 1)
-        proto = to_model_proto(
-            model,
-            options=WriteOptions(
-                tensor=inline_tensor,
-                attribute_tensor=inline_tensor,
-                keeps_initializer=_is_used,
-                stand_in=lambda node: stand_ins.get(node, node),
-            ),
-        )
+        places = {node: place for node, place in contexts.items() if place is not None}
         self.sessions.write(
             self.key,
-            proto.SerializeToString(),
-            contexts=[place.key for place in contexts.values() if place is not None],
+            _with_context_nodes(model, places),
+            contexts=[place.key for place in places.values()],
             data=digests,
             details={
                 "partitions": [asdict(each) for each in result.partitions],
@@ -153,6 +139,23 @@ class SessionCaching:
                 },
             },
         )
+
+
+def _with_context_nodes(model: Model, places: Mapping[Node, KeptContext]) -> bytes:
+    """The model with an EPContext node in place of each node that was compiled."""
+    stand_ins = {node: _context_node(node, place) for node, place in places.items()}
+    model.opset_imports.setdefault(MICROSOFT_DOMAIN, 1)
+    proto = to_model_proto(
+        model,
+        options=WriteOptions(
+            tensor=inline_tensor,
+            attribute_tensor=inline_tensor,
+            keeps_initializer=_is_used,
+            stand_in=lambda node: stand_ins.get(node, node),
+        ),
+    )
+    serialized: bytes = proto.SerializeToString()
+    return serialized
 
 
 def may_be_cached(source: ModelSource, options: SessionOptions) -> bool:

@@ -22,7 +22,7 @@ from ortpkg.engine.fused_kernel import FusedKernel, checked_kernel, fused_comput
 from ortpkg.engine.instructions import Instruction
 from ortpkg.engine.kernel_lookup import find_kernels
 from ortpkg.engine.memories import memories_of
-from ortpkg.engine.memory_pattern import has_symbolic_sizes, trace_static_shapes
+from ortpkg.engine.memory_pattern import MemoryPatternGroup, has_symbolic_sizes, trace_static_shapes
 from ortpkg.engine.memory_planning import plan_memory
 from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.pending import waiting
@@ -128,14 +128,8 @@ class GraphPlanner:
                 plan, allocation, symbol_sources(graph, plan), verifies=verifies
             )
         pool = None
-        if (
-            self._options.enable_mem_pattern
-            and not is_parallel
-            and (size_classes is not None or patterns.peak_size)
-        ):
-            pool = self._workspace_pool(allocation)
-            if size_classes is None:
-                pool.add(STATIC_CLASS, patterns)
+        if self._options.enable_mem_pattern and not is_parallel:
+            pool = self._workspace_pool(allocation, None if size_classes is not None else patterns)
         return ExecutableGraph(
             plan=plan,
             allocation=allocation,
@@ -148,11 +142,14 @@ class GraphPlanner:
             execute=self._executor(graph, plan, is_parallel=is_parallel),
             pool=pool,
             size_classes=size_classes,
-            gate=RunGate(_mapped_files(graph))
-            if graph.parent is None and self._info_of is None
-            else None,
+            gate=self._gate(graph),
             memories=self._memories,
         )
+
+    def _gate(self, graph: Graph) -> RunGate | None:
+        """What runs enter by; None for a graph inside of another's run."""
+        is_whole = graph.parent is None and self._info_of is None
+        return RunGate(_mapped_files(graph)) if is_whole else None
 
     def _constants(self, graph: Graph, plan: ExecutionPlan) -> dict[int, Value]:
         """Each constant where its readers find it.
@@ -199,10 +196,21 @@ class GraphPlanner:
             for compute, step in zip(computes, plan.steps, strict=True)
         ]
 
-    def _workspace_pool(self, allocation: AllocationPlan) -> WorkspacePool:
-        return WorkspacePool(
+    def _workspace_pool(
+        self, allocation: AllocationPlan, patterns: MemoryPatternGroup | None
+    ) -> WorkspacePool | None:
+        """The blocks that runs take; None where no value has a place in one.
+
+        ``patterns``: where all shapes are static, the places of the values in their block.
+        """
+        if patterns is not None and not patterns.peak_size:
+            return None
+        pool = WorkspacePool(
             allocation, self._memories.allocate, keeps_blocks=self._options.enable_cpu_mem_arena
         )
+        if patterns is not None:
+            pool.add(STATIC_CLASS, patterns)
+        return pool
 
     def _compute(self, graph: Graph, node: Node, step: NodeStep) -> Compute:
         """The node's compute function; for a fused node, with a state that is released when the

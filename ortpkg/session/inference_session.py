@@ -38,14 +38,14 @@ from ortpkg.session.options import (
 from ortpkg.session.options_of_model import with_options_of_model
 from ortpkg.session.provider_list import ProviderName
 from ortpkg.session.session_answers import SessionAnswers
-from ortpkg.session.session_parts import (
+from ortpkg.session.session_parts import make_session_parts
+from ortpkg.session.session_providers import ProviderRequest
+from ortpkg.session.session_wishes import (
     ContextCheck,
     SessionParts,
     SessionWishes,
     effective_options,
-    make_session_parts,
 )
-from ortpkg.session.session_providers import ProviderRequest
 from ortpkg.session.sparse_outputs import with_sparse_outputs
 from ortpkg.session.thread_choice import ThreadChoice
 

@@ -4,17 +4,14 @@ plan.
 
 from __future__ import annotations
 
-import copy
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from ortpkg.engine.profiler import Profiler
 from ortpkg.ep_context.context_node import (
-    EpContextAttributes,
     ep_context_attributes,
     ep_context_nodes,
 )
@@ -31,11 +28,8 @@ from ortpkg.errors import (
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.graph.model import Model
-from ortpkg.graph.model_file import ModelSource
 from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.isolated_model import COPIES_OF_A_MODEL, LoadLimits
-from ortpkg.providers.plugins import Plugin, registered_values
-from ortpkg.session.added_transformers import OwnTransformers, added_transformers
+from ortpkg.session.added_transformers import AddedTransformers, added_transformers
 from ortpkg.session.cached_session import (
     SessionCaching,
     as_recorded,
@@ -43,73 +37,30 @@ from ortpkg.session.cached_session import (
     files_of_weights,
     may_be_cached,
 )
-from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.default_providers import may_do_without
-from ortpkg.session.environment import global_thread_pool_sizes
-from ortpkg.session.isolated_session import IsolatedSession
+from ortpkg.session.isolated_parts import isolated_parts
 from ortpkg.session.model_loading import load_for_session
-from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
+from ortpkg.session.node_args import model_metadata, node_args
 from ortpkg.session.options import SessionOptions, check_limits, check_session_options
 from ortpkg.session.provider_list import register_execution_providers, requested_ep_names
 from ortpkg.session.session_providers import (
-    ProviderRequest,
     create_session_providers,
     requested_plugins,
 )
-from ortpkg.session.session_request import SessionRequest
 from ortpkg.session.session_state import (
     OnPartitioned,
     SessionState,
     abandon_generating_groups,
     create_session_state,
 )
+from ortpkg.session.session_wishes import (
+    ContextCheck,
+    SessionParts,
+    SessionWishes,
+    load_wished,
+)
 from ortpkg.session.sparse_outputs import sparse_outputs_of
 from ortpkg.session.sparse_tensor import SparseTensor
-
-#: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened
-#: them.
-ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionWishes:
-    """What a session is made from; see :class:`~ortpkg.session.inference_session.InferenceSession`.
-
-    Attributes:
-        options: the session's own, as :func:`effective_options` returns them.
-    """
-
-    source: ModelSource
-    options: SessionOptions
-    request: ProviderRequest
-    check_contexts: ContextCheck | None = None
-    transformers: OwnTransformers | None = None
-    is_confined: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionParts:
-    """A session that is ready to run.
-
-    Attributes:
-        required, overridable: inputs that must be fed, and those with a default value.
-        declared: both, as the model declares them.
-        sparse_outputs: see :func:`~ortpkg.session.sparse_outputs.sparse_outputs_of`.
-        state: what is planned here, or the child process that has it all.
-        is_native: native libraries, or another process, run all of it, so that numpy's settings and
-            threads are no matter.
-    """
-
-    providers: list[ExecutionProvider]
-    state: SessionState | IsolatedSession
-    profiler: Profiler | None
-    required: list[NodeArg]
-    overridable: list[NodeArg]
-    declared: list[NodeArg]
-    outputs: list[NodeArg]
-    sparse_outputs: Mapping[int, SparseTensor] = field(default_factory=dict)
-    metadata: ModelMetadata
-    is_native: bool
 
 
 def make_session_parts(wishes: SessionWishes) -> SessionParts:
@@ -145,49 +96,72 @@ def _make_session_parts(wishes: SessionWishes) -> SessionParts:
     try:
         check_session_options(options)
         if request.isolation is not None and (plugins := requested_plugins(request, options)):
-            return _isolated_parts(wishes, plugins, request.isolation)
-        added = added_transformers(wishes.transformers)
-        place = _ask_cache(wishes, profiler)
-        if place is not None and place.parts is not None:
-            _note_start(profiler, start_ns)
-            return place.parts
-        model = load_for_session(wishes.source, options, with_own_links=not wishes.is_confined)
-        judged = (
-            None
-            if wishes.check_contexts is None
-            else _judged_contexts(model.graph, wishes.check_contexts)
-        )
-        if place is not None and place.providers is not None:
-            created, is_default = place.providers
-        else:
-            created, is_default = create_session_providers(request, options, model)
-    except (
-        BaseException
-    ) as error:  # whatever it is, the session group that this session is of fails with it
+            return isolated_parts(wishes, plugins, request.isolation)
+        loaded = _load(wishes, profiler)
+    except BaseException as error:
+        # whatever it is, the session group that this session is of fails with it
         names = requested_ep_names(request.providers, request.ep_devices, request.backend)
         abandon_generating_groups(options, names, error)
         raise
+    parts = loaded if isinstance(loaded, SessionParts) else _planned(wishes, loaded, profiler)
+    if profiler is not None:
+        profiler.record("session_initialization", "Session", start_ns)
+    return parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """What a session is planned from.
+
+    Attributes:
+        judged: the files of contexts that may be loaded; None for whatever the model names.
+        created: the providers, in order, and whether they are the default ones.
+        place: where the session goes in the cache; None where it is not kept as a whole.
+    """
+
+    model: Model
+    judged: Mapping[Path, MappedContext] | None
+    added: AddedTransformers
+    created: tuple[list[ExecutionProvider], bool]
+    place: _CachePlace | None
+
+
+def _load(wishes: SessionWishes, profiler: Profiler | None) -> _Loaded | SessionParts:
+    """The session's model and providers, or the whole session where the cache has it."""
+    added = added_transformers(wishes.transformers)
+    place = _ask_cache(wishes, profiler)
+    if place is not None and place.parts is not None:
+        return place.parts
+    model = load_wished(wishes)
+    check = wishes.check_contexts
+    judged = None if check is None else _judged_contexts(model.graph, check)
+    created = None if place is None else place.providers
+    if created is None:
+        created = create_session_providers(wishes.request, wishes.options, model)
+    return _Loaded(model=model, judged=judged, added=added, created=created, place=place)
+
+
+def _planned(wishes: SessionWishes, loaded: _Loaded, profiler: Profiler | None) -> SessionParts:
+    model, (created, is_default) = loaded.model, loaded.created
     create_state = partial(
         create_session_state,
-        options=options,
+        options=wishes.options,
         profiler=profiler,
-        judged_contexts=judged,
-        transformers=added,
+        judged_contexts=loaded.judged,
+        transformers=loaded.added,
     )
     declared = _declared_by(model.graph)
     providers = register_execution_providers(created)
-    keep = None if place is None else place.keeper(model, providers)
+    keep = None if loaded.place is None else loaded.place.keeper(model, providers)
     try:
         state = create_state(model, providers=providers, on_partitioned=keep)
     except ExecutionProviderError as error:
-        if not is_default or not may_do_without(error, providers, options):
+        if not is_default or not may_do_without(error, providers, wishes.options):
             raise
         providers = register_execution_providers([])
-        model = load_for_session(wishes.source, options, with_own_links=not wishes.is_confined)
+        model = load_wished(wishes)
         state = create_state(model, providers=providers)
-    parts = _parts(model, state, providers, profiler, declared)
-    _note_start(profiler, start_ns)
-    return parts
+    return _parts(model, state, providers, profiler, declared)
 
 
 def _parts(
@@ -209,11 +183,6 @@ def _parts(
         metadata=model_metadata(model),
         is_native=_computes_natively(state, providers),
     )
-
-
-def _note_start(profiler: Profiler | None, start_ns: int) -> None:
-    if profiler is not None:
-        profiler.record("session_initialization", "Session", start_ns)
 
 
 # --- whole sessions in the cache of contexts ------------------------------------------------------
@@ -268,83 +237,6 @@ def _ask_cache(wishes: SessionWishes, profiler: Profiler | None) -> _CachePlace 
         return _CachePlace(caching=caching)
     parts = _parts(model, state, providers, profiler, declared)
     return _CachePlace(caching=caching, parts=parts)
-
-
-def _isolated_parts(
-    wishes: SessionWishes, plugins: Sequence[Plugin], limits: LoadLimits
-) -> SessionParts:
-    """A session whose providers are plug-ins, in a child process as a whole."""
-    if wishes.transformers:
-        raise InvalidSessionOptionError(
-            "transformers of your own cannot cross into the child process of a session; make it"
-            " with isolate=False",
-            key="transformers",
-        )
-    digests, allowance_nbytes = None, 0
-    if wishes.check_contexts is not None or limits.memory_limit_nbytes is not None:
-        model = load_for_session(
-            wishes.source, wishes.options, with_own_links=not wishes.is_confined
-        )
-        allowance_nbytes = COPIES_OF_A_MODEL * sum(
-            each.nbytes for each in model.graph.initializers.values()
-        )
-        if wishes.check_contexts is not None:
-            digests = _judged_digests(model.graph, wishes.check_contexts)
-    session = IsolatedSession(
-        SessionRequest(
-            source=wishes.source,
-            options=wishes.options,
-            providers=wishes.request,
-            is_confined=wishes.is_confined,
-            digests=digests,
-            registered=registered_values(),
-        ),
-        plugins,
-        limits,
-        allowance_nbytes=allowance_nbytes,
-    )
-    facts = session.facts
-    for told in facts["warnings"]:
-        warn_caller(told)
-    return SessionParts(
-        providers=[ExecutionProvider(name, options=own) for name, own in facts["providers"]],
-        state=session,
-        profiler=None,
-        required=facts["inputs"],
-        overridable=facts["overridable"],
-        declared=facts["declared"],
-        outputs=facts["outputs"],
-        metadata=facts["metadata"],
-        is_native=True,
-    )
-
-
-def _judged_digests(graph: Graph, check_contexts: ContextCheck) -> tuple[str, ...]:
-    """SHA-256 of the contexts that the check lets pass, for who loads them in another process."""
-    contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
-    judged = (check_contexts(contexts) if contexts else None) or {}
-    embedded = [hashlib.sha256(each.ep_cache_context) for each in contexts if each.embed_mode]
-    mapped = [hashlib.sha256(each.data) for each in judged.values()]
-    return tuple(each.hexdigest() for each in (*embedded, *mapped))
-
-
-def effective_options(stated: SessionOptions | None) -> SessionOptions:
-    """A copy of a caller's options, with the process's numbers of threads where the session is to
-    share these.
-
-    Raises TypeError for what are no options.
-    """
-    if not isinstance(stated, SessionOptions | None):
-        raise TypeError(
-            f"sess_options are SessionOptions, not {type(stated).__name__}; name other arguments"
-        )
-    options = copy.deepcopy(stated) if stated is not None else SessionOptions()
-    options.intra_op_num_threads = max(options.intra_op_num_threads, 0)
-    options.inter_op_num_threads = max(options.inter_op_num_threads, 0)
-    shared = None if options.use_per_session_threads else global_thread_pool_sizes()
-    if shared is not None:
-        options.intra_op_num_threads, options.inter_op_num_threads = shared
-    return options
 
 
 def _judged_contexts(

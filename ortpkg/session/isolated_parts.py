@@ -1,0 +1,78 @@
+"""A session whose providers are plug-ins: all of it is in a child process."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from ortpkg.ep_context.context_node import (
+    ep_context_attributes,
+    ep_context_nodes,
+)
+from ortpkg.errors import (
+    InvalidSessionOptionError,
+)
+from ortpkg.graph.graph import Graph
+from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.isolated_model import COPIES_OF_A_MODEL, LoadLimits
+from ortpkg.providers.plugins import Plugin, registered_values
+from ortpkg.session.caller_warnings import warn_caller
+from ortpkg.session.isolated_session import IsolatedSession
+from ortpkg.session.session_request import SessionRequest
+from ortpkg.session.session_wishes import ContextCheck, SessionParts, SessionWishes, load_wished
+
+
+def isolated_parts(
+    wishes: SessionWishes, plugins: Sequence[Plugin], limits: LoadLimits
+) -> SessionParts:
+    """A session whose providers are plug-ins, in a child process as a whole."""
+    if wishes.transformers:
+        raise InvalidSessionOptionError(
+            "transformers of your own cannot cross into the child process of a session; make it"
+            " with isolate=False",
+            key="transformers",
+        )
+    digests, allowance_nbytes = None, 0
+    if wishes.check_contexts is not None or limits.memory_limit_nbytes is not None:
+        model = load_wished(wishes)
+        allowance_nbytes = COPIES_OF_A_MODEL * sum(
+            each.nbytes for each in model.graph.initializers.values()
+        )
+        if wishes.check_contexts is not None:
+            digests = _judged_digests(model.graph, wishes.check_contexts)
+    session = IsolatedSession(
+        SessionRequest(
+            source=wishes.source,
+            options=wishes.options,
+            providers=wishes.request,
+            is_confined=wishes.is_confined,
+            digests=digests,
+            registered=registered_values(),
+        ),
+        plugins,
+        limits,
+        allowance_nbytes=allowance_nbytes,
+    )
+    facts = session.facts
+    for told in facts["warnings"]:
+        warn_caller(told)
+    return SessionParts(
+        providers=[ExecutionProvider(name, options=own) for name, own in facts["providers"]],
+        state=session,
+        profiler=None,
+        required=facts["inputs"],
+        overridable=facts["overridable"],
+        declared=facts["declared"],
+        outputs=facts["outputs"],
+        metadata=facts["metadata"],
+        is_native=True,
+    )
+
+
+def _judged_digests(graph: Graph, check_contexts: ContextCheck) -> tuple[str, ...]:
+    """SHA-256 of the contexts that the check lets pass, for who loads them in another process."""
+    contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
+    judged = (check_contexts(contexts) if contexts else None) or {}
+    embedded = [hashlib.sha256(each.ep_cache_context) for each in contexts if each.embed_mode]
+    mapped = [hashlib.sha256(each.data) for each in judged.values()]
+    return tuple(each.hexdigest() for each in (*embedded, *mapped))

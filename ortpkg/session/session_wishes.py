@@ -1,0 +1,99 @@
+"""What a session is made from, and what it then consists of."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ortpkg.engine.profiler import Profiler
+from ortpkg.ep_context.context_node import (
+    EpContextAttributes,
+)
+from ortpkg.ep_context.mapped_context import MappedContext
+from ortpkg.graph.model import Model
+from ortpkg.graph.model_file import ModelSource
+from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.session.added_transformers import OwnTransformers
+from ortpkg.session.environment import global_thread_pool_sizes
+from ortpkg.session.isolated_session import IsolatedSession
+from ortpkg.session.model_loading import load_for_session
+from ortpkg.session.node_args import ModelMetadata, NodeArg
+from ortpkg.session.options import SessionOptions
+from ortpkg.session.session_providers import (
+    ProviderRequest,
+)
+from ortpkg.session.session_state import (
+    SessionState,
+)
+from ortpkg.session.sparse_tensor import SparseTensor
+
+#: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened
+#: them.
+ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWishes:
+    """What a session is made from; see :class:`~ortpkg.session.inference_session.InferenceSession`.
+
+    Attributes:
+        options: the session's own, as :func:`effective_options` returns them.
+    """
+
+    source: ModelSource
+    options: SessionOptions
+    request: ProviderRequest
+    check_contexts: ContextCheck | None = None
+    transformers: OwnTransformers | None = None
+    is_confined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParts:
+    """A session that is ready to run.
+
+    Attributes:
+        required, overridable: inputs that must be fed, and those with a default value.
+        declared: both, as the model declares them.
+        sparse_outputs: see :func:`~ortpkg.session.sparse_outputs.sparse_outputs_of`.
+        state: what is planned here, or the child process that has it all.
+        is_native: native libraries, or another process, run all of it, so that numpy's settings and
+            threads are no matter.
+    """
+
+    providers: list[ExecutionProvider]
+    state: SessionState | IsolatedSession
+    profiler: Profiler | None
+    required: list[NodeArg]
+    overridable: list[NodeArg]
+    declared: list[NodeArg]
+    outputs: list[NodeArg]
+    sparse_outputs: Mapping[int, SparseTensor] = field(default_factory=dict)
+    metadata: ModelMetadata
+    is_native: bool
+
+
+def effective_options(stated: SessionOptions | None) -> SessionOptions:
+    """A copy of a caller's options, with the process's numbers of threads where the session is to
+    share these.
+
+    Raises TypeError for what are no options.
+    """
+    if not isinstance(stated, SessionOptions | None):
+        raise TypeError(
+            f"sess_options are SessionOptions, not {type(stated).__name__}; name other arguments"
+        )
+    options = copy.deepcopy(stated) if stated is not None else SessionOptions()
+    options.intra_op_num_threads = max(options.intra_op_num_threads, 0)
+    options.inter_op_num_threads = max(options.inter_op_num_threads, 0)
+    shared = None if options.use_per_session_threads else global_thread_pool_sizes()
+    if shared is not None:
+        options.intra_op_num_threads, options.inter_op_num_threads = shared
+    return options
+
+
+def load_wished(wishes: SessionWishes) -> Model:
+    """The model, anew each time."""
+    return load_for_session(wishes.source, wishes.options, with_own_links=not wishes.is_confined)
