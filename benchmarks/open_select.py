@@ -4,10 +4,9 @@ one process.
     python -m benchmarks.open_select [VARIANTS ...] [--format component|universal|all] [--seconds S]
 
 Theirs: ``CreateModelPackageContext``, ``SelectComponent`` and the name of what was selected,
-    through ctypes, with the
-CPU EP in session options that were made before. Ours: ``open_package`` and ``select_variant`` with
-the machine's devices known, as theirs are once an environment exists. Both validate the package;
-digests are not part of opening.
+through ctypes, with the CPU EP in session options that were made before. Ours: ``open_package`` and
+``select_ep_devices`` with the machine's devices known, as theirs are once an environment exists.
+Both validate the package; digests are not part of opening.
 The goal, for the component generation: at most 8 times theirs for 3 variants, which is under a
 millisecond, as long as theirs for 1,000, and linear to 10,000.
 """
@@ -24,7 +23,9 @@ from benchmarks.packages import FORMATS, write_package
 from benchmarks.paired import Timing, time_in_turns
 from ortpkg.package.reader import open_package
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
-from ortpkg.selection.selector import make_request, select_variant
+from ortpkg.selection.request import make_request
+from ortpkg.selection.selector import select_ep_devices
+from ortpkg.selection.wishes import SelectionWishes
 from tests.interop.wheels import installed_release, library_of
 
 _GOALS = {3: 8.0, 1_000: 1.0, 10_000: 1.0}
@@ -36,10 +37,11 @@ def open_and_select(root: Path, machine: MachineOffer) -> str:
     request = make_request(
         component,
         machine.ep_devices,
+        SelectionWishes(),
         hardware=machine.hardware,
         compatibility=machine.compatibility,
     )
-    selection = select_variant(component, machine.ep_devices, request)
+    selection = select_ep_devices(component, request)
     assert selection.best is not None
     return selection.best.variant.name
 

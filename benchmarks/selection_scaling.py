@@ -23,7 +23,9 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine_probe import probe
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.selector import make_request, select_variant
+from ortpkg.selection.request import make_request
+from ortpkg.selection.selector import select_ep_devices
+from ortpkg.selection.wishes import SelectionWishes
 
 VARIANTS = (3, 10, 100, 1_000, 3_000, 10_000)
 EP_DEVICES = (4, 8)
@@ -72,8 +74,10 @@ def component(variants: int, *, are_alike: bool) -> ComponentInfo:
 def select(info: ComponentInfo, devices: list[EpDevice]) -> None:
     """One selection, without looking at the verdicts."""
     hardware = [each.device for each in devices if each.device is not None]
-    request = make_request(info, devices, hardware=hardware, compatibility=_optimal)
-    selection = select_variant(info, devices, request)
+    request = make_request(
+        info, devices, SelectionWishes(), hardware=hardware, compatibility=_optimal
+    )
+    selection = select_ep_devices(info, request)
     assert selection.best is not None
 
 

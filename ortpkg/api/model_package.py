@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,15 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ortpkg.api.chosen_variants import ChosenVariants
-from ortpkg.api.model_operators import operator_evidence
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
-from ortpkg.errors import (
-    NoSuitableVariantError,
-    UsageError,
-    quoted,
-    unquoted,
-)
+from ortpkg.choosing.package_selection import select_component
+from ortpkg.errors import NoSuitableVariantError, quoted, unquoted
 from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import (
     ComponentInfo,
@@ -30,34 +22,19 @@ from ortpkg.package.package_info import (
     VariantInfo,
 )
 from ortpkg.package.reader import open_package
-from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.decision_log import DecisionLog, log_decision
-from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
+from ortpkg.package.sidecar import has_digests
 from ortpkg.selection.reasons import no_suitable_variant_message
-from ortpkg.selection.selector import make_request
 from ortpkg.selection.verdict import Selection
-from ortpkg.selection.wished_limits import NO_LIMITS, LimitWishes, limits_of
-from ortpkg.selection.wishes import (
-    SelectionWishes,
-    VariantWishes,
-    check_texts,
-    check_wishes,
-    wished_eps,
-)
-
-#: What a selection warns of where there is no digests.json.
-UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
+from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ortpkg.api.policy_pipeline import Profile
     from ortpkg.measuring.canary import CanaryWishes
     from ortpkg.package.formats.samples import SampleSet
     from ortpkg.pipelines.pipeline_session import PipelineSession
     from ortpkg.selection.measurements import CanaryFailure
-    from ortpkg.selection.provider_option_wishes import ProviderOptionWishes
+    from ortpkg.selection.wishes import WishedKeywords
     from ortpkg.session.added_transformers import OwnTransformers
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
@@ -86,15 +63,19 @@ class ComponentModel:
         """The package's own words on the component, unchanged; read-only."""
         return self.info.metadata
 
-    def select(self, **wishes: Unpack[SelectionWishes]) -> Selection:
+    def select(
+        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
+    ) -> Selection:
         """See :meth:`ModelPackage.select`."""
-        check_wishes("ComponentModel.select", wishes, SelectionWishes)
-        return self._package.select(self.name, **wishes)
+        wishes = wishes.but("ComponentModel.select", keywords)
+        return self._package.select(self.name, wishes)
 
-    def best_variant(self, **wishes: Unpack[SelectionWishes]) -> ModelVariant:
+    def best_variant(
+        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
+    ) -> ModelVariant:
         """See :meth:`ModelPackage.best_variant`."""
-        check_wishes("ComponentModel.best_variant", wishes, SelectionWishes)
-        return self._package.best_variant(self.name, **wishes)
+        wishes = wishes.but("ComponentModel.best_variant", keywords)
+        return self._package.best_variant(self.name, wishes)
 
     def variant(self, name: str) -> ModelVariant:
         """See :meth:`ModelPackage.variant`."""
@@ -189,7 +170,7 @@ class ModelPackage:
 
         Without one its files cannot be verified, and selections say so.
         """
-        return os.path.lexists(self.root / DIGESTS_FILE)
+        return has_digests(self.root)
 
     @property
     def component_models(self) -> tuple[ComponentModel, ...]:
@@ -212,23 +193,17 @@ class ModelPackage:
     def select(
         self,
         component: str | None = None,
+        wishes: SelectionWishes = ANY_VARIANT,
         *,
-        device: str | None = None,
-        ep: str | Sequence[str] | None = None,
-        backend: str = "auto",
-        policy: str = "default",
-        variant: str | None = None,
-        provider_options: ProviderOptionWishes | None = None,
-        check_architecture: bool = False,
-        profile: Profile | None = None,
-        log: DecisionLog | None = None,
         canary_failures: Sequence[CanaryFailure] = (),
-        **limits: Unpack[LimitWishes],
+        **keywords: Unpack[WishedKeywords],
     ) -> Selection:
         """Judges every variant on every EP device of a machine, with a reason for each.
 
         Args:
             component: which component model; may be left out where there is only one.
+            wishes: the keyword arguments that follow as one value; those that are given beside it
+                come before.
             device: only this device type: "cpu", "gpu" or "npu".
             ep: only this execution provider; aliases such as "openvino" are understood. Where the
                 policy is a release of onnxruntime: the EPs that an application asks for, in its
@@ -248,99 +223,33 @@ class ModelPackage:
             profile: another machine than this one: the name of a built-in profile, a file, or a
                 profile.
             log: gets a record of the decision, a JSON object.
+            max_memory, max_size: limits in bytes, or as a text such as "500MB" or "1.5GiB".
+            min_precision: "int4", "int8", "fp16", "bf16" (the same as fp16), "fp32" or "fp64".
+            where: metadata that a variant must have, a mapping or texts such as
+                "quantization=int8".
+            max_latency: of what was measured; seconds, or a text such as "5ms".
+            max_error: of what was measured; the largest absolute difference that will do.
+            strict_facts: reject also what cannot be checked.
             canary_failures: what was tried just now and failed, see
                 ``ortpkg.measuring.canary``; not of a release's policy.
-            limits: ``max_memory``, ``max_size``, ``min_precision``, ``where``, ``max_latency``,
-                ``max_error`` and ``strict_facts``, see
-                :func:`ortpkg.selection.wished_limits.limits_of`.
 
         Raises UnknownComponentError for a name that the package does not have, UsageError for an
         unknown policy, device, EP or backend, or a limit that is none, ProfileError for what is no
         profile. That nothing fits is no error: then ``Selection.best`` is None.
         """
-        check_wishes("ModelPackage.select", limits, LimitWishes)
+        wishes = wishes.but("ModelPackage.select", keywords)
         chosen = self.component(component)
-        if variant is not None:
-            chosen = replace(chosen, variants=(variant_named(chosen, variant),))
-        check_texts(
-            backend=backend, policy=policy, **({} if device is None else {"device": device})
-        )
-        eps = wished_eps(ep)
-        policy, checked = policy_named(policy), limits_of(**limits)
-        sizes = sizes_for(chosen, checked)
-        offer, machine = offer_for(chosen, eps, profile, sizes)
-        if policy in RELEASE_POLICIES:
-            if device is not None or check_architecture or provider_options or checked != NO_LIMITS:
-                raise _more_than_eps(policy)
-            return self._select_as_release(chosen, policy, offer, eps, machine, log)
-        if len(eps) > 1:
-            raise UsageError(f"policy {policy} takes one execution provider, not {len(eps)}")
-        request = make_request(
-            chosen,
-            offer.ep_devices,
-            hardware=offer.hardware,
-            compatibility=offer.compatibility,
-            policy=policy,
-            device=device,
-            ep=eps[0] if eps else None,
-            backend=backend,
-            check_architecture=check_architecture,
-            provider_options=provider_options,
-            notes=(*offer.notes, *self._verification_notes()),
-            limits=checked,
-            sizes=sizes,
-            records=records_of(self.info, offer, machine, canary_failures),
-            machine=machine,
-            asked_memory=offer.asked_memory,
-            operators=operator_evidence(offer),
-            package_version=self.info.version,
-        )
-        return select_by_policy(self.info, chosen, offer, request, log)
-
-    def _select_as_release(
-        self,
-        component: ComponentInfo,
-        policy: str,
-        offer: MachineOffer,
-        eps: Sequence[str],
-        machine: str,
-        log: DecisionLog | None,
-    ) -> Selection:
-        # The rules of releases are needed only where somebody asks for them.
-        from ortpkg.releases.release_selector import select_as_release
-        from ortpkg.releases.release_view import release_view
-
-        start_s = time.perf_counter()
-        view = release_view(self.info, component, policy)
-        selection = select_as_release(
-            (
-                replace(component, variants=(*component.variants, *view.more))
-                if view.more
-                else component
-            ),
-            offer.ep_devices,
-            policy=policy,
-            hardware=offer.hardware,
-            compatibility=offer.rating_of_release,
-            eps=[name.strip() for each in eps for name in each.split(",")],
-            constraints=view.constraints,
-            refusal=view.refusal,
-            notes=(*offer.notes, *self._verification_notes()),
-        )
-        selection = replace(selection, machine=machine)
-        log_decision(selection, self.info, duration_s=time.perf_counter() - start_s, log=log)
-        return selection
-
-    def _verification_notes(self) -> tuple[str, ...]:
-        is_spared = self.info.compat is not None or self.info.is_bare_model
-        return () if self.is_recorded or is_spared else (UNVERIFIED,)
+        if wishes.variant is not None:
+            chosen = replace(chosen, variants=(variant_named(chosen, wishes.variant),))
+        return select_component(self.info, chosen, wishes, canary_failures)
 
     def best_variant(
         self,
         component: str | None = None,
+        wishes: SelectionWishes = ANY_VARIANT,
         *,
         canary: bool | CanaryWishes = False,
-        **wishes: Unpack[SelectionWishes],
+        **keywords: Unpack[WishedKeywords],
     ) -> ModelVariant:
         """The best variant of a component on this machine.
 
@@ -351,9 +260,9 @@ class ModelPackage:
 
         Raises NoSuitableVariantError, whose ``selection`` says why each variant fell.
         """
-        check_wishes("ModelPackage.best_variant", wishes, SelectionWishes)
+        wishes = wishes.but("ModelPackage.best_variant", keywords)
         if canary is False:
-            selection = self.select(component, **wishes)
+            selection = self.select(component, wishes)
         else:
             selection = self._select_by_canary(component, canary, wishes)
         if selection.best is None:
@@ -370,9 +279,9 @@ class ModelPackage:
         return select_by_canary(
             self.info,
             self.component(component),
-            lambda failures: self.select(component, **wishes, canary_failures=failures),
+            lambda failures: self.select(component, wishes, canary_failures=failures),
             CanaryWishes() if canary is True else canary,
-            backend=wishes.get("backend", "auto"),
+            backend=wishes.backend,
             trust=self._trust,
         )
 
@@ -389,25 +298,24 @@ class ModelPackage:
         selection = self.select(component, variant=name)
         return ModelVariant(info, selection, package=self.info, trust=self._trust)
 
-    def best_variants(self, **wishes: Unpack[SelectionWishes]) -> dict[str, ModelVariant]:
+    def best_variants(
+        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
+    ) -> dict[str, ModelVariant]:
         """The best variant of every component, by component name, in execution order."""
-        check_wishes("ModelPackage.best_variants", wishes, SelectionWishes)
-        return {
-            component.name: self.best_variant(component.name, **wishes)
-            for component in self.info.components
-        }
+        wishes = wishes.but("ModelPackage.best_variants", keywords)
+        return {each.name: self.best_variant(each.name, wishes) for each in self.info.components}
 
     def create_session(
         self,
         component: str | None = None,
+        wishes: SelectionWishes = ANY_VARIANT,
         *,
         sess_options: SessionOptions | None = None,
-        backend: str = "auto",
         verify: bool | None = None,
         canary: bool = False,
         isolate: bool = False,
         transformers: OwnTransformers | None = None,
-        **wishes: Unpack[VariantWishes],
+        **keywords: Unpack[WishedKeywords],
     ) -> InferenceSession | PipelineSession:
         """A session on the best variant of the component, or of every component where the package
         is a pipeline.
@@ -416,15 +324,13 @@ class ModelPackage:
         see :meth:`choose`, which takes ``component``, ``canary`` and the wishes. The rest are those
         of :meth:`ModelVariant.create_session`, and so are the errors.
         """
-        check_wishes("ModelPackage.create_session", wishes, VariantWishes)
-        chosen = self.choose(
-            component, canary=canary and _canary(verify), backend=backend, **wishes
-        )
+        wishes = wishes.but("ModelPackage.create_session", keywords)
+        chosen = self.choose(component, wishes, canary=canary and _canary(verify))
         return chosen.create_session(
             partial(
                 ModelVariant.create_session,
                 sess_options=sess_options,
-                backend=backend,
+                backend=wishes.backend,
                 verify=verify,
                 isolate=isolate,
                 transformers=transformers,
@@ -434,9 +340,10 @@ class ModelPackage:
     def choose(
         self,
         component: str | None = None,
+        wishes: SelectionWishes = ANY_VARIANT,
         *,
         canary: bool | CanaryWishes = False,
-        **wishes: Unpack[SelectionWishes],
+        **keywords: Unpack[WishedKeywords],
     ) -> ChosenVariants:
         """The variants that a session runs: the best of the component, or of every component where
         none is named and the package is a pipeline.
@@ -445,10 +352,10 @@ class ModelPackage:
         by the rules of a release, which knows no pipelines. The arguments are those of
         :meth:`best_variant`, and so are the errors.
         """
-        check_wishes("ModelPackage.choose", wishes, SelectionWishes)
+        wishes = wishes.but("ModelPackage.choose", keywords)
         is_pipeline = component is None and self.info.is_pipeline
         names = [each.name for each in self.info.components] if is_pipeline else [component]
-        variants = [self.best_variant(name, canary=canary, **wishes) for name in names]
+        variants = [self.best_variant(name, wishes, canary=canary) for name in names]
         return ChosenVariants(
             package=self.info,
             variants={each.component_name: each for each in variants},
@@ -474,10 +381,3 @@ def _canary(verify: bool | None) -> CanaryWishes:
     from ortpkg.measuring.canary import CanaryWishes  # numpy, onnx and what starts children
 
     return CanaryWishes(verify=verify is not False)
-
-
-def _more_than_eps(policy: str) -> UsageError:
-    return UsageError(
-        f"policy {policy} goes by execution providers alone: it takes no device, architecture,"
-        " options of providers or limits"
-    )

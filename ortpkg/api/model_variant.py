@@ -296,7 +296,7 @@ class ModelVariant:
         transformers: OwnTransformers | None,
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
-        from ortpkg.api.partition_records import state_measured_costs
+        from ortpkg.choosing.measured_costs import state_measured_costs
         from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
         from ortpkg.session.lost_device import may_fall_back, session_on
@@ -354,7 +354,9 @@ class ModelVariant:
         return options
 
     def _on_this_machine(self) -> ModelVariant:
-        from ortpkg.api.policy_pipeline import select_here  # only for a variant of another machine
+        from ortpkg.choosing.package_selection import (
+            select_here,  # only for a variant of another machine
+        )
 
         try:
             selection = select_here(self._package, self.info, self.selection.provider_options)

@@ -12,10 +12,12 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.ep_names import CPU_EP
 from ortpkg.selection.policies import RELEASE_POLICIES
 from ortpkg.selection.verdict import Selection
-from ortpkg.selection.wishes import ComparisonWishes, check_wishes
+from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    from ortpkg.selection.wishes import WishedKeywords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,31 +39,32 @@ class ComparedChoice:
 def compare_with_releases(
     package: ModelPackage,
     component: str | None = None,
+    wishes: SelectionWishes = ANY_VARIANT,
     *,
     eps: Sequence[str] = (),
-    **wishes: Unpack[ComparisonWishes],
+    **keywords: Unpack[WishedKeywords],
 ) -> tuple[ComparedChoice, ...]:
     """Ours first, then each release's.
 
     Args:
         package: the package.
         component: as in :meth:`ModelPackage.select`.
+        wishes, keywords: for our own choice, as in :meth:`ModelPackage.select`, but for ``ep``; a
+            ``variant`` and a ``profile`` count for all.
         eps: the execution providers that the application asks for. Where none is named, two
             applications are considered: one that asks for none, and one that asks for the one that
             ours runs on.
-        wishes: for our own choice, as in :meth:`ModelPackage.select`; a ``variant`` and a
-            ``profile`` count for all.
 
     Raises as :meth:`ModelPackage.select` does.
     """
-    check_wishes("compare_with_releases", wishes, ComparisonWishes)
-    ours = package.select(component, ep=eps[0] if len(eps) == 1 else None, **wishes)
-    variant, profile = wishes.get("variant"), wishes.get("profile")
+    wishes = wishes.but("compare_with_releases", keywords)
+    if wishes.ep is not None:
+        name = "compare_with_releases"
+        raise TypeError(f"{name}() got an unexpected keyword argument 'ep'; say eps=[...]")
+    ours = package.select(component, wishes, ep=eps[0] if len(eps) == 1 else None)
+    of_all = SelectionWishes(variant=wishes.variant, profile=wishes.profile)
     theirs = [
-        (
-            asked,
-            package.select(component, policy=policy, ep=asked, variant=variant, profile=profile),
-        )
+        (asked, package.select(component, of_all, policy=policy, ep=asked))
         for policy in RELEASE_POLICIES
         for asked in ([tuple(eps)] if eps else _applications(ours))
     ]

@@ -123,7 +123,7 @@ def bench(
     )
     components = [package.component(name) for name in names]
     offer = this_machine(ep=wishes.ep, named=_named_eps(components))
-    asked: SelectionWishes = {"variant": wishes.variant, "ep": wishes.ep, "device": wishes.device}
+    asked = SelectionWishes(variant=wishes.variant, ep=wishes.ep, device=wishes.device)
     notes = list(offer.notes)
     candidates: list[Candidate] = []
     workloads: dict[str, Workload] = {}

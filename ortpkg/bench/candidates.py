@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.errors import OrtpkgError, UsageError, quoted
 from ortpkg.measuring.candidate import Candidate
@@ -11,10 +9,8 @@ from ortpkg.measuring.candidate_making import QUARANTINED, candidate_of
 from ortpkg.measuring.workloads import component_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.selection.verdict import Verdict
+from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.trust.package_verification import PackageVerifier
-
-if TYPE_CHECKING:
-    from ortpkg.selection.wishes import SelectionWishes
 
 
 def candidates_of(
@@ -30,10 +26,10 @@ def candidates_of(
 
     Of ``backend`` only, where one is named. Raises NoSuitableVariantError where there are none.
     """
-    selection = package.select(component.name, **asked)
+    selection = package.select(component.name, asked)
     verdicts = [each for each in selection.verdicts if each.is_eligible or each.code == QUARANTINED]
     if not verdicts:
-        package.best_variant(component.name, **asked)  # raises, with every reason
+        package.best_variant(component.name, asked)  # raises, with every reason
     chosen = [each for each in verdicts if backend in {None, _backend(each)}]
     if not chosen:
         known = ", ".join(sorted({_backend(each) for each in verdicts}))

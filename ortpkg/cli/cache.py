@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ortpkg.api.context_cache import CacheAnswer
     from ortpkg.ep_context.cache_outcome import CacheOutcome
     from ortpkg.ep_context.ep_context_cache import CachedContext, EpContextCache
-    from ortpkg.selection.wishes import SelectionWishes
 
 
 class Action(StrEnum):
@@ -239,6 +238,7 @@ def _answers(
 ) -> list[CacheAnswer]:
     from ortpkg.api.context_cache import explain_model, explain_variant  # numpy and onnx
     from ortpkg.api.model_package import ModelPackage
+    from ortpkg.selection.wishes import SelectionWishes
 
     if not target.is_dir():
         if ep is None:
@@ -248,10 +248,10 @@ def _answers(
     names = (
         [component] if component is not None else [each.name for each in package.component_models]
     )
-    wishes: SelectionWishes = {"variant": variant, "ep": ep, "device": device, "backend": backend}
+    wishes = SelectionWishes(variant=variant, ep=ep, device=device, backend=backend)
     return [
         explain_variant(
-            package.best_variant(name, **wishes), package.info, backend=backend, trust=trust
+            package.best_variant(name, wishes), package.info, backend=backend, trust=trust
         )
         for name in names
     ]

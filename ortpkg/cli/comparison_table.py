@@ -16,7 +16,7 @@ from ortpkg.selection.reasons import ep_device_label, main_verdict
 if TYPE_CHECKING:
     from ortpkg.api.model_package import ModelPackage
     from ortpkg.api.release_comparison import ComparedChoice
-    from ortpkg.selection.wishes import ComparisonWishes
+    from ortpkg.selection.wishes import SelectionWishes
 
 _COLUMNS = (
     Column("component"),
@@ -32,7 +32,7 @@ def print_comparison(
     package: ModelPackage,
     components: Sequence[str],
     eps: Sequence[str],
-    wishes: ComparisonWishes,
+    wishes: SelectionWishes,
     output: Output,
 ) -> int:
     """Prints the choices for each component; the exit code is that of ours.
@@ -48,7 +48,7 @@ def print_comparison(
         compare_with_releases,  # the rules of releases are seldom needed
     )
 
-    found = {name: compare_with_releases(package, name, eps=eps, **wishes) for name in components}
+    found = {name: compare_with_releases(package, name, wishes, eps=eps) for name in components}
     if output.is_json:
         comparisons = [
             {"component": name, "choices": list(map(_json, found[name]))} for name in components

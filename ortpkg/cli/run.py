@@ -37,11 +37,11 @@ from ortpkg.cli.rendering import Column, Output, duration_text
 from ortpkg.cli.run_guard import guarded
 from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_json, value_row
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
+from ortpkg.selection.wishes import SelectionWishes
 
 if TYPE_CHECKING:
     from ortpkg.measuring.canary import CanaryWishes
     from ortpkg.samples.sample_runner import SampleReport
-    from ortpkg.selection.wishes import SelectionWishes
     from ortpkg.session.options import RunOptions
     from ortpkg.session.placement import Placement
 
@@ -203,14 +203,14 @@ def command(
         verify_output(output, "--output", OutputKind.ARRAYS, overwrite=overwrite)
         verify_reads_no(output, "--output", (Path(text.rpartition("=")[2]) for text in given.files))
     root = chosen_package(package, shown)
-    wishes: SelectionWishes = {
-        "variant": variant,
-        "device": device,
-        "ep": ep,
-        "backend": backend,
-        "policy": policy,
-    }
-    wishes["provider_options"] = parse_options("--provider-option", provider_option)
+    wishes = SelectionWishes(
+        variant=variant,
+        device=device,
+        ep=ep,
+        backend=backend,
+        policy=policy,
+        provider_options=parse_options("--provider-option", provider_option),
+    )
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
     loading = {
         "backend": backend,
@@ -280,12 +280,12 @@ class _Runner:
         self.package = package
         self.verify: bool = loading["verify"]
         self.output = output
-        if wishes["variant"] is not None and component is None and package.info.is_pipeline:
+        if wishes.variant is not None and component is None and package.info.is_pipeline:
             raise UsageError(
                 "--variant needs --component: the package has several component models"
             )
         start = time.perf_counter()
-        chosen = package.choose(component, canary=canary, **wishes)
+        chosen = package.choose(component, wishes, canary=canary)
         self.variants = chosen.variants
         self.component = None if chosen.is_pipeline else next(iter(chosen.variants))
         self.session: Any = chosen.create_session(lambda each: each.create_session(**loading))

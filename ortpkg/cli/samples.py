@@ -27,10 +27,10 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.run import DimensionsOption, InputsOption, RandomOption, ResizeOption, SeedOption
 from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.selection.wishes import SelectionWishes
 
 if TYPE_CHECKING:
     from ortpkg.package.formats.samples import Tolerance
-    from ortpkg.selection.wishes import SelectionWishes
 
 
 class Action(StrEnum):
@@ -119,13 +119,7 @@ def command(
         tolerances=parse_tolerances(tolerances or (), [each.name for each in gives]),
         description=description,
     )
-    wishes: SelectionWishes = {
-        "variant": variant,
-        "device": device,
-        "ep": ep,
-        "policy": policy,
-        "backend": backend,
-    }
+    wishes = SelectionWishes(variant=variant, device=device, ep=ep, policy=policy, backend=backend)
     operations = operations_for(dry_run)
     if action is Action.ADD:
         if not samples.inputs:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -46,9 +47,7 @@ from ortpkg.cli.selection_table import (
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
-
-if TYPE_CHECKING:
-    from ortpkg.selection.wishes import ComparisonWishes
+from ortpkg.selection.wishes import SelectionWishes
 
 PackagesArgument = Annotated[
     list[Path] | None,
@@ -112,21 +111,21 @@ def command(
     nothing fits.
     """
     output = Output(is_json=as_json)
-    wishes: ComparisonWishes = {
-        "device": device,
-        "backend": backend,
-        "policy": policy,
-        "variant": variant,
-        "provider_options": parse_options("--provider-option", provider_option),
-        "check_architecture": check_architecture,
-        "max_memory": max_memory,
-        "max_size": max_size,
-        "min_precision": min_precision,
-        "where": where,
-        "max_latency": max_latency,
-        "max_error": max_error,
-        "strict_facts": strict_facts,
-    }
+    wishes = SelectionWishes(
+        device=device,
+        backend=backend,
+        policy=policy,
+        variant=variant,
+        provider_options=parse_options("--provider-option", provider_option),
+        check_architecture=check_architecture,
+        max_memory=max_memory,
+        max_size=max_size,
+        min_precision=min_precision,
+        where=where,
+        max_latency=max_latency,
+        max_error=max_error,
+        strict_facts=strict_facts,
+    )
     roots = packages or [chosen_package(None, output)]
     profiles = profile or ()
     with ExitStack() as stack:
@@ -147,15 +146,10 @@ def command(
         if compare:
             if len(found) > 1 or len(profiles) > 1 or log_json:
                 raise UsageError("--compare takes one package and one machine, and logs nothing")
-            return _compare(
-                found[0],
-                component,
-                ep,
-                {**wishes, "profile": profiles[0] if profiles else None},
-                output,
-            )
+            there = replace(wishes, profile=profiles[0] if profiles else None)
+            return _compare(found[0], component, ep, there, output)
         with open_decision_log(log_json, is_json=as_json) as log:
-            choices = choose(found, places, component, profiles, {**wishes, "ep": ep, "log": log})
+            choices = choose(found, places, component, profiles, replace(wishes, ep=ep, log=log))
         _print_choices(choices, output, show_reasons=show_reasons)
     if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
@@ -166,7 +160,7 @@ def _compare(
     package: ModelPackage,
     component: str | None,
     ep: str | None,
-    wishes: ComparisonWishes,
+    wishes: SelectionWishes,
     output: Output,
 ) -> int:
     from ortpkg.cli.comparison_table import (

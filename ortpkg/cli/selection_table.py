@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.api.policy_pipeline import THIS_MACHINE
+from ortpkg.choosing.package_selection import THIS_MACHINE
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection
 
 if TYPE_CHECKING:
-    from ortpkg.devices.profiles import MachineProfile
     from ortpkg.selection.wishes import SelectionWishes
 
 
@@ -66,7 +65,7 @@ def choose(
                 root=root,
                 label=label,
                 machine=name,
-                selection=package.select(of, **_on(machine, wishes)),
+                selection=package.select(of, wishes, profile=machine),
             )
             for package, root, label in zip(packages, roots, labels, strict=True)
             for of in (
@@ -84,10 +83,6 @@ def place_of(choice: Choice, path: Path) -> Path:
     """
     is_moved = choice.root != choice.package.root and path.is_relative_to(choice.package.root)
     return choice.root / path.relative_to(choice.package.root) if is_moved else path
-
-
-def _on(machine: str | MachineProfile, wishes: SelectionWishes) -> SelectionWishes:
-    return {**wishes, "profile": machine}
 
 
 def _told_apart(names: Sequence[str], paths: Sequence[str]) -> list[str]:

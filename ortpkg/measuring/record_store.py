@@ -61,10 +61,16 @@ def now_text() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def read_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
-    """As :func:`ortpkg.measuring.kept_records.load_records`, which looks first whether there is
-    anything to read.
+def load_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
+    """What is recorded of ``package`` on this machine; None where nothing is. Never raises.
+
+    Measurements count as long as the fingerprint is the same; else they are there with
+    ``stale_reason``, which names what changed. Quarantine counts while EP and driver have the
+    versions with which the variant failed. A file that is no record of ours gives empty records
+    whose ``stale_reason`` says so. Costs microseconds where nothing is recorded.
     """
+    if not has_records():
+        return None
     digest = package_digest(package.root)
     stored = read_stored(record_path(digest)) if digest else None
     if stored is None:

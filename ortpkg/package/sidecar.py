@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ SAMPLES_DIRECTORY = "samples"
 SAMPLES = f"{SAMPLES_DIRECTORY}/samples.json"
 
 _SUPPORTED_MAJOR = "1"
+
+
+def has_digests(root: Path) -> bool:
+    """Whether the package at ``root`` has a digests.json; without, its files cannot be verified."""
+    return os.path.lexists(root / DIGESTS_FILE)
 
 
 def samples_document(root: Path) -> dict[str, Any] | None:

@@ -24,10 +24,11 @@ from ortpkg.package.frozen import EMPTY
 from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples
+from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 from ortpkg.storage.file_operations import FileOperations
 
 if TYPE_CHECKING:
-    from ortpkg.selection.wishes import SelectionWishes
+    from ortpkg.selection.wishes import WishedKeywords
 
 Array = npt.NDArray[Any]
 
@@ -103,7 +104,7 @@ def record_samples(
     overwrite: bool = False,
     trust: bool = False,
     operations: FileOperations | None = None,
-    wishes: SelectionWishes | None = None,
+    wishes: SelectionWishes | WishedKeywords = ANY_VARIANT,
 ) -> PackageInfo:
     """Runs the best variant on the inputs and keeps what it gives as the expected outputs.
 
@@ -124,7 +125,9 @@ def record_samples(
     inputs, outputs = declared_values(package.info, samples.component)
     _check_names("output", samples.tolerances, outputs)
     _check_name_is_free(package.info, samples, overwrite=overwrite)
-    session = package.create_session(samples.component, **(wishes or {}))
+    if not isinstance(wishes, SelectionWishes):
+        wishes = ANY_VARIANT.but("record_samples", wishes)
+    session = package.create_session(samples.component, wishes)
     with tempfile.TemporaryDirectory(prefix="ortpkg-samples-") as folder:
         if samples.inputs:
             _check_names("input", samples.inputs, inputs, needs_all=True)

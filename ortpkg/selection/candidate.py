@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the rules say together: a rejection's code and reason, or neither.
+    """What rules say, one or several together: a rejection's code and reason, or neither.
 
-    What was noted on the way.
+    And what was noted on the way.
 
     Attributes:
         code, reason: of a rejection.
@@ -42,13 +42,15 @@ class Judgement:
 
     def and_then(self, later: Judgement) -> Judgement:
         """This one, which is no rejection, with what later rules add."""
-        return replace(
-            self,
+        is_rated = later.compatibility is not CompiledModelCompatibility.NOT_APPLICABLE
+        return Judgement(
             code=later.code,
             reason=later.reason,
+            compatibility=later.compatibility if is_rated else self.compatibility,
+            architecture_distance=later.architecture_distance or self.architecture_distance,
             notes=(*self.notes, *later.notes),
             unchecked=(*self.unchecked, *later.unchecked),
-            measurement=later.measurement,
+            measurement=later.measurement or self.measurement,
         )
 
 

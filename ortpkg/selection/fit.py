@@ -11,23 +11,23 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.errors import quoted, unquoted
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.quantities import nbytes_text
 from ortpkg.selection.candidate import Judgement
-from ortpkg.selection.operators import OperatorEvidence, judge_operators
+from ortpkg.selection.operators import judge_operators
+from ortpkg.selection.request import SelectionRequest
 from ortpkg.selection.variant_facts import (
     peak_memory_of,
     precision_of,
     size_of,
 )
 from ortpkg.selection.verdict import ReasonCode
-from ortpkg.selection.wished_limits import NO_LIMITS, Limits, meets_condition, recorded_fact
+from ortpkg.selection.wished_limits import Limits, meets_condition, recorded_fact
 
 if TYPE_CHECKING:
-    from ortpkg.selection.measurements import Measurement, SelectionRecords
+    from ortpkg.selection.measurements import Measurement
     from ortpkg.selection.record_index import RecordIndex, Rejection
 
 #: What of a device's free memory counts; the rest is for what else starts while the model runs.
@@ -38,18 +38,6 @@ MUCH_OF_A_GPU = 0.25
 
 _ESTIMATED = "memory judged by the size of its files, a lower bound: no peak memory is recorded"
 _UNKNOWN = "memory not checked: neither its peak memory nor its size is recorded"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryBudget:
-    """How much memory a variant may need on one EP device, and why in words.
-
-    Up to ``least_nbytes`` it may always.
-    """
-
-    nbytes: int
-    text: str
-    least_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,85 +57,38 @@ class MemoryNeed:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitContext:
-    """What is the same for every variant of one selection.
+def judge_fit(
+    variant: VariantInfo, ep_device_at: int, request: SelectionRequest, index: RecordIndex | None
+) -> Judgement:
+    """The variant on one EP device: its operators, then all else.
 
-    Attributes:
-        limits: the caller's.
-        ep_devices: in the order of the selection.
-        budgets: of each EP device; None where its memory is unknown.
-        sizes: variant → bytes of its files, where the package does not record them.
-        records: what was measured and what failed here; None where nothing was.
-        operators: what models need and EP devices have; None where that is not looked at.
-        package_version: that of variants which state none of their own.
+    ``index``: of the request's records; None where there are none.
     """
-
-    limits: Limits
-    ep_devices: tuple[EpDevice, ...]
-    budgets: tuple[MemoryBudget | None, ...]
-    sizes: Mapping[str, int]
-    records: RecordIndex | None
-    operators: OperatorEvidence | None = None
-    package_version: str | None = None
-
-
-def fit_context(
-    component_name: str,
-    ep_devices: Sequence[EpDevice],
-    *,
-    limits: Limits = NO_LIMITS,
-    sizes: Mapping[str, int] = EMPTY,
-    records: SelectionRecords | None = None,
-    asked_memory: Collection[HardwareDevice] = (),
-    operators: OperatorEvidence | None = None,
-    package_version: str | None = None,
-) -> FitContext:
-    """The context of one selection.
-
-    What is free on the devices of ``asked_memory`` counts only for variants because of which one
-    would have asked.
-    """
-    budgets = tuple(_budget_of(ep_device.device, asked_memory) for ep_device in ep_devices)
-    index = None
-    if records is not None:
-        from ortpkg.selection.record_index import index_records  # most machines have no records
-
-        index = index_records(records, component_name, ep_devices)
-    return FitContext(
-        limits=limits,
-        ep_devices=tuple(ep_devices),
-        budgets=budgets,
-        sizes=sizes,
-        records=index,
-        operators=operators,
-        package_version=package_version,
-    )
-
-
-def judge_fit(variant: VariantInfo, ep_device_at: int, context: FitContext) -> Judgement:
-    """The variant on one EP device: its operators, then all else."""
-    needed = None if context.operators is None else context.operators.needs(variant)
-    if not needed or context.operators is None:
-        return _judge_facts(variant, ep_device_at, context)
-    told = judge_operators(needed, context.ep_devices[ep_device_at], context.operators)
+    evidence = request.operators
+    needed = None if evidence is None else evidence.needs(variant)
+    if not needed or evidence is None:
+        return _judge_facts(variant, ep_device_at, request, index)
+    told = judge_operators(needed, request.ep_devices[ep_device_at], evidence)
     if told.code is not None:
         return told
-    return told.and_then(_judge_facts(variant, ep_device_at, context))
+    return told.and_then(_judge_facts(variant, ep_device_at, request, index))
 
 
-def _judge_facts(variant: VariantInfo, ep_device_at: int, context: FitContext) -> Judgement:
+def _judge_facts(
+    variant: VariantInfo, ep_device_at: int, request: SelectionRequest, index: RecordIndex | None
+) -> Judgement:
     """Its facts, its memory there, then what was measured and what failed there."""
-    limits, index, place = context.limits, context.records, (variant.name, ep_device_at)
+    limits, place = request.limits, (variant.name, ep_device_at)
+    device = request.ep_devices[ep_device_at].device
     measurement = None if index is None else index.measurements.get(place)
-    need = _need_there(variant, measurement, context.ep_devices[ep_device_at], context.sizes)
-    memory = _memory_notes(need, ep_device_at, context)
-    of_facts, unchecked = _check_facts(variant, context)
+    need = _need_there(variant, measurement, device, request.sizes)
+    memory = _memory_notes(need, device, request)
+    of_facts, unchecked = _check_facts(variant, request)
     unknown = (*unchecked, *(memory if limits.max_memory_nbytes is not None else ()))
     unmeasured = tuple(_unmeasured(measurement, limits))
     found = (
         next(iter(of_facts), None)
-        or _memory_rejection(need, ep_device_at, context)
+        or _memory_rejection(need, device, request)
         or (None if index is None else index.limit_rejection(place, limits))
         or (_strict_rejection(unknown, unmeasured) if limits.strict_facts else None)
         or (None if index is None else index.failure_rejection(place))
@@ -166,33 +107,32 @@ def _judge_facts(variant: VariantInfo, ep_device_at: int, context: FitContext) -
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def _budget_of(
+def _usable_nbytes(
     device: HardwareDevice | None, asked_memory: Collection[HardwareDevice]
-) -> MemoryBudget | None:
-    """Free memory with headroom.
+) -> int | None:
+    """Free memory with headroom; where it is unknown, all memory of a device that has its own, or
+    of the machine.
 
-    Where it is unknown, all memory of a device that has its own, or of the machine.
+    What is free on the devices of ``asked_memory`` counts only for variants because of which one
+    would have asked.
     """
     if device is None:
         return None
     if device.free_memory_nbytes is not None:
-        text = (
-            f"{nbytes_text(device.free_memory_nbytes)} are free here, of which"
-            f" {MEMORY_HEADROOM:.0%} count"
-        )
-        return MemoryBudget(
-            nbytes=int(device.free_memory_nbytes * MEMORY_HEADROOM),
-            text=text,
-            least_nbytes=(
-                int((device.memory_nbytes or 0) * MUCH_OF_A_GPU) if device in asked_memory else 0
-            ),
-        )
-    if device.memory_nbytes and (device.is_discrete or device.type is DeviceType.CPU):
-        return MemoryBudget(
-            nbytes=device.memory_nbytes,
-            text=f"this device has {nbytes_text(device.memory_nbytes)} in all",
-        )
-    return None
+        asked_from_nbytes = (device.memory_nbytes or 0) * MUCH_OF_A_GPU
+        least_nbytes = int(asked_from_nbytes) if device in asked_memory else 0
+        return max(int(device.free_memory_nbytes * MEMORY_HEADROOM), least_nbytes)
+    has_own = device.is_discrete or device.type is DeviceType.CPU
+    return device.memory_nbytes or None if has_own else None
+
+
+def _memory_text(device: HardwareDevice) -> str:
+    if device.free_memory_nbytes is None:
+        return f"this device has {nbytes_text(device.memory_nbytes or 0)} in all"
+    return (
+        f"{nbytes_text(device.free_memory_nbytes)} are free here, of which"
+        f" {MEMORY_HEADROOM:.0%} count"
+    )
 
 
 def memory_need_of(variant: VariantInfo, sizes: Mapping[str, int]) -> MemoryNeed | None:
@@ -217,62 +157,63 @@ def _size_of(variant: VariantInfo, sizes: Mapping[str, int]) -> int | None:
 
 
 def _memory_notes(
-    need: MemoryNeed | None, ep_device_at: int, context: FitContext
+    need: MemoryNeed | None, device: HardwareDevice | None, request: SelectionRequest
 ) -> tuple[str, ...]:
     """What is not known of the memory, where somebody limits it.
 
     An estimate is worth a word where the caller does.
     """
-    is_limited = context.limits.max_memory_nbytes is not None
-    if need is None:
-        return (_UNKNOWN,) if is_limited or context.budgets[ep_device_at] is not None else ()
-    return (_ESTIMATED,) if is_limited and need.is_estimate else ()
+    is_limited = request.limits.max_memory_nbytes is not None
+    if need is not None:
+        return (_ESTIMATED,) if is_limited and need.is_estimate else ()
+    is_known = is_limited or _usable_nbytes(device, request.asked_memory) is not None
+    return (_UNKNOWN,) if is_known else ()
 
 
 def _need_there(
     variant: VariantInfo,
     measurement: Measurement | None,
-    ep_device: EpDevice,
+    device: HardwareDevice | None,
     sizes: Mapping[str, int],
 ) -> MemoryNeed | None:
     """What was measured counts before what is declared, but for a discrete GPU, whose memory is not
     the process's.
     """
     measured = None if measurement is None else measurement.peak_memory_nbytes
-    if measured is None or (ep_device.device is not None and ep_device.device.is_discrete):
+    if measured is None or (device is not None and device.is_discrete):
         return memory_need_of(variant, sizes)
     return MemoryNeed(nbytes=measured, source="measured here")
 
 
 def _memory_rejection(
-    need: MemoryNeed | None, ep_device_at: int, context: FitContext
+    need: MemoryNeed | None, device: HardwareDevice | None, request: SelectionRequest
 ) -> Rejection | None:
     if need is None:
         return None
-    limit = context.limits.max_memory_nbytes
+    limit = request.limits.max_memory_nbytes
     if limit is not None and need.nbytes > limit:
-        return (
-            ReasonCode.MEMORY_TOO_LARGE,
-            f"{need.text}; at most {nbytes_text(limit)} was asked for",
-        )
-    budget = context.budgets[ep_device_at]
-    if budget is not None and need.nbytes > max(budget.nbytes, budget.least_nbytes):
-        return ReasonCode.MEMORY_TOO_SMALL, f"{need.text}; {budget.text}"
+        asked = f"at most {nbytes_text(limit)} was asked for"
+        return ReasonCode.MEMORY_TOO_LARGE, f"{need.text}; {asked}"
+    usable = _usable_nbytes(device, request.asked_memory)
+    if device is not None and usable is not None and need.nbytes > usable:
+        return ReasonCode.MEMORY_TOO_SMALL, f"{need.text}; {_memory_text(device)}"
     return None
 
 
 # --- facts ----------------------------------------------------------------------------------------
 
 
-def _check_facts(variant: VariantInfo, context: FitContext) -> tuple[list[Rejection], list[str]]:
+def _check_facts(
+    variant: VariantInfo, request: SelectionRequest
+) -> tuple[list[Rejection], list[str]]:
     """What limits say of the variant's facts: rejections in the order of the rules, and what could
     not be checked.
     """
-    limits = context.limits
+    limits = request.limits
     unchecked: list[str] = []
-    rejections: list[Rejection] = [*_where_rejections(variant, context)]
+    rejections: list[Rejection] = [*_where_rejections(variant, request)]
     if limits.max_size_nbytes is not None:
-        size = _size_of(variant, context.sizes)
+        size = _size_of(variant, request.sizes)
         if size is None:
             unchecked.append("size not checked: it is not recorded")
         elif size > limits.max_size_nbytes:
@@ -294,9 +235,9 @@ def _check_facts(variant: VariantInfo, context: FitContext) -> tuple[list[Reject
     return rejections, unchecked
 
 
-def _where_rejections(variant: VariantInfo, context: FitContext) -> Iterator[Rejection]:
-    for key, value in context.limits.where:
-        is_recorded, recorded = recorded_fact(variant, key, package_version=context.package_version)
+def _where_rejections(variant: VariantInfo, request: SelectionRequest) -> Iterator[Rejection]:
+    for key, value in request.limits.where:
+        is_recorded, recorded = recorded_fact(variant, key, package_version=request.package_version)
         asked = f"{unquoted(key)}={unquoted(value)} was asked for"
         if not is_recorded:
             yield ReasonCode.METADATA_MISMATCH, f"{asked}, and it records no {quoted(key)}"

@@ -8,19 +8,15 @@ verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from ortpkg.package.formats.variants import alike
-from ortpkg.package.package_info import VariantInfo
+from ortpkg.package.package_info import ComponentInfo, VariantInfo
 from ortpkg.selection.candidate import Candidate, Judgement, best_first
-from ortpkg.selection.fit import FitContext, judge_fit
-from ortpkg.selection.matches_variant import (
-    MatchContext,
-    Requirements,
-    matches_variant,
-    unavailable_ep,
-)
-from ortpkg.selection.policies import Policy, device_kind
+from ortpkg.selection.fit import judge_fit
+from ortpkg.selection.matches_variant import Requirements, matches_variant, unavailable_ep
+from ortpkg.selection.policies import device_kind
 from ortpkg.selection.provider_option_devices import device_option_of
 from ortpkg.selection.ranking import (
     AnyRank,
@@ -30,40 +26,33 @@ from ortpkg.selection.ranking import (
     compatibility_preference,
     measured_rank,
 )
+from ortpkg.selection.request import SelectionRequest
 from ortpkg.selection.verdict import ReasonCode
+
+if TYPE_CHECKING:
+    from ortpkg.selection.record_index import RecordIndex
 
 
 class Judges:
     """All that judges the variants of one selection.
-
-    Args:
-        variants: of the component, in declaration order.
-        context: for the rules of matching.
-        policy: whose order of devices counts.
-        fit: for the rules of fit.
 
     Attributes:
         requirements: of each variant, by its position.
         lacking: variants that would have come before the winner, had anything their operators.
     """
 
-    def __init__(
-        self,
-        variants: Sequence[VariantInfo],
-        context: MatchContext,
-        policy: Policy,
-        fit: FitContext,
-    ) -> None:
-        self.variants = variants
-        self._context = context
-        self._fit = fit
-        self._uses_measurements = policy.uses_measurements
+    def __init__(self, component: ComponentInfo, request: SelectionRequest) -> None:
+        self._variants = component.variants
+        self._request = request
+        self._index = _index_of(component.name, request)
+        self._uses_measurements = request.policy.uses_measurements
         self._device_preferences = [
-            policy.preference(device_kind(each, context.hardware)) for each in context.ep_devices
+            request.policy.preference(device_kind(each, request.hardware))
+            for each in request.ep_devices
         ]
         self._judged: dict[tuple[Requirements, int], Judgement] = {}
         self._places: dict[Requirements, list[int]] = {}
-        for like in alike(variants):
+        for like in alike(self._variants):
             option = device_option_of(like) if like.provider_options else None
             requirements = Requirements.of(like.constraints, option)
             self._places.setdefault(requirements, []).extend(like.places)
@@ -81,15 +70,15 @@ class Judges:
 
     def candidates(self) -> Iterator[Candidate]:
         """Every variant on every EP device, in declaration order."""
-        for declared_at in range(len(self.variants)):
+        for declared_at in range(len(self._variants)):
             yield from self._of_variant(declared_at)
 
     def recorded(self) -> Iterator[Candidate]:
         """The same for the variants of which there are records."""
-        if self._fit.records is None:
+        if self._index is None:
             return
-        for declared_at, variant in enumerate(self.variants):
-            if variant.name in self._fit.records.variants:
+        for declared_at, variant in enumerate(self._variants):
+            if variant.name in self._index.variants:
                 yield from self._judged_everywhere(declared_at)
 
     def tied_with(self, winner: Candidate) -> tuple[str, ...]:
@@ -102,7 +91,7 @@ class Judges:
             for rank in self._ranks()
             if are_tied(rank, winner.rank) and self._ranked_candidate(rank).rank is not None
         }
-        names = (self.variants[declared_at] for declared_at in sorted(tied))
+        names = (self._variants[declared_at] for declared_at in sorted(tied))
         return tuple(each.name for each in names if each is not winner.variant)
 
     def _first_that_fits(self) -> Candidate | None:
@@ -117,7 +106,7 @@ class Judges:
     def _ranks(self) -> Iterator[AnyRank]:
         """Of every variant on every EP device that it matches, whether or not it fits."""
         for requirements, places in self._places.items():
-            for ep_device_at, ep_device in enumerate(self._context.ep_devices):
+            for ep_device_at, ep_device in enumerate(self._request.ep_devices):
                 if requirements.ep is None or requirements.ep == ep_device.ep_name:
                     judgement = self._judge(requirements, ep_device_at)
                     if judgement.code is None:
@@ -134,7 +123,7 @@ class Judges:
             compatibility=compatibility_preference(judgement.compatibility),
             architecture=judgement.architecture_distance,
             named_ep=0 if requirements.ep is not None else 1,
-            backend=backend_preference(self._context.ep_devices[ep_device_at].backend),
+            backend=backend_preference(self._request.ep_devices[ep_device_at].backend),
             declared_at=0,
             ep_device_at=ep_device_at,
         )
@@ -143,7 +132,7 @@ class Judges:
         rank = first._replace(declared_at=declared_at)
         if not self._uses_measurements:
             return rank
-        records, place = self._fit.records, (self.variants[declared_at].name, rank.ep_device_at)
+        records, place = self._index, (self._variants[declared_at].name, rank.ep_device_at)
         return measured_rank(rank, None if records is None else records.measurements.get(place))
 
     def _judge(self, requirements: Requirements, ep_device_at: int) -> Judgement:
@@ -151,22 +140,24 @@ class Judges:
         key = (requirements, ep_device_at)
         judgement = self._judged.get(key)
         if judgement is None:
-            ep_device = self._context.ep_devices[ep_device_at]
-            judgement = matches_variant(requirements, ep_device, self._context)
+            ep_device = self._request.ep_devices[ep_device_at]
+            judgement = matches_variant(requirements, ep_device, self._request)
             self._judged[key] = judgement
         return judgement
 
     def _candidate(self, declared_at: int, ep_device_at: int) -> Candidate:
         """Judged by all rules."""
-        variant, requirements = self.variants[declared_at], self.requirements[declared_at]
+        variant, requirements = self._variants[declared_at], self.requirements[declared_at]
         rank, judgement = None, self._judge(requirements, ep_device_at)
         if judgement.code is None:
-            fitting = judgement.and_then(judge_fit(variant, ep_device_at, self._fit))
+            fitting = judgement.and_then(
+                judge_fit(variant, ep_device_at, self._request, self._index)
+            )
             if fitting.code is None:
                 first = self._first_rank(judgement, requirements, ep_device_at)
                 rank = self._rank(first, declared_at)
             judgement = fitting
-        ep_device = self._context.ep_devices[ep_device_at]
+        ep_device = self._request.ep_devices[ep_device_at]
         return Candidate(variant=variant, ep_device=ep_device, judgement=judgement, rank=rank)
 
     def _ranked_candidate(self, rank: AnyRank) -> Candidate:
@@ -174,29 +165,37 @@ class Judges:
 
     def _judged_everywhere(self, declared_at: int) -> Iterator[Candidate]:
         """A variant on every EP device; on none, where there is none of its EP."""
-        unavailable = unavailable_ep(self.requirements[declared_at], self._context)
+        unavailable = unavailable_ep(self.requirements[declared_at], self._request)
         if unavailable is not None:
-            variant = self.variants[declared_at]
+            variant = self._variants[declared_at]
             yield Candidate(variant=variant, ep_device=None, judgement=unavailable, rank=None)
             return
-        for ep_device_at in range(len(self._context.ep_devices)):
+        for ep_device_at in range(len(self._request.ep_devices)):
             yield self._candidate(declared_at, ep_device_at)
 
     def _of_variant(self, declared_at: int) -> Iterable[Candidate]:
         """The same, with the ranks that count."""
         found = self._judged_everywhere(declared_at)
-        if not self._has_choice(self.variants[declared_at]):
+        if not self._has_choice(self._variants[declared_at]):
             return found
         from ortpkg.selection.backend_choice import (
             choose_backends,  # only where something was measured
         )
 
-        return choose_backends(found, self._context.hardware)
+        return choose_backends(found, self._request.hardware)
 
     def _has_choice(self, variant: VariantInfo) -> bool:
         """Whether measurements may choose the variant's backend.
 
         Where they are the policy, they choose everything.
         """
-        index = None if self._uses_measurements else self._fit.records
+        index = None if self._uses_measurements else self._index
         return index is not None and variant.name in index.compared
+
+
+def _index_of(component_name: str, request: SelectionRequest) -> RecordIndex | None:
+    if request.records is None:
+        return None
+    from ortpkg.selection.record_index import index_records  # most machines have no records
+
+    return index_records(request.records, component_name, request.ep_devices)

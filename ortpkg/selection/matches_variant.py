@@ -8,15 +8,14 @@ reason tells what is wrong with a variant before it tells that it was not asked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ortpkg.devices.architecture import architecture_distance, runs_code_for
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_factory import OFFERED_UNNAMED, CompiledModelCompatibility
 from ortpkg.selection.candidate import Judgement
@@ -25,12 +24,11 @@ from ortpkg.selection.provider_option_devices import (
     names_other_ordinal,
     wished_device_option,
 )
+from ortpkg.selection.request import SelectionRequest
 from ortpkg.selection.verdict import ReasonCode
 
 #: A distance that is farther than every known one.
 NO_ARCHITECTURE = 1000
-
-CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,97 +53,38 @@ class Requirements:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchContext:
-    """What is the same for every variant of one selection.
-
-    Attributes:
-        ep_devices, hardware: what the machine offers.
-        device, ep, backend: the caller's filters; the EP by its full name.
-        check_architecture: whether the architecture constraint counts.
-        provider_options: EP → options that the caller gives it.
-        compatibility: rates a compatibility string on an EP device; may raise.
-    """
-
-    ep_devices: tuple[EpDevice, ...]
-    hardware: tuple[HardwareDevice, ...]
-    compatibility: CompatibilityOf
-    device: DeviceType | None = None
-    ep: str | None = None
-    backend: str | None = None
-    check_architecture: bool = False
-    provider_options: Mapping[str, Mapping[str, str]] = EMPTY
-
-    def has_ep(self, name: str) -> bool:
-        """Whether the EP of that full name offers a device here."""
-        return any(ep_device.ep_name == name for ep_device in self.ep_devices)
-
-    def has_hardware(self, device: str) -> bool:
-        """Whether the machine has such a device, whoever knows it."""
-        known = [
-            *self.hardware,
-            *(ep_device.device for ep_device in self.ep_devices if ep_device.device is not None),
-        ]
-        return any(hardware.type.value == device for hardware in known)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleOutcome:
-    """What one rule says beyond "passes": a rejection if it has a code, else a note or a rating."""
-
-    code: ReasonCode | None = None
-    reason: str = ""
-    note: str = ""
-    compatibility: CompiledModelCompatibility | None = None
-    architecture_distance: int | None = None
-
-
-MatchRule = Callable[[Requirements, EpDevice, MatchContext], RuleOutcome | None]
+#: What a rule says beyond "passes": a rejection if it has a code, else a note or a rating.
+MatchRule = Callable[[Requirements, EpDevice, SelectionRequest], Judgement | None]
 
 
 def matches_variant(
-    requirements: Requirements, ep_device: EpDevice, context: MatchContext
+    requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement:
     """Applies MATCH_RULES in order; the first rejection ends it."""
-    notes: list[str] = []
-    compatibility = CompiledModelCompatibility.NOT_APPLICABLE
-    distance = 0
+    judgement = Judgement()
     for rule in MATCH_RULES:
-        outcome = rule(requirements, ep_device, context)
-        if outcome is None:
-            continue
-        if outcome.compatibility is not None:
-            compatibility = outcome.compatibility
-        if outcome.architecture_distance is not None:
-            distance = outcome.architecture_distance
-        if outcome.note:
-            notes.append(outcome.note)
-        if outcome.code is not None:
-            return Judgement(
-                code=outcome.code,
-                reason=outcome.reason,
-                compatibility=compatibility,
-                notes=tuple(notes),
-            )
-    return Judgement(
-        compatibility=compatibility, architecture_distance=distance, notes=tuple(notes)
-    )
+        said = rule(requirements, ep_device, request)
+        if said is not None:
+            judgement = judgement.and_then(said)
+            if said.code is not None:
+                break
+    return judgement
 
 
-def unavailable_ep(requirements: Requirements, context: MatchContext) -> Judgement | None:
+def unavailable_ep(requirements: Requirements, request: SelectionRequest) -> Judgement | None:
     """The judgement of a variant for which no EP device can even be tried.
 
     None where there is one.
     """
     if requirements.ep is None:
-        if context.ep_devices:
+        if request.ep_devices:
             return None
         return Judgement(
             code=ReasonCode.EP_NOT_AVAILABLE, reason="no execution provider is available here"
         )
-    if context.has_ep(requirements.ep):
+    if request.has_ep(requirements.ep):
         return None
-    available = tuple(dict.fromkeys(ep_device.ep_name for ep_device in context.ep_devices))
+    available = tuple(dict.fromkeys(ep_device.ep_name for ep_device in request.ep_devices))
     reason = f"{quoted(requirements.ep)} is not available here"
     suggestion = (
         None if is_known_ep(requirements.ep) else suggest_ep_name(requirements.ep, available)
@@ -164,51 +103,51 @@ def unavailable_ep(requirements: Requirements, context: MatchContext) -> Judgeme
 
 
 def match_ep(
-    requirements: Requirements, ep_device: EpDevice, _context: MatchContext
-) -> RuleOutcome | None:
+    requirements: Requirements, ep_device: EpDevice, _request: SelectionRequest
+) -> Judgement | None:
     """A named EP must be this one; an unset one is any."""
     if requirements.ep is None or requirements.ep == ep_device.ep_name:
         return None
-    return RuleOutcome(code=ReasonCode.EP_MISMATCH, reason=f"it is for {quoted(requirements.ep)}")
+    return Judgement(code=ReasonCode.EP_MISMATCH, reason=f"it is for {quoted(requirements.ep)}")
 
 
 def match_requested_ep(
-    requirements: Requirements, ep_device: EpDevice, context: MatchContext
-) -> RuleOutcome | None:
+    requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
+) -> Judgement | None:
     """The caller's ``ep`` filter; and a variant for any EP does not mean one that only others have
     named.
 
     What is offered only where somebody names it (a plug-in) is there on behalf of him who does:
     else a variant that is rejected could decide what an unnamed one runs on.
     """
-    if context.ep == ep_device.ep_name:
+    if request.ep == ep_device.ep_name:
         return None
-    if context.ep is None:
+    if request.ep is None:
         if requirements.ep is not None or ep_device.backend in OFFERED_UNNAMED:
             return None
-        return RuleOutcome(
+        return Judgement(
             code=ReasonCode.EP_NOT_REQUESTED,
             reason=(
                 f"it names no execution provider, and {ep_device.ep_name} is used only where it is"
                 " named"
             ),
         )
-    return RuleOutcome(
-        code=ReasonCode.EP_NOT_REQUESTED, reason=f"only {quoted(context.ep)} was asked for"
+    return Judgement(
+        code=ReasonCode.EP_NOT_REQUESTED, reason=f"only {quoted(request.ep)} was asked for"
     )
 
 
 def match_requested_backend(
-    requirements: Requirements, ep_device: EpDevice, context: MatchContext
-) -> RuleOutcome | None:
+    requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
+) -> Judgement | None:
     """The caller's ``backend`` filter: what was compiled by one backend's EP is no reason to fail
     on another.
     """
-    wanted = context.backend
+    wanted = request.backend
     if wanted is None or wanted == ep_device.backend:
         return None
     named = "" if requirements.ep is None else f"it is for {quoted(requirements.ep)}; "
-    return RuleOutcome(
+    return Judgement(
         code=ReasonCode.BACKEND_NOT_REQUESTED,
         reason=(
             f"{named}only backend {quoted(wanted)} was asked for, and this EP device is of "
@@ -218,8 +157,8 @@ def match_requested_backend(
 
 
 def match_device(
-    requirements: Requirements, ep_device: EpDevice, context: MatchContext
-) -> RuleOutcome | None:
+    requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
+) -> Judgement | None:
     """The device must be of the constraint's type; skipped where the named EP reports no devices.
 
     Skipping is for a variant that names the EP, and so vouches for it. A variant for any EP goes by
@@ -230,48 +169,48 @@ def match_device(
     if wanted is None:
         return None
     if ep_device.device is None and requirements.ep is not None:
-        return RuleOutcome(note=f"device rule skipped: {ep_device.ep_name} reports no devices")
+        return Judgement(notes=(f"device rule skipped: {ep_device.ep_name} reports no devices",))
     actual = _device_type_of(ep_device)
     if actual is not None and actual.value == wanted:
-        return None if ep_device.device else RuleOutcome(note=_by_name(ep_device, wanted))
-    if not context.has_hardware(wanted):
-        return RuleOutcome(
+        return None if ep_device.device else Judgement(notes=(_by_name(ep_device, wanted),))
+    if not request.has_hardware(wanted):
+        return Judgement(
             code=ReasonCode.DEVICE_NOT_PRESENT,
             reason=f"it needs {_a(wanted)}; this machine has none",
         )
-    return RuleOutcome(
+    return Judgement(
         code=ReasonCode.DEVICE_MISMATCH,
         reason=f"it needs {_a(wanted)}; this EP device is {_what(actual)}",
     )
 
 
 def match_requested_device(
-    _requirements: Requirements, ep_device: EpDevice, context: MatchContext
-) -> RuleOutcome | None:
+    _requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
+) -> Judgement | None:
     """The caller's ``device`` filter. An EP without devices counts as what its name implies."""
-    if context.device is None:
+    if request.device is None:
         return None
     actual = _device_type_of(ep_device)
-    wanted = context.device.value
-    if actual is context.device:
-        return None if ep_device.device else RuleOutcome(note=_by_name(ep_device, wanted))
-    absent = "" if context.has_hardware(wanted) else f", and this machine has no {_shown(wanted)}"
-    return RuleOutcome(
+    wanted = request.device.value
+    if actual is request.device:
+        return None if ep_device.device else Judgement(notes=(_by_name(ep_device, wanted),))
+    absent = "" if request.has_hardware(wanted) else f", and this machine has no {_shown(wanted)}"
+    return Judgement(
         code=ReasonCode.DEVICE_NOT_REQUESTED,
         reason=f"only {_a(wanted)} was asked for; this is {_what(actual)}{absent}",
     )
 
 
 def match_provider_options(
-    requirements: Requirements, ep_device: EpDevice, context: MatchContext
-) -> RuleOutcome | None:
+    requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
+) -> Judgement | None:
     """A provider option that names device types must allow the constraint's, and this EP device's.
 
     The caller's option replaces the variant's of the same key, as it does in a session.
     """
     wished = (
-        wished_device_option(context.provider_options, ep_device)
-        if context.provider_options
+        wished_device_option(request.provider_options, ep_device)
+        if request.provider_options
         else None
     )
     option = wished or requirements.device_option
@@ -300,13 +239,13 @@ def _allows(key: str, value: str, device: str | None) -> bool:
     return device is None or named is None or device in {each.value for each in named}
 
 
-def _option_conflict(reason: str) -> RuleOutcome:
-    return RuleOutcome(code=ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT, reason=reason)
+def _option_conflict(reason: str) -> Judgement:
+    return Judgement(code=ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT, reason=reason)
 
 
 def match_compatibility_info(
-    requirements: Requirements, ep_device: EpDevice, context: MatchContext
-) -> RuleOutcome | None:
+    requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
+) -> Judgement | None:
     """The EP's own judgement of ``ep_compatibility_info``.
 
     An EP that fails to judge is noted, not believed.
@@ -315,55 +254,49 @@ def match_compatibility_info(
     if info is None:
         return None
     try:
-        rating = context.compatibility(ep_device, info)
+        rating = request.compatibility(ep_device, info)
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept (metadata rules)
-        return RuleOutcome(
-            note=(
-                f"{ep_device.ep_name} failed to judge ep_compatibility_info: {quoted(error)}; not"
-                " counted"
-            )
-        )
+        failed = f"{ep_device.ep_name} failed to judge ep_compatibility_info: {quoted(error)}"
+        return Judgement(notes=(f"{failed}; not counted",))
     if rating is CompiledModelCompatibility.UNSUPPORTED:
-        return RuleOutcome(
+        return Judgement(
             code=ReasonCode.COMPILED_MODEL_UNSUPPORTED,
             reason=f"{ep_device.ep_name} does not support what it was compiled for: {quoted(info)}",
             compatibility=rating,
         )
-    return RuleOutcome(compatibility=rating)
+    return Judgement(compatibility=rating)
 
 
 def match_architecture(
-    requirements: Requirements, ep_device: EpDevice, context: MatchContext
-) -> RuleOutcome | None:
+    requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
+) -> Judgement | None:
     """The architecture constraint: checked only when asked, shown always (upstream never evaluates
     it).
     """
     wanted = requirements.architecture
     if wanted is None:
         return (
-            RuleOutcome(architecture_distance=NO_ARCHITECTURE)
-            if context.check_architecture
-            else None
+            Judgement(architecture_distance=NO_ARCHITECTURE) if request.check_architecture else None
         )
     actual = None if ep_device.device is None else ep_device.device.architecture
-    if not context.check_architecture:
-        return RuleOutcome(
-            note=f"architecture {quoted(wanted)} not checked (here: {quoted(actual or 'unknown')})"
+    if not request.check_architecture:
+        return Judgement(
+            notes=(
+                f"architecture {quoted(wanted)} not checked (here: {quoted(actual or 'unknown')})",
+            )
         )
     runs = None if actual is None else runs_code_for(actual, wanted)
     if runs is None and (
         actual is None or ep_device.device is None or ep_device.device.type is DeviceType.CPU
     ):
-        return RuleOutcome(
-            note=(
-                f"architecture {quoted(wanted)} cannot be compared with"
-                f" {quoted(actual or 'unknown')}"
-            ),
+        here = quoted(actual or "unknown")
+        return Judgement(
+            notes=(f"architecture {quoted(wanted)} cannot be compared with {here}",),
             architecture_distance=NO_ARCHITECTURE,
         )
     if runs and actual is not None:
-        return RuleOutcome(architecture_distance=architecture_distance(actual, wanted))
-    return RuleOutcome(
+        return Judgement(architecture_distance=architecture_distance(actual, wanted) or 0)
+    return Judgement(
         code=ReasonCode.ARCHITECTURE_MISMATCH,
         reason=f"it is for {quoted(wanted)}; this device is {quoted(actual)}",
     )

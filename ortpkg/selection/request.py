@@ -4,29 +4,38 @@ machine.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.ep_names import ep_named
 from ortpkg.errors import UnknownBackendError, UsageError, quoted
 from ortpkg.names import did_you_mean
+from ortpkg.package.formats.variants import alike
 from ortpkg.package.frozen import EMPTY
-from ortpkg.selection.matches_variant import CompatibilityOf
-from ortpkg.selection.policies import Policy
-from ortpkg.selection.wished_limits import NO_LIMITS, Limits
+from ortpkg.package.package_info import ComponentInfo
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.policies import Policy, find_policy, policy_named
+from ortpkg.selection.provider_option_wishes import provider_options_by_ep
+from ortpkg.selection.ranking import order_devices
+from ortpkg.selection.wished_limits import NO_LIMITS, Limits, check_where_keys, limits_of
+from ortpkg.selection.wishes import SelectionWishes
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import SelectionRecords
     from ortpkg.selection.operators import OperatorEvidence
 
+CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionRequest:
-    """What a selection is made by, checked.
+    """What a selection is made by, checked; the same for every variant.
 
     Attributes:
         policy: the order of preference.
+        ep_devices: what execution providers offer, in the policy's order.
         hardware: what the machine has, for reasons and for EPs that report no devices.
         compatibility: an EP's rating of a compatibility string; where it raises, the string counts
             as not applicable.
@@ -46,6 +55,7 @@ class SelectionRequest:
     """
 
     policy: Policy
+    ep_devices: tuple[EpDevice, ...]
     hardware: tuple[HardwareDevice, ...]
     compatibility: CompatibilityOf
     device: DeviceType | None = None
@@ -61,6 +71,99 @@ class SelectionRequest:
     asked_memory: Collection[HardwareDevice] = ()
     operators: OperatorEvidence | None = None
     package_version: str | None = None
+
+    def has_ep(self, name: str) -> bool:
+        """Whether the EP of that full name offers a device here."""
+        return any(ep_device.ep_name == name for ep_device in self.ep_devices)
+
+    def has_hardware(self, device: str) -> bool:
+        """Whether the machine has such a device, whoever knows it."""
+        known = [
+            *self.hardware,
+            *(ep_device.device for ep_device in self.ep_devices if ep_device.device is not None),
+        ]
+        return any(hardware.type.value == device for hardware in known)
+
+
+def make_request(
+    component: ComponentInfo,
+    ep_devices: Iterable[EpDevice],
+    wishes: SelectionWishes,
+    *,
+    hardware: Sequence[HardwareDevice],
+    compatibility: CompatibilityOf,
+    notes: Sequence[str] = (),
+    sizes: Mapping[str, int] = EMPTY,
+    records: SelectionRecords | None = None,
+    machine: str = "",
+    asked_memory: Collection[HardwareDevice] = (),
+    operators: OperatorEvidence | None = None,
+    package_version: str | None = None,
+) -> SelectionRequest:
+    """The request that a caller's wishes become on a machine.
+
+    The order of ``ep_devices`` does not matter. They, and the component, may name EPs that ONNX
+    Runtime does not know. The rest: see :class:`SelectionRequest`.
+
+    Raises UsageError for an unknown policy, device, EP or backend, for options of which it cannot
+    be told whose, for a limit that is none, and for metadata that no variant has.
+    """
+    policy, limits, eps = find_policy(wishes.policy), limits_of(wishes), wished_eps(wishes.ep)
+    if len(eps) > 1:
+        raise UsageError(f"policy {policy.name} takes one execution provider, not {len(eps)}")
+    ordered = tuple(order_devices(ep_devices, policy, hardware))
+    stated = (like.constraints.ep for like in alike(component.variants))
+    named = {name for name in (*stated, *(each.ep_name for each in ordered)) if name}
+    ep = ep_named(eps[0], named) if eps else None
+    if limits.where:
+        check_where_keys(limits.where, component.variants, package_version=package_version)
+    return SelectionRequest(
+        policy=policy,
+        ep_devices=ordered,
+        hardware=tuple(hardware),
+        compatibility=compatibility,
+        device=None if wishes.device is None else device_type_named(wishes.device),
+        ep=ep,
+        backend=None if wishes.backend == "auto" else backend_named(wishes.backend, ordered),
+        check_architecture=wishes.check_architecture,
+        provider_options=provider_options_by_ep(wishes.provider_options, ep=ep, named=named),
+        limits=limits,
+        sizes=sizes,
+        records=records,
+        machine=machine,
+        notes=tuple(notes),
+        asked_memory=asked_memory,
+        operators=operators,
+        package_version=package_version,
+    )
+
+
+def wished_eps(ep: str | Sequence[str] | None) -> list[str]:
+    """The EPs that a caller names: one, several, or none. Raises UsageError for what is no text."""
+    names = [ep] if isinstance(ep, str) else ep or ()
+    if not isinstance(names, Sequence):
+        raise UsageError(f"ep is a text, or several in a list, not {quoted(ep)}")
+    for each in names:
+        _check_text("ep", each)
+    return list(names)
+
+
+def verify_wishes(wishes: SelectionWishes) -> None:
+    """Raises UsageError for what can be told to be wrong before a machine is asked: a backend,
+    policy, device or EP that is no text, a policy that does not exist, a limit that is none.
+    """
+    _check_text("backend", wishes.backend)
+    _check_text("policy", wishes.policy)
+    if wishes.device is not None:
+        _check_text("device", wishes.device)
+    policy_named(wishes.policy)
+    wished_eps(wishes.ep)
+    limits_of(wishes)
+
+
+def _check_text(name: str, wish: object) -> None:
+    if not isinstance(wish, str):
+        raise UsageError(f"{name} is a text, not {quoted(wish)}")
 
 
 def device_type_named(text: str) -> DeviceType:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 from ortpkg.errors import UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import VERSION_FACT, VariantInfo, has_packages_version, own_version
 from ortpkg.quantities import duration_text, nbytes_text, parse_duration_s, parse_nbytes
 from ortpkg.selection.variant_facts import PRECISIONS, Precision, words_of
+from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.versions import is_same_version
 
 
@@ -59,50 +60,20 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-class LimitWishes(TypedDict, total=False):
-    """Limits in a caller's words; see :func:`limits_of`."""
-
-    max_memory: str | int | None
-    max_size: str | int | None
-    min_precision: str | None
-    where: Mapping[str, Any] | Sequence[str] | None
-    max_latency: str | float | None
-    max_error: float | None
-    strict_facts: bool
-
-
-def limits_of(
-    *,
-    max_memory: str | int | None = None,
-    max_size: str | int | None = None,
-    min_precision: str | None = None,
-    where: Mapping[str, Any] | Sequence[str] | None = None,
-    max_latency: str | float | None = None,
-    max_error: float | None = None,
-    strict_facts: bool = False,
-) -> Limits:
-    """Limits from a caller's words.
-
-    Args:
-        max_memory, max_size: bytes, or a text such as "500MB" or "1.5GiB".
-        min_precision: "int4", "int8", "fp16", "bf16" (the same as fp16), "fp32" or "fp64".
-        where: metadata that a variant must have, a mapping or texts such as "quantization=int8".
-        max_latency: seconds, or a text such as "5ms".
-        max_error: the largest absolute difference that will do.
-        strict_facts: reject also what cannot be checked.
-
-    Raises UsageError, which names the limit, for what is none.
-    """
-    if max_error is not None and not (math.isfinite(max_error) and max_error >= 0):
-        raise UsageError(f"max-error is no distance: {max_error}; write e.g. 0.001")
+def limits_of(wishes: SelectionWishes) -> Limits:
+    """The limits among a caller's wishes. Raises UsageError, which names it, for what is none."""
+    memory, size, precision = wishes.max_memory, wishes.max_size, wishes.min_precision
+    latency, error = wishes.max_latency, wishes.max_error
+    if error is not None and not (math.isfinite(error) and error >= 0):
+        raise UsageError(f"max-error is no distance: {error}; write e.g. 0.001")
     return Limits(
-        max_memory_nbytes=None if max_memory is None else parse_nbytes(max_memory, "max-memory"),
-        max_size_nbytes=None if max_size is None else parse_nbytes(max_size, "max-size"),
-        min_precision=None if min_precision is None else _precision_named(min_precision),
-        where=tuple(_pairs(where)),
-        max_latency_s=None if max_latency is None else parse_duration_s(max_latency, "max-latency"),
-        max_error=max_error,
-        strict_facts=strict_facts,
+        max_memory_nbytes=None if memory is None else parse_nbytes(memory, "max-memory"),
+        max_size_nbytes=None if size is None else parse_nbytes(size, "max-size"),
+        min_precision=None if precision is None else _precision_named(precision),
+        where=tuple(_pairs(wishes.where)),
+        max_latency_s=None if latency is None else parse_duration_s(latency, "max-latency"),
+        max_error=error,
+        strict_facts=wishes.strict_facts,
     )
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import ortpkg
-from ortpkg.api import policy_pipeline
 from ortpkg.api.model_variant import ModelVariant
+from ortpkg.choosing import package_selection
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
@@ -26,7 +26,7 @@ from ortpkg.errors import (
     ProfileError,
     UsageError,
 )
-from ortpkg.measuring import kept_records as records_module
+from ortpkg.measuring import record_store
 from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.machine_offer import MachineOffer
@@ -53,7 +53,8 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Any:
     """record(make): what is recorded of this machine is what ``make(offer)`` gives."""
 
     def call(make: Any) -> None:
-        monkeypatch.setattr(records_module, "load_records", lambda _package, offer: make(offer))
+        monkeypatch.setattr(package_selection, "has_records", lambda: True)
+        monkeypatch.setattr(record_store, "load_records", lambda _package, offer: make(offer))
 
     return call
 
@@ -106,7 +107,7 @@ def test_a_profile_changes_nothing_for_the_machine_that_it_is_not(
     digits: ortpkg.ModelPackage,
 ) -> None:
     assert digits.select().machine == ""
-    assert digits.select(profile=policy_pipeline.THIS_MACHINE).machine == ""
+    assert digits.select(profile=package_selection.THIS_MACHINE).machine == ""
 
 
 def test_a_variant_selected_for_another_machine_gets_a_session_where_it_can_run_here(
@@ -263,10 +264,12 @@ def test_the_policy_pipeline_orders_selects_logs_creates_and_registers(
 
         monkeypatch.setattr(module, name, call)
 
+    from ortpkg.selection import request
     from ortpkg.session import session_parts, session_providers
 
-    for name in ("order_devices", "select_ep_devices", "log_decision"):
-        watch(policy_pipeline, name)
+    watch(request, "order_devices")
+    for name in ("select_ep_devices", "log_decision"):
+        watch(package_selection, name)
     watch(session_providers, "create_execution_providers")
     watch(session_parts, "register_execution_providers")
     digits.create_session()
@@ -283,12 +286,12 @@ def test_the_policy_pipeline_orders_selects_logs_creates_and_registers(
 def test_selection_without_records_costs_no_look_at_a_file_of_them(
     digits: ortpkg.ModelPackage,
 ) -> None:
-    offer, machine = policy_pipeline.offer_for(digits.component(), (), None)
-    policy_pipeline.records_of(digits.info, offer, machine)
+    offer, machine = package_selection.offer_for(digits.component())
+    package_selection.records_of(digits.info, offer, machine)
     times = []
     for _ in range(200):
         start_s = time.perf_counter()
-        policy_pipeline.records_of(digits.info, offer, machine)
+        package_selection.records_of(digits.info, offer, machine)
         times.append(time.perf_counter() - start_s)
 
     assert min(times) < 200e-6
@@ -359,10 +362,10 @@ def test_what_is_free_on_a_gpu_is_asked_only_where_a_variant_needs_much_of_it(
 
     machine = Machine(os="linux", hardware=(gpu,))
     monkeypatch.setattr(
-        policy_pipeline, "this_machine", lambda *, named: discover(machine, named=named)
+        package_selection, "this_machine", lambda *, named: discover(machine, named=named)
     )
-    monkeypatch.setattr(policy_pipeline, "discover_ep_devices", discover)
-    monkeypatch.setattr(policy_pipeline, "with_free_memory", with_free_memory)
+    monkeypatch.setattr(package_selection, "discover_ep_devices", discover)
+    monkeypatch.setattr(package_selection, "with_free_memory", with_free_memory)
 
     selection = digits.select()
 

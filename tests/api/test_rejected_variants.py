@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ortpkg
-from ortpkg.api import policy_pipeline
+from ortpkg.choosing import package_selection
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.providers.machine_offer import MachineOffer
@@ -63,10 +63,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose GPU tells what is free only when asked, and whose other EPs are offered where
     they are named.
     """
-    monkeypatch.setattr(policy_pipeline, "this_machine", lambda named=(): _offer(None, named))
-    monkeypatch.setattr(policy_pipeline, "with_free_memory", lambda machine: machine)
+    monkeypatch.setattr(package_selection, "this_machine", lambda named=(): _offer(None, named))
+    monkeypatch.setattr(package_selection, "with_free_memory", lambda machine: machine)
     monkeypatch.setattr(
-        policy_pipeline, "discover_ep_devices", lambda _machine, named=(): _offer(_GB, named)
+        package_selection, "discover_ep_devices", lambda _machine, named=(): _offer(_GB, named)
     )
 
 

@@ -29,8 +29,8 @@ from ortpkg.errors import UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.measuring import child_worker, measure
 from ortpkg.measuring.candidate import Candidate, thread_options
-from ortpkg.measuring.kept_records import load_records
 from ortpkg.measuring.measure import Outcome, Plan, Workload, measure_candidates, run_once
+from ortpkg.measuring.record_store import load_records
 from ortpkg.providers.machine_offer import this_machine
 from tests.measuring.conftest import DIGITS, CommandLine, LineMaker, add_samples, scale_model
 

@@ -21,7 +21,6 @@ import ortpkg
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.measuring import fingerprint
-from ortpkg.measuring.kept_records import load_records
 from ortpkg.measuring.package_digest import package_digest
 from ortpkg.measuring.record_format import MOST_BYTES, CanaryPass
 from ortpkg.measuring.record_store import (
@@ -29,6 +28,7 @@ from ortpkg.measuring.record_store import (
     clearing_of_quarantine,
     has_passed_canary,
     lift_quarantine,
+    load_records,
     place_of,
     write_canary_pass,
     write_quarantine,

@@ -212,7 +212,7 @@ def test_choices_are_compared_and_a_tie_of_1_27_agrees_with_nothing(tmp_path: Pa
     with pytest.raises(
         TypeError, match=r"compare_with_releases\(\) got an unexpected keyword argument 'ep'"
     ):
-        compare_with_releases(ModelPackage(tmp_path / "p.ortpackage"), ep="cpu")  # type: ignore[call-arg]
+        compare_with_releases(ModelPackage(tmp_path / "p.ortpackage"), ep="cpu")
 
 
 # --- sessions -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ from ortpkg.selection.measurements import (
     SelectionRecords,
     device_key,
 )
-from ortpkg.selection.selector import make_request, select_variant
+from ortpkg.selection.request import make_request
+from ortpkg.selection.selector import select_ep_devices
 from ortpkg.selection.verdict import Selection
+from ortpkg.selection.wishes import SelectionWishes
 
 _HERE = Path(__file__).parent
 _ROOT = Path("package").absolute()
@@ -142,6 +144,12 @@ def variants() -> dict[str, VariantInfo]:
 Select = Callable[..., Selection]
 
 
+def facts_of(wishes: dict[str, Any]) -> dict[str, Any]:
+    """What among ``wishes`` is no wish but a fact of the machine; it is taken out of them."""
+    facts = wishes.keys() - {each.name for each in fields(SelectionWishes)}
+    return {name: wishes.pop(name) for name in facts}
+
+
 @pytest.fixture(scope="session")
 def select() -> Select:
     """select(machine, variants, **wishes): a component of these variants, selected on a constructed
@@ -152,9 +160,11 @@ def select() -> Select:
         machine: ConstructedMachine, chosen: Sequence[VariantInfo], **wishes: Any
     ) -> Selection:
         component = ComponentInfo(name="model", directory=_ROOT, variants=tuple(chosen))
-        wishes.setdefault("compatibility", rate)
-        request = make_request(component, machine.ep_devices, hardware=machine.hardware, **wishes)
-        return select_variant(component, machine.ep_devices, request)
+        facts: dict[str, Any] = {"compatibility": rate, "hardware": machine.hardware} | facts_of(
+            wishes
+        )
+        request = make_request(component, machine.ep_devices, SelectionWishes(**wishes), **facts)
+        return select_ep_devices(component, request)
 
     return call
 

@@ -23,8 +23,10 @@ from ortpkg.selection.measurements import (
     SelectionRecords,
     device_key,
 )
-from ortpkg.selection.selector import make_request, select_variant
+from ortpkg.selection.request import make_request
+from ortpkg.selection.selector import select_ep_devices
 from ortpkg.selection.verdict import ReasonCode, Selection
+from ortpkg.selection.wishes import SelectionWishes
 
 _ROOT = Path("package").absolute()
 _CPU = HardwareDevice(type=DeviceType.CPU, name="Xeon", vendor_id=0x8086)
@@ -118,12 +120,12 @@ def _select(
     request = make_request(
         component,
         places,
+        SelectionWishes(**wishes),
         hardware=(*_GPUS, _CPU),
         compatibility=lambda _device, _info: CompiledModelCompatibility.NOT_APPLICABLE,
         records=records,
-        **wishes,
     )
-    return select_variant(component, places, request)
+    return select_ep_devices(component, request)
 
 
 def _chosen(selection: Selection) -> str:

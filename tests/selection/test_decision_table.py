@@ -18,7 +18,6 @@ import pytest
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection, Verdict
-from ortpkg.selection.wished_limits import limits_of
 from tests.selection import oracle
 from tests.selection.conftest import make_records
 
@@ -125,10 +124,8 @@ def _decided(
     chosen: list[VariantInfo],
     select: Any,
 ) -> Any:
-    own = {key: wishes[key] for key in ("device", "ep", "check_architecture") if key in wishes}
-    limits = limits_of(**{key: value for key, value in wishes.items() if key not in own})
     records = make_records(_FACTS["records"][row["records"]], machine) if row["records"] else None
-    return select(machine, chosen, policy=row["policy"], limits=limits, records=records, **own)
+    return select(machine, chosen, policy=row["policy"], records=records, **wishes)
 
 
 def _wishes(text: str) -> dict[str, Any]:

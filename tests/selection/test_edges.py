@@ -21,10 +21,12 @@ from ortpkg.selection.measurements import (
     device_key,
 )
 from ortpkg.selection.provider_option_devices import device_option_of
-from ortpkg.selection.selector import make_request, select_variant
+from ortpkg.selection.request import make_request
+from ortpkg.selection.selector import select_ep_devices
 from ortpkg.selection.variant_facts import Precision, precision_of
 from ortpkg.selection.verdict import ReasonCode, Selection
-from ortpkg.selection.wished_limits import NO_LIMITS, limits_of
+from ortpkg.selection.wishes import SelectionWishes
+from tests.selection.conftest import facts_of
 
 _ROOT = Path("package").absolute()
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")
@@ -51,14 +53,16 @@ def _variant(
 
 def _select(variants: list[VariantInfo], ep_devices: list[EpDevice], **wishes: Any) -> Selection:
     component = ComponentInfo(name="m", directory=_ROOT, variants=tuple(variants))
+    facts = facts_of(wishes)
     request = make_request(
         component,
         ep_devices,
+        SelectionWishes(**wishes),
         hardware=[each.device for each in ep_devices if each.device is not None],
         compatibility=lambda _ep_device, _info: CompiledModelCompatibility.NOT_APPLICABLE,
-        **wishes,
+        **facts,
     )
-    return select_variant(component, ep_devices, request)
+    return select_ep_devices(component, request)
 
 
 def _codes(selection: Selection) -> list[ReasonCode]:
@@ -93,24 +97,17 @@ def test_backends_rank_openvino_onnxruntime_plugins_and_then_our_own() -> None:
 def test_a_variant_may_take_its_last_byte_and_no_more(device: HardwareDevice, most: int) -> None:
     offers = [_offer("onnxruntime", device, ep="XExecutionProvider")]
 
-    for limits in (
-        NO_LIMITS,
-        limits_of(max_memory="1TB"),
-    ):  # with limits, each variant is looked at in full
-        assert _codes(_select([_variant(peak=most)], offers, limits=limits)) == [
-            ReasonCode.SELECTED
-        ]
-        assert _codes(_select([_variant(peak=most + 1)], offers, limits=limits)) == [
+    for wishes in ({}, {"max_memory": "1TB"}):
+        assert _codes(_select([_variant(peak=most)], offers, **wishes)) == [ReasonCode.SELECTED]
+        assert _codes(_select([_variant(peak=most + 1)], offers, **wishes)) == [
             ReasonCode.MEMORY_TOO_SMALL
         ]
 
 
 def test_limits_hold_on_their_last_byte() -> None:
     offers = [_offer("embedded")]
-    limits = limits_of(max_memory=1000)
-
-    assert _codes(_select([_variant(peak=1000)], offers, limits=limits)) == [ReasonCode.SELECTED]
-    assert _codes(_select([_variant(peak=1001)], offers, limits=limits)) == [
+    assert _codes(_select([_variant(peak=1000)], offers, max_memory=1000)) == [ReasonCode.SELECTED]
+    assert _codes(_select([_variant(peak=1001)], offers, max_memory=1000)) == [
         ReasonCode.MEMORY_TOO_LARGE
     ]
 

@@ -18,7 +18,6 @@ from ortpkg.providers.operator_support import OperatorSupport
 from ortpkg.selection.measurements import SelectionRecords
 from ortpkg.selection.operators import OperatorEvidence
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
-from ortpkg.selection.wished_limits import limits_of
 from tests.selection.conftest import make_records
 
 _RECORDS = json.loads((Path(__file__).parent / "records.json").read_text(encoding="utf-8"))
@@ -37,7 +36,7 @@ def on_edge(machines: Any, variants: Any, select: Any) -> Any:
         found = make_records(_RECORDS[records], machines["edge"]) if records else None
         chosen = [variants[name] for name in names.split()]
         selection: Selection = select(
-            machines["edge"], chosen, records=found, limits=limits_of(**(limits or {})), **wishes
+            machines["edge"], chosen, records=found, **(limits or {}), **wishes
         )
         return selection
 

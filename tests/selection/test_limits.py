@@ -20,6 +20,7 @@ from ortpkg.selection.wished_limits import (
     meets_condition,
     recorded_fact,
 )
+from ortpkg.selection.wishes import SelectionWishes
 
 
 def _variant(metadata: dict[str, Any]) -> VariantInfo:
@@ -72,14 +73,15 @@ def test_what_is_no_duration_is_a_usage_error(text: Any) -> None:
 
 
 def test_no_wishes_are_no_limits() -> None:
-    assert limits_of() == NO_LIMITS
+    assert limits_of(SelectionWishes()) == NO_LIMITS
 
 
 def test_every_limit_is_described_in_words() -> None:
-    limits = limits_of(
+    wishes = SelectionWishes(
         max_memory="2GB", max_size=5, min_precision="bf16", where=["a=b"], max_latency="5ms", max_error=0.1,
         strict_facts=True,
     )  # fmt: skip
+    limits = limits_of(wishes)
 
     assert limits.described() == (
         "memory up to 2.0 GB",
@@ -107,11 +109,11 @@ def test_every_limit_is_described_in_words() -> None:
 )
 def test_a_limit_that_is_none_is_a_usage_error(wish: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        limits_of(**wish)
+        limits_of(SelectionWishes(**wish))
 
 
 def test_metadata_can_be_asked_for_by_a_mapping_too() -> None:
-    assert limits_of(where={"opset": 17, "quantization": None}) == Limits(
+    assert limits_of(SelectionWishes(where={"opset": 17, "quantization": None})) == Limits(
         where=(("opset", "17"), ("quantization", "none"))
     )
 

@@ -25,10 +25,10 @@ from ortpkg.selection.measurements import (
     device_key,
 )
 from ortpkg.selection.policies import POLICIES
-from ortpkg.selection.selector import make_request, select_variant
-from ortpkg.selection.variant_facts import Precision
+from ortpkg.selection.request import make_request
+from ortpkg.selection.selector import select_ep_devices
 from ortpkg.selection.verdict import ReasonCode, Selection
-from ortpkg.selection.wished_limits import NO_LIMITS, Limits
+from ortpkg.selection.wishes import SelectionWishes
 
 _EPS = (
     CPU_EP,
@@ -70,12 +70,19 @@ _metadata = st.fixed_dictionaries(
     },
 )
 _stated = st.tuples(_constraints, _metadata)
-_limits = st.builds(
-    Limits,
-    max_memory_nbytes=st.none() | st.just(1 << 30),
-    max_size_nbytes=st.none() | st.just(1 << 20),
-    min_precision=st.none() | st.just(Precision.FP16),
-    max_latency_s=st.none() | st.just(0.002),
+_policies = st.sampled_from(sorted(POLICIES))
+_devices = st.none() | st.sampled_from(("cpu", "gpu", "npu"))
+_asked = st.builds(
+    SelectionWishes, policy=_policies, device=_devices, check_architecture=st.booleans()
+) | st.builds(
+    SelectionWishes,
+    policy=_policies,
+    device=_devices,
+    check_architecture=st.booleans(),
+    max_memory=st.none() | st.just(1 << 30),
+    max_size=st.none() | st.just(1 << 20),
+    min_precision=st.none() | st.just("fp16"),
+    max_latency=st.none() | st.just(0.002),
     strict_facts=st.booleans(),
 )
 
@@ -86,19 +93,13 @@ class Wishes:
     quarantine.
     """
 
-    policy: str
-    device: str | None
-    check_architecture: bool
-    limits: Limits
+    asked: SelectionWishes
     recorded: list[tuple[int, int, int | None]]
 
 
 _wishes = st.builds(
     Wishes,
-    policy=st.sampled_from(sorted(POLICIES)),
-    device=st.none() | st.sampled_from(("cpu", "gpu", "npu")),
-    check_architecture=st.booleans(),
-    limits=st.just(NO_LIMITS) | _limits,
+    asked=_asked,
     recorded=st.lists(
         st.tuples(st.integers(0, 4), st.integers(0, 4), st.none() | st.integers(1, 3)), max_size=4
     ),
@@ -184,15 +185,12 @@ def _select(
     request = make_request(
         component,
         ep_devices,
+        wishes.asked,
         hardware=hardware,
         compatibility=_rate,
-        policy=wishes.policy,
-        device=wishes.device,
-        check_architecture=wishes.check_architecture,
-        limits=wishes.limits,
         records=_records(wishes, ep_devices) if records is None else records,
     )
-    return select_variant(component, ep_devices, request)
+    return select_ep_devices(component, request)
 
 
 def _given(test: Callable[..., None]) -> Callable[..., None]:

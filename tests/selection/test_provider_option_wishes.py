@@ -13,8 +13,10 @@ from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.explanation import selection_to_json
 from ortpkg.selection.provider_option_wishes import provider_options_by_ep
 from ortpkg.selection.reasons import asked_for
-from ortpkg.selection.selector import make_request, select_variant
+from ortpkg.selection.request import make_request
+from ortpkg.selection.selector import select_ep_devices
 from ortpkg.selection.verdict import ReasonCode, Selection
+from ortpkg.selection.wishes import SelectionWishes
 from tests.selection.conftest import _ROOT as ROOT
 
 OPENVINO, QNN, CPU = "OpenVINOExecutionProvider", "QNNExecutionProvider", "CPUExecutionProvider"
@@ -53,12 +55,11 @@ def select(*variants: VariantInfo, provider_options: Any, ep: str | None = None)
     request = make_request(
         component,
         MACHINE,
+        SelectionWishes(ep=ep, provider_options=provider_options),
         hardware=[each.device for each in MACHINE if each.device is not None],
         compatibility=lambda _device, _info: CompiledModelCompatibility.NOT_APPLICABLE,
-        ep=ep,
-        provider_options=provider_options,
     )
-    return select_variant(component, MACHINE, request)
+    return select_ep_devices(component, request)
 
 
 def variant(

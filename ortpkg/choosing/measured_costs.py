@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ortpkg.api.policy_pipeline import offer_for, records_of
+from ortpkg.choosing.package_selection import offer_for, records_of
 from ortpkg.ep_names import CPU_EP
 from ortpkg.selection.measurements import device_key
+from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.session.partition_entries import COST, PARTITION_COSTS_ENTRY, PARTITION_POLICY_ENTRY
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def state_measured_costs(
         return
     component = package.component(variant.component_name)
     assert component is not None
-    offer, machine = offer_for(component, (ep_device.ep_name,), None)
+    offer, machine = offer_for(component, SelectionWishes(ep=ep_device.ep_name))
     records = records_of(package, offer, machine)
     if records is None or records.stale_reason:
         return

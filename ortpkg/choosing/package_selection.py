@@ -1,4 +1,4 @@
-"""The policy pipeline of pull request 27786: its steps, in their order, in one place.
+"""The policy pipeline of pull request 27786: its steps, in their order.
 
 1. order devices: ``selection.ranking.order_devices``;
 2. select EP devices, and the variant with them: ``selection.selector.select_ep_devices``;
@@ -17,54 +17,110 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ortpkg.api.model_operators import operator_evidence
+from ortpkg.choosing.model_operators import operator_evidence
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
-from ortpkg.errors import NoSuitableVariantError, ProfileError, quoted
+from ortpkg.errors import NoSuitableVariantError, ProfileError, UsageError, quoted
 from ortpkg.package.formats.variants import alike
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
 from ortpkg.providers.machine_offer import (
     MachineOffer,
     discover_ep_devices,
     offer_of_profile,
     this_machine,
 )
-from ortpkg.selection.decision_log import DecisionLog, log_decision
+from ortpkg.selection.decision_log import log_decision
 from ortpkg.selection.fit import MUCH_OF_A_GPU, memory_need_of
-from ortpkg.selection.ranking import order_devices
+from ortpkg.selection.measurements import CanaryFailure, SelectionRecords
+from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
 from ortpkg.selection.reasons import no_suitable_variant_message
-from ortpkg.selection.request import SelectionRequest
-from ortpkg.selection.selector import make_request, select_ep_devices
+from ortpkg.selection.request import make_request, verify_wishes, wished_eps
+from ortpkg.selection.selector import select_ep_devices
 from ortpkg.selection.variant_facts import size_of
 from ortpkg.selection.verdict import Selection
-from ortpkg.selection.wished_limits import Limits
+from ortpkg.selection.wished_limits import NO_LIMITS, limits_of
+from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
+from ortpkg.storage.state_directory import has_records
 
-if TYPE_CHECKING:
-    from ortpkg.devices.profiles import MachineProfile
-    from ortpkg.selection.measurements import CanaryFailure, SelectionRecords
-
-    Profile = str | Path | MachineProfile
-
+#: What a selection warns of where there is no digests.json.
+UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
 #: As a profile's name: no profile, but this machine.
 THIS_MACHINE = "this-machine"
 
 
-def select_by_policy(
+def select_component(
     package: PackageInfo,
     component: ComponentInfo,
-    offer: MachineOffer,
-    request: SelectionRequest,
-    log: DecisionLog | None = None,
+    wishes: SelectionWishes,
+    canary_failures: Sequence[CanaryFailure] = (),
 ) -> Selection:
-    """Steps 1 to 3: what is selected of ``component`` on what the machine offers."""
+    """What is selected of ``component``, which may have a part of its variants alone, and logged.
+
+    ``canary_failures``: what was tried just now and failed. See
+    :meth:`~ortpkg.ModelPackage.select`, also for what is raised.
+    """
+    verify_wishes(wishes)
+    policy = policy_named(wishes.policy)
+    offer, machine = offer_for(component, wishes)
     start_s = time.perf_counter()
-    ordered = order_devices(offer.ep_devices, request.policy, offer.hardware)
-    selection = select_ep_devices(component, ordered, request)
-    log_decision(selection, package, duration_s=time.perf_counter() - start_s, log=log)
+    if policy in RELEASE_POLICIES:
+        selection = _select_as_release(package, component, wishes, offer, machine)
+    else:
+        request = make_request(
+            component,
+            offer.ep_devices,
+            wishes,
+            hardware=offer.hardware,
+            compatibility=offer.compatibility,
+            notes=(*offer.notes, *_verification_notes(package)),
+            sizes=_sizes_for(component, wishes),
+            records=records_of(package, offer, machine, canary_failures),
+            machine=machine,
+            asked_memory=offer.asked_memory,
+            operators=operator_evidence(offer),
+            package_version=package.version,
+        )
+        selection = select_ep_devices(component, request)
+    duration_s = time.perf_counter() - start_s
+    log_decision(selection, package, duration_s=duration_s, log=wishes.log)
     return selection
+
+
+def _select_as_release(
+    package: PackageInfo,
+    component: ComponentInfo,
+    wishes: SelectionWishes,
+    offer: MachineOffer,
+    machine: str,
+) -> Selection:
+    # The rules of releases are needed only where somebody asks for them.
+    from ortpkg.releases.release_selector import select_as_release
+    from ortpkg.releases.release_view import release_view
+
+    policy = policy_named(wishes.policy)
+    narrows = wishes.device is not None or wishes.check_architecture or wishes.provider_options
+    if narrows or limits_of(wishes) != NO_LIMITS:
+        raise UsageError(
+            f"policy {policy} goes by execution providers alone: it takes no device, architecture,"
+            " options of providers or limits"
+        )
+    view = release_view(package, component, policy)
+    more = replace(component, variants=(*component.variants, *view.more))
+    selection = select_as_release(
+        more if view.more else component,
+        offer.ep_devices,
+        policy=policy,
+        hardware=offer.hardware,
+        compatibility=offer.rating_of_release,
+        eps=[name.strip() for each in wished_eps(wishes.ep) for name in each.split(",")],
+        constraints=view.constraints,
+        refusal=view.refusal,
+        notes=(*offer.notes, *_verification_notes(package)),
+    )
+    return replace(selection, machine=machine)
 
 
 def select_here(
@@ -80,37 +136,28 @@ def select_here(
     component = package.component(variant.component_name)
     assert component is not None
     alone = replace(component, variants=(variant,))
-    offer, machine = offer_for(alone, (), None)
-    request = make_request(
-        alone,
-        offer.ep_devices,
-        hardware=offer.hardware,
-        compatibility=offer.compatibility,
-        provider_options=provider_options,
-        notes=offer.notes,
-        records=records_of(package, offer, machine),
-        asked_memory=offer.asked_memory,
-        operators=operator_evidence(offer),
-    )
-    selection = select_by_policy(package, alone, offer, request)
+    selection = select_component(package, alone, SelectionWishes(provider_options=provider_options))
     if selection.best is None:
         raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
     return selection
 
 
+def _verification_notes(package: PackageInfo) -> tuple[str, ...]:
+    is_spared = package.compat is not None or package.is_bare_model
+    return () if is_spared or has_digests(package.root) else (UNVERIFIED,)
+
+
 def offer_for(
-    component: ComponentInfo,
-    eps: Iterable[str],
-    profile: Profile | None,
-    sizes: Mapping[str, int] = EMPTY,
+    component: ComponentInfo, wishes: SelectionWishes = ANY_VARIANT
 ) -> tuple[MachineOffer, str]:
     """What a machine offers, and the machine's name: that of a profile, "" for this one.
 
     This machine is asked with every EP in mind that the component or the caller names, and for its
-    GPUs' free memory where a variant needs much of one; ``sizes`` is that of :func:`sizes_for`.
+    GPUs' free memory where a variant needs much of one.
 
     Raises ProfileError for what is no profile.
     """
+    profile = wishes.profile
     if profile is not None and profile != THIS_MACHINE:
         from ortpkg.devices.profiles import MachineProfile, read_profile  # only for another machine
 
@@ -122,9 +169,9 @@ def offer_for(
         found = profile if isinstance(profile, MachineProfile) else read_profile(profile)
         return offer_of_profile(found), found.name
     stated = (group.constraints.ep for group in alike(component.variants))
-    named = {*eps, *(ep for ep in stated if ep)}
+    named = {*wished_eps(wishes.ep), *(ep for ep in stated if ep)}
     offer = this_machine(named=named)
-    silent = _devices_to_ask(component, offer.hardware, sizes)
+    silent = _devices_to_ask(component, offer.hardware, wishes)
     if not silent:
         return offer, ""
     asked = discover_ep_devices(with_free_memory(offer.machine), named=named)
@@ -132,7 +179,7 @@ def offer_for(
 
 
 def _devices_to_ask(
-    component: ComponentInfo, hardware: Iterable[HardwareDevice], sizes: Mapping[str, int]
+    component: ComponentInfo, hardware: Iterable[HardwareDevice], wishes: SelectionWishes
 ) -> tuple[HardwareDevice, ...]:
     """GPUs whose free memory a probe leaves open, if a variant needs much of one: asking takes
     time.
@@ -144,6 +191,7 @@ def _devices_to_ask(
     ]
     if not silent:
         return ()
+    sizes = _sizes_for(component, wishes)
     needs = (memory_need_of(variant, sizes) for variant in component.variants)
     most_nbytes = max((need.nbytes for need in needs if need is not None), default=0)
     is_much = most_nbytes > MUCH_OF_A_GPU * min(device.memory_nbytes or 0 for device in silent)
@@ -162,26 +210,24 @@ def records_of(
     """
     if machine:
         return None
-    from ortpkg.measuring.kept_records import (
-        load_records,  # cheap where nothing is recorded, loads more where something is
-    )
+    found = None
+    if has_records():
+        from ortpkg.measuring.record_store import (
+            load_records,  # hashing and JSON, only where there is something
+        )
 
-    found = load_records(package, offer)
+        found = load_records(package, offer)
     if not canary_failures:
         return found
-    from ortpkg.selection.measurements import (
-        SelectionRecords,  # only where something failed just now
-    )
-
     return replace(found or SelectionRecords(), canary_failures=tuple(canary_failures))
 
 
-def sizes_for(component: ComponentInfo, limits: Limits) -> Mapping[str, int]:
+def _sizes_for(component: ComponentInfo, wishes: SelectionWishes) -> Mapping[str, int]:
     """Variant → bytes of the files in its folder, where a limit needs a size that the package does
     not record.
     """
-    if limits.max_size_nbytes is None and limits.max_memory_nbytes is None:
-        return {}
+    if wishes.max_size is None and wishes.max_memory is None:
+        return EMPTY
     return {
         variant.name: _nbytes_below(variant.directory)
         for variant in component.variants

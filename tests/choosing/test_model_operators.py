@@ -16,8 +16,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import ortpkg
-from ortpkg.api import model_operators
-from ortpkg.api.model_operators import read_model_operators
+from ortpkg.choosing import model_operators
+from ortpkg.choosing.model_operators import read_model_operators
 from ortpkg.errors import NoSuitableVariantError
 from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.selection.verdict import ReasonCode
