@@ -220,7 +220,10 @@ def ep_named(text: str, named: Collection[str]) -> str:
         return name
     suggestion = suggest_ep_name(text, tuple(sorted(named)))
     hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-    raise UsageError(f"there is no execution provider {quoted(text)}{hint}")
+    known = dict.fromkeys(map(short_ep_names, (*KNOWN_EPS, *sorted(named))))
+    raise UsageError(
+        f"there is no execution provider {quoted(text)}{hint} (known are: {', '.join(known)})"
+    )
 
 
 def ep_priority(name: str) -> int:

@@ -14,7 +14,7 @@ from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_jso
 from ortpkg.errors import ProfileError, quoted
 from ortpkg.package.documents.json_documents import dump_document
 from ortpkg.providers.ep_registry import ep_known_here
-from ortpkg.providers.machine_offer import discover_ep_devices
+from ortpkg.providers.machine_offer import discover_ep_devices, verify_emulated_names
 from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS
 from ortpkg.storage.output_file import write_output
 
@@ -42,9 +42,11 @@ def profile_of_this_machine(
         eps: execution providers (or aliases) to ask besides; a plug-in is imported only where it is
             named here.
 
-    Raises UsageError for a name that no execution provider or plug-in has. What fails is a note of
+    Raises UsageError for a name that no execution provider or plug-in has, also in
+    ``ORTPKG_EMULATED_DEVICES``. What fails is a note of
     the machine.
     """
+    verify_emulated_names()
     named = [ep_known_here(ep) for ep in eps]
     machine = with_free_memory(probe())
     offer = discover_ep_devices(machine, named=named)

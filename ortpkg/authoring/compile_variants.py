@@ -30,13 +30,12 @@ from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
-from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.named_parts import component_named
+from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.providers.ep_library_target import precision_options
@@ -181,14 +180,9 @@ def _targets(package: PackageInfo, wishes: CompileWishes) -> list[_Target]:
         for component in components
         for source in _sources(component, wishes)
     ]
-    unknown = [name for name in wishes.variants if all(name != each.source.name for each in found)]
-    if unknown:
-        known = [each.name for component in components for each in component.variants]
-        raise UnknownComponentError(
-            f"there is no variant {quoted(unknown[0])}{did_you_mean(unknown[0], known)}; there is "
-            f"{', '.join(map(quoted, known)) or 'none'}",
-            known=known,
-        )
+    known = dict.fromkeys(each.name for component in components for each in component.variants)
+    whose = components[0] if len(components) == 1 else package
+    verify_variants_known(whose, wishes.variants, list(known))
     for component in components:
         names = [each.name for each in found if each.component is component]
         if wishes.name is not None and len(names) > 1:

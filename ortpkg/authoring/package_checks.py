@@ -60,7 +60,6 @@ from ortpkg.authoring.rules import (
     selection_rules,
 )
 from ortpkg.errors import Finding, Severity
-from ortpkg.package.formats.constraints import unknown_ep_message
 from ortpkg.package.reader import check_package
 from ortpkg.package.rules import Rule
 from ortpkg.providers.ep_registry import plugin_names
@@ -257,11 +256,11 @@ def _package_findings(
     progress: Progress | None,
 ) -> tuple[Finding, ...]:
     info, findings = check_package(root, compat=compat, allow_external_paths=allow_external_paths)
-    installed = frozenset(map(unknown_ep_message, plugin_names()))
+    plugins = plugin_names()
     found = [
         each
         for each in findings
-        if (wanted.wants(each.rule) and each.message not in installed)
+        if (wanted.wants(each.rule) and each.subject not in plugins)
         or (info is None and each.severity is Severity.ERROR)
     ]
     if info is not None:

@@ -28,13 +28,14 @@ from ortpkg.authoring.written_package import reading_result
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
-from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
+from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import DocumentChange, commit_change, create_package
 from ortpkg.package.documents.json_documents import dump_document, parse_document
 from ortpkg.package.findings import listed
 from ortpkg.package.integrity.digests import list_files
+from ortpkg.package.named_parts import verify_variants_known
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import SAMPLES, samples_document
@@ -182,13 +183,8 @@ def _with_full_ep_names(wanted: Wanted, package: PackageInfo) -> Wanted:
 
 def _kept(package: PackageInfo, wanted: Wanted, notify: Notify) -> list[VariantInfo]:
     everything = list(_variants(package))
-    names = {name for variant in everything for name in _names(variant)}
-    for name in wanted.variants:
-        if name not in names:
-            message = (
-                f"the package has no variant {quoted(name)}{did_you_mean(name, sorted(names))}"
-            )
-            raise UnknownComponentError(message, known=sorted(names))
+    plain, full = zip(*map(_names, everything), strict=True) if everything else ((), ())
+    verify_variants_known(package, wanted.variants, list(dict.fromkeys((*plain, *full))))
     kept = [variant for variant in everything if _is_wanted(variant, wanted)]
     for what, asked, offered in (
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 _MOST_QUOTED_CHARACTERS = 200
@@ -30,6 +30,8 @@ class Finding:
         message: what is wrong.
         remedy: what would be right.
         target: the reader that this is true of, e.g. "onnxruntime-1.27"; "" for everybody.
+        subject: the name that the finding is about, where a program may know better what has that
+            name; "" otherwise.
     """
 
     rule: str
@@ -39,6 +41,7 @@ class Finding:
     remedy: str = ""
     severity: Severity = Severity.ERROR
     target: str = ""
+    subject: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         where = f"{self.document}#{self.pointer}" if self.pointer else self.document

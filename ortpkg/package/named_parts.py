@@ -1,6 +1,8 @@
-"""The component or variant of a package that somebody names."""
+"""The component or variants of a package that somebody names."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from ortpkg.errors import UnknownComponentError, quoted
 from ortpkg.names import did_you_mean
@@ -21,24 +23,40 @@ def component_named(package: PackageInfo, name: str | None) -> ComponentInfo:
     if found is not None:
         return found
     known = [each.name for each in components]
-    names = listed(known) or "none"
-    if name is None:
-        message = f"has {len(known)} component models ({names}): name one"
-    else:
-        message = (
-            f"has no component model {quoted(name)}{did_you_mean(name, known)}; it has {names}"
-        )
-    raise UnknownComponentError(f"package {quoted(package.name)} {message}", known=known)
+    if name is not None:
+        raise _unknown(package, "component model", name, known)
+    raise UnknownComponentError(
+        f"package {quoted(package.name)} has {len(known)} component models"
+        f" ({listed(known) or 'none'}): name one",
+        known=known,
+    )
 
 
 def variant_named(component: ComponentInfo, name: str) -> VariantInfo:
     """The variant of that name; UnknownComponentError, which lists them, where there is none."""
     found = component.variant(name)
-    if found is not None:
-        return found
-    known = [each.name for each in component.variants]
-    raise UnknownComponentError(
-        f"component model {quoted(component.name)} has no variant"
-        f" {quoted(name)}{did_you_mean(name, known)}; it has {listed(known) or 'none'}",
+    if found is None:
+        raise _unknown(component, "variant", name, [each.name for each in component.variants])
+    return found
+
+
+def verify_variants_known(
+    whose: PackageInfo | ComponentInfo, names: Iterable[str], known: Sequence[str]
+) -> None:
+    """Raises UnknownComponentError for the first of ``names`` that is none of ``known``, the names
+    by which the variants of ``whose`` go.
+    """
+    for name in names:
+        if name not in known:
+            raise _unknown(whose, "variant", name, known)
+
+
+def _unknown(
+    whose: PackageInfo | ComponentInfo, what: str, name: str, known: Sequence[str]
+) -> UnknownComponentError:
+    kind = "component model" if isinstance(whose, ComponentInfo) else "package"
+    return UnknownComponentError(
+        f"{kind} {quoted(whose.name)} has no {what} {quoted(name)}{did_you_mean(name, known)};"
+        f" it has {listed(known) or 'none'}",
         known=known,
     )

@@ -21,6 +21,7 @@ from ortpkg.ep_names import (
     ep_priority,
     is_known_ep,
     resolve_ep_name,
+    short_ep_names,
     suggest_ep_name,
 )
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
@@ -254,4 +255,5 @@ def _unknown_message(asked: str, name: str, backend: str | None) -> str:
     where = f" on backend {quoted(backend)}" if backend else " here"
     suggestion = suggest_ep_name(asked, known)
     hint = f"; did you mean {suggestion!r}?" if suggestion and suggestion != name else ""
-    return f"there is no execution provider {quoted(asked)}{where}{hint}"
+    names = ", ".join(map(short_ep_names, known))
+    return f"there is no execution provider {quoted(asked)}{where}{hint} (known are: {names})"

@@ -238,7 +238,7 @@ def test_refuses_what_names_nothing(package: Path) -> None:
     with pytest.raises(UsageError, match=r"device 'gpuu' is none of .*did you mean 'gpu'"):
         slim(package, devices=["gpuu"])
     with pytest.raises(
-        UnknownComponentError, match=r"has no variant 'cudaa' \(did you mean 'cuda'\?\)"
+        UnknownComponentError, match=r"has no variant 'cudaa' \(did you mean 'cuda'\?\); it has '"
     ):
         slim(package, variants=["cudaa"])
     with pytest.raises(

@@ -106,6 +106,18 @@ def test_facts_show_each_fact_with_its_source_and_what_is_unknown(ortpkg: RunCom
     assert ["memory_nbytes", "unknown"] in rows
 
 
+def test_an_emulated_device_of_no_execution_provider_is_a_usage_error_that_lists_them(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_EMULATED_DEVICES", "qnnn")
+
+    done = ortpkg("devices")
+
+    assert (done.code, done.out) == (2, "")
+    assert "ORTPKG_EMULATED_DEVICES: there is no execution provider 'qnnn'" in done.err
+    assert "openvino" in done.err.partition("known are: ")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -42,6 +42,8 @@ def test_ends_with_the_same_exit_code_and_a_suggestion(
     assert (done.code, done.out) == (2, "")
     assert "there is no execution provider 'opnvino'" in done.err
     assert "did you mean 'OpenVINOExecutionProvider'?" in done.err
+    known = done.err.partition("(known are: ")[2].replace("\n", " ")
+    assert {"cpu", "cuda", "openvino", "qnn"} <= set(known.rstrip(" )").split(", "))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ortpkg.ep_names import PREPACK_EP, suggest_ep_name
 from ortpkg.errors import quoted
-from ortpkg.package.findings import FindingCollector
+from ortpkg.package.findings import FindingCollector, finding
 from ortpkg.package.package_info import Source
 from ortpkg.package.rules import UNKNOWN_DEVICE, UNKNOWN_EP
 
@@ -19,17 +21,15 @@ def warn_of_ep(ep: str, source: Source, found: FindingCollector) -> None:
     if ep == PREPACK_EP:
         return
     near = suggest_ep_name(ep)
-    remedy = f"did you mean {near}?" if near else ""
-    found.add(
-        UNKNOWN_EP, source.document, unknown_ep_message(ep), pointer=source.pointer, remedy=remedy
+    said = finding(
+        UNKNOWN_EP,
+        source.document,
+        f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows",
+        pointer=source.pointer,
+        remedy=f"did you mean {near}?" if near else "",
     )
-
-
-def unknown_ep_message(ep: str) -> str:
-    """What :func:`warn_of_ep` says: by it, who knows what is installed tells findings about that
-    from others.
-    """
-    return f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows"
+    # By the name, who knows what is installed tells findings about that from others.
+    found.extend([replace(said, subject=ep)])
 
 
 def warn_of_device(device: str, source: Source, found: FindingCollector) -> None:
