@@ -26,12 +26,12 @@ from ortpkg.measuring.measure import (
     measure_candidates,
     run_once,
 )
-from ortpkg.measuring.record_store import place_of, write_quarantine, write_records
+from ortpkg.measuring.record_store import write_quarantine, write_records
 from ortpkg.measuring.variant_trial import quarantine_entry
 from ortpkg.measuring.workloads import component_workload
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
-from ortpkg.selection.measurements import Measurement, QuarantineEntry
+from ortpkg.selection.measurements import Measurement, QuarantineEntry, place_of
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.state_directory import bench_lock_path

@@ -5,19 +5,16 @@ did not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
 from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.measuring.candidate_making import candidate_of
 from ortpkg.measuring.fingerprint import default_threads
 from ortpkg.measuring.measure import Plan, Workload
-from ortpkg.measuring.record_format import CanaryPass
 from ortpkg.measuring.record_store import (
-    EpDevicePlace,
     has_passed_canary,
     now_text,
-    place_of,
     write_canary_pass,
     write_quarantine,
 )
@@ -26,7 +23,13 @@ from ortpkg.measuring.workloads import component_samples, component_workload
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
-from ortpkg.selection.measurements import CanaryFailure
+from ortpkg.selection.measurements import (
+    CanaryFailure,
+    CanaryPass,
+    PlaceKey,
+    VersionedPlace,
+    place_of,
+)
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.verdict import Selection, Verdict
 from ortpkg.trust.package_verification import PackageVerifier
@@ -84,7 +87,7 @@ def select_by_canary(
     offer = this_machine(
         named={each.constraints.ep for each in component.variants if each.constraints.ep}
     )
-    failures: dict[tuple[str, ...], CanaryFailure] = {}
+    failures: dict[PlaceKey, CanaryFailure] = {}
     while True:
         selection = select(tuple(failures.values()))
         verdict = next(_candidates(selection, backend, offer, failures), None)
@@ -96,8 +99,8 @@ def select_by_canary(
         problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, plan=plan)
         if not problem:
             return selection if verdict == selection.best else replace(selection, best=verdict)
-        failure = _failure_of(verdict, offer, problem)
-        failures[_place_of(verdict, offer)] = failure
+        failure = CanaryFailure(**asdict(_place_of(verdict, offer)), reason=problem)
+        failures[failure.key] = failure
         wishes.on_note(
             f"{quoted(verdict.variant.name)} is not used on {failure.ep_name} ({failure.backend}):"
             f" its first try in a child process failed: {problem}"
@@ -121,7 +124,7 @@ def _candidates(
     selection: Selection,
     backend: str,
     offer: MachineOffer,
-    failures: Mapping[tuple[str, ...], CanaryFailure],
+    failures: Mapping[PlaceKey, CanaryFailure],
 ) -> Iterator[Verdict]:
     """What can run on ``backend`` and was not tried, best first.
 
@@ -130,26 +133,14 @@ def _candidates(
     for verdict in selection.verdicts:
         place = verdict.ep_device
         is_wanted = verdict.is_eligible and place is not None and backend in {"auto", place.backend}
-        if is_wanted and _place_of(verdict, offer) not in failures:
+        if is_wanted and _place_of(verdict, offer).key not in failures:
             yield verdict
 
 
-def _place_of(verdict: Verdict, offer: MachineOffer) -> tuple[str, ...]:
+def _place_of(verdict: Verdict, offer: MachineOffer) -> VersionedPlace:
     assert verdict.ep_device is not None
     return place_of(
         verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
-    ).key
-
-
-def _failure_of(verdict: Verdict, offer: MachineOffer, problem: str) -> CanaryFailure:
-    component_name, variant_name, ep_name, backend, device = _place_of(verdict, offer)
-    return CanaryFailure(
-        component_name=component_name,
-        variant_name=variant_name,
-        ep_name=ep_name,
-        backend=backend,
-        device=device,
-        reason=problem,
     )
 
 
@@ -209,10 +200,7 @@ def _try(
     What is found out is kept, unless it was found with ``wished`` options of the caller's: others
     have not asked for them.
     """
-    assert verdict.ep_device is not None
-    place = place_of(
-        verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
-    )
+    place = _place_of(verdict, offer)
     if not wished and has_passed_canary(package, place):
         return ""
     try:
@@ -224,18 +212,5 @@ def _try(
     if found.cause is not None:
         write_quarantine(package, [quarantine_entry(found.result, offer)])
     elif found.has_passed:
-        write_canary_pass(package, _pass_of(place))
+        write_canary_pass(package, CanaryPass(**asdict(place), recorded_at=now_text()))
     return found.reason
-
-
-def _pass_of(place: EpDevicePlace) -> CanaryPass:
-    return CanaryPass(
-        component_name=place.component_name,
-        variant_name=place.variant_name,
-        ep_name=place.ep_name,
-        backend=place.backend,
-        device=place.device,
-        ep_version=place.ep_version,
-        driver_version=place.driver_version,
-        recorded_at=now_text(),
-    )

@@ -19,7 +19,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeVar
 
-from ortpkg.selection.measurements import Measurement, QuarantineCause, QuarantineEntry
+from ortpkg.selection.measurements import (
+    CanaryPass,
+    Measurement,
+    QuarantineCause,
+    QuarantineEntry,
+    VariantPlace,
+)
 
 SCHEMA_VERSION = "1.0"
 _MAJOR = SCHEMA_VERSION.partition(".")[0]
@@ -32,24 +38,6 @@ _LONGEST_TEXT = 2_000
 
 class RecordFormatError(ValueError):
     """What was read is no record of ours; the text says what and where."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryPass:
-    """A variant that ran in a child process, with one version of EP and driver, and gave what it
-    should.
-
-    The fields are those of :class:`~ortpkg.selection.measurements.QuarantineEntry`.
-    """
-
-    component_name: str
-    variant_name: str
-    ep_name: str
-    backend: str
-    device: str
-    ep_version: str
-    driver_version: str
-    recorded_at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +129,7 @@ def salvage_quarantine(content: bytes) -> PackageRecord | None:
     return PackageRecord(name=name, digest=digest, quarantined=tuple(found)) if found else None
 
 
-_Entry = TypeVar("_Entry", Measurement, QuarantineEntry, CanaryPass)
+_Entry = TypeVar("_Entry", bound=VariantPlace)
 
 
 def _machine(value: object, where: str) -> MachineRecord:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +28,6 @@ from ortpkg.measuring.package_digest import package_digest
 from ortpkg.measuring.quarantine_copy import copy_path, copy_text
 from ortpkg.measuring.record_format import (
     MOST_MACHINES,
-    CanaryPass,
     MachineRecord,
     PackageRecord,
     dump_record,
@@ -37,11 +36,14 @@ from ortpkg.measuring.stored_record import StoredRecord, read_stored, record_pat
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import (
+    CanaryPass,
     Measurement,
+    PlaceKey,
     QuarantineEntry,
     SelectionRecords,
+    VariantPlace,
+    VersionedPlace,
     device_key,
-    driver_version_of,
 )
 from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.file_replacement import replace_file
@@ -50,9 +52,6 @@ from ortpkg.storage.state_directory import has_records, records_directory
 from ortpkg.versions import are_same_versions
 
 _LOCK_TIMEOUT_S = 10.0
-#: What identifies an entry of any kind: component, variant, EP, backend, device.
-_Place = tuple[str, str, str, str, str]
-_Placed = Measurement | QuarantineEntry | CanaryPass
 _Entry = TypeVar("_Entry", Measurement, QuarantineEntry, CanaryPass)
 
 
@@ -128,11 +127,11 @@ def write_records(
             elif not changes(machine.fingerprint, now):
                 kept += machine.measurements
                 fingerprint = {**machine.fingerprint, **now}
-        replaced = {_place(each) for each in measurements}
+        replaced = {each.key for each in measurements}
         own = MachineRecord(
             fingerprint=fingerprint,
             recorded_at=now_text(),
-            measurements=(*(each for each in kept if _place(each) not in replaced), *measurements),
+            measurements=(*(each for each in kept if each.key not in replaced), *measurements),
         )
         return replace(record, machines=(*others, own)[-MOST_MACHINES:])
 
@@ -148,7 +147,7 @@ def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -
     """
     if not entries:
         return ""
-    places = {_place(entry) for entry in entries}
+    places = {entry.key for entry in entries}
 
     def change(record: PackageRecord) -> PackageRecord:
         machines = tuple(
@@ -165,7 +164,7 @@ def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -
     return _change(package, change)
 
 
-def lift_quarantine(package: PackageInfo, places: Iterable[EpDevicePlace]) -> str:
+def lift_quarantine(package: PackageInfo, places: Iterable[VersionedPlace]) -> str:
     """Takes back entries: the variants run there again. Returns as :func:`write_records`."""
     gone = {place.key for place in places}
     if not gone or not has_records():
@@ -178,14 +177,14 @@ def lift_quarantine(package: PackageInfo, places: Iterable[EpDevicePlace]) -> st
 
 def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
     """Keeps that a canary passed. Returns as :func:`write_records`."""
-    places = {_place(entry)}
+    places = {entry.key}
     return _change(
         package,
         lambda record: replace(record, canaries=(*_outside(record.canaries, places), entry)),
     )
 
 
-def has_passed_canary(package: PackageInfo, place: EpDevicePlace) -> bool:
+def has_passed_canary(package: PackageInfo, place: VersionedPlace) -> bool:
     """Whether a canary passed there with these versions of EP and driver."""
     if not has_records():
         return False
@@ -194,8 +193,10 @@ def has_passed_canary(package: PackageInfo, place: EpDevicePlace) -> bool:
     if stored is None or stored.record is None or stored.problem:
         return False
     return any(
-        _place(entry) == place.key
-        and are_same_versions((entry.ep_version, entry.driver_version), place.versions)
+        entry.key == place.key
+        and are_same_versions(
+            (entry.ep_version, entry.driver_version), (place.ep_version, place.driver_version)
+        )
         for entry in stored.record.canaries
     )
 
@@ -260,50 +261,8 @@ def _is_empty(record: PackageRecord) -> bool:
     return not _size(record) and not record.canaries
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpDevicePlace:
-    """A variant on an EP device, as records name it."""
-
-    component_name: str
-    variant_name: str
-    ep_name: str
-    backend: str
-    device: str
-    ep_version: str
-    driver_version: str
-
-    @property
-    def key(self) -> _Place:
-        """What tells places apart, whatever the versions of EP and driver are."""
-        return self.component_name, self.variant_name, self.ep_name, self.backend, self.device
-
-    @property
-    def versions(self) -> tuple[str, str]:
-        """(EP, driver); "" where unknown."""
-        return self.ep_version, self.driver_version
-
-
-def place_of(
-    component: str, variant: str, ep_device: EpDevice, ep_devices: Sequence[EpDevice]
-) -> EpDevicePlace:
-    """How records name ``variant`` on ``ep_device``, one of ``ep_devices``."""
-    return EpDevicePlace(
-        component_name=component,
-        variant_name=variant,
-        ep_name=ep_device.ep_name,
-        backend=ep_device.backend,
-        device=device_key(ep_device, ep_devices),
-        ep_version=ep_device.ep_version,
-        driver_version=driver_version_of(ep_device),
-    )
-
-
-def _place(entry: _Placed) -> _Place:
-    return entry.component_name, entry.variant_name, entry.ep_name, entry.backend, entry.device
-
-
-def _outside(entries: Iterable[_Entry], places: set[_Place]) -> Iterator[_Entry]:
-    return (entry for entry in entries if _place(entry) not in places)
+def _outside(entries: Iterable[_Entry], places: set[PlaceKey]) -> Iterator[_Entry]:
+    return (entry for entry in entries if entry.key not in places)
 
 
 def _what_is_known(stored: StoredRecord) -> str:
@@ -316,9 +275,7 @@ def _is_in_force(entry: QuarantineEntry, ep_devices: Sequence[EpDevice]) -> bool
     return any(
         (entry.ep_name, entry.backend) == (each.ep_name, each.backend)
         and entry.device == device_key(each, ep_devices)
-        and are_same_versions(
-            (entry.ep_version, entry.driver_version), (each.ep_version, driver_version_of(each))
-        )
+        and entry.is_of_version(each)
         for each in ep_devices
     )
 
@@ -330,7 +287,7 @@ def _stale_reason(machine: MachineRecord, changed: Sequence[str]) -> str:
 
 
 def _without(record: PackageRecord, *, quarantine_only: bool, variant: str) -> PackageRecord:
-    def keeps(entry: _Placed) -> bool:
+    def keeps(entry: VariantPlace) -> bool:
         return bool(variant) and entry.variant_name != variant
 
     quarantined = tuple(entry for entry in record.quarantined if keeps(entry))

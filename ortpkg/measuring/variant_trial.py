@@ -4,13 +4,13 @@ child along.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ortpkg.measuring.candidate import Candidate
 from ortpkg.measuring.measure import CAUSES, CandidateResult, Outcome, Plan, Workload, run_once
-from ortpkg.measuring.record_store import now_text, place_of
+from ortpkg.measuring.record_store import now_text
 from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
+from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry, place_of
 
 #: What is fed; one run says whether a backend works.
 _MOST_FEEDS = 1
@@ -65,13 +65,7 @@ def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> Quarantine
         candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
     )
     return QuarantineEntry(
-        component_name=place.component_name,
-        variant_name=place.variant_name,
-        ep_name=place.ep_name,
-        backend=place.backend,
-        device=place.device,
-        ep_version=place.ep_version,
-        driver_version=place.driver_version,
+        **asdict(place),
         cause=CAUSES[result.outcome],
         detail=result.reason[:_LONGEST_DETAIL],
         recorded_at=now_text(),

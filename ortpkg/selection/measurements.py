@@ -12,16 +12,51 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.versions import are_same_versions
+
+PlaceKey = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class VariantPlace:
+    """A variant on an EP device, as records name it.
+
+    Attributes:
+        component_name, variant_name: which variant.
+        ep_name, backend, device: where: ONNX Runtime's name of the EP, what runs it, and
+            :func:`device_key`.
+    """
+
+    component_name: str
+    variant_name: str
+    ep_name: str
+    backend: str
+    device: str
+
+    @property
+    def key(self) -> PlaceKey:
+        """What tells places apart, whatever else is known of them."""
+        return self.component_name, self.variant_name, self.ep_name, self.backend, self.device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionedPlace(VariantPlace):
+    """The same with one version of the EP and one of the device's driver; "" where unknown."""
+
+    ep_version: str
+    driver_version: str
+
+    def is_of_version(self, ep_device: EpDevice) -> bool:
+        """Whether EP and driver of ``ep_device`` have these versions."""
+        here = ep_device.ep_version, driver_version_of(ep_device)
+        return are_same_versions((self.ep_version, self.driver_version), here)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement(VariantPlace):
     """One variant, measured on one EP device by one backend.
 
     Attributes:
-        component_name, variant_name: what was measured.
-        ep_name, backend, device: where: ONNX Runtime's name of the EP, what ran it, and
-            :func:`device_key`.
         p50_s, p95_s: median and 95th percentile of the time of one run.
         lowest_s, highest_s: the least and the greatest median of a round, the interval in which
             ``p50_s`` is certain; None in records of older versions.
@@ -34,11 +69,6 @@ class Measurement:
             none.
     """
 
-    component_name: str
-    variant_name: str
-    ep_name: str
-    backend: str
-    device: str
     p50_s: float
     p95_s: float
     throughput_per_s: float
@@ -62,46 +92,37 @@ class QuarantineCause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantineEntry:
-    """A variant that failed on one version of an EP with one version of its driver.
-
-    Other versions are not concerned.
+class QuarantineEntry(VersionedPlace):
+    """A variant that failed there. Other versions are not concerned.
 
     Attributes:
-        component_name, variant_name: what failed.
-        ep_name, backend, device: where, as in :class:`Measurement`.
-        ep_version, driver_version: with what; "" where unknown.
         cause: how it failed.
         detail: one sentence for people.
         recorded_at: when, in ISO 8601 with a time zone.
     """
 
-    component_name: str
-    variant_name: str
-    ep_name: str
-    backend: str
-    device: str
-    ep_version: str
-    driver_version: str
     cause: QuarantineCause
     detail: str
     recorded_at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryFailure:
-    """A variant whose first try in a child process failed just now, in this very process.
+class CanaryPass(VersionedPlace):
+    """A variant that ran there in a child process, and gave what it should.
 
-    Nothing is read of it.
-
-    The place is that of :class:`Measurement`; ``reason`` is one sentence for people.
+    ``recorded_at``: when, in ISO 8601 with a time zone.
     """
 
-    component_name: str
-    variant_name: str
-    ep_name: str
-    backend: str
-    device: str
+    recorded_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryFailure(VersionedPlace):
+    """A variant whose first try in a child process failed just now, in this very process.
+
+    Nothing is read of it. ``reason`` is one sentence for people.
+    """
+
     reason: str
 
 
@@ -131,6 +152,21 @@ class SelectionRecords:
     problem: str = ""
 
 
+def place_of(
+    component: str, variant: str, ep_device: EpDevice, ep_devices: Sequence[EpDevice]
+) -> VersionedPlace:
+    """How records name ``variant`` on ``ep_device``, one of ``ep_devices``."""
+    return VersionedPlace(
+        component_name=component,
+        variant_name=variant,
+        ep_name=ep_device.ep_name,
+        backend=ep_device.backend,
+        device=device_key(ep_device, ep_devices),
+        ep_version=ep_device.ep_version,
+        driver_version=driver_version_of(ep_device),
+    )
+
+
 def device_key(ep_device: EpDevice, ep_devices: Sequence[EpDevice] = ()) -> str:
     """The text by which records name the device of ``ep_device``.
 
@@ -151,8 +187,8 @@ def device_key(ep_device: EpDevice, ep_devices: Sequence[EpDevice] = ()) -> str:
         if (each.ep_name, each.backend) == (ep_device.ep_name, ep_device.backend)
         and _plain_key(each) == plain
     ]
-    place = sum(_place(each) < _place(ep_device) for each in equals)
-    return f"{plain}#{place}" if place else plain
+    number = sum(_order(each) < _order(ep_device) for each in equals)
+    return f"{plain}#{number}" if number else plain
 
 
 def driver_version_of(ep_device: EpDevice) -> str:
@@ -168,7 +204,7 @@ def _plain_key(ep_device: EpDevice) -> str:
     return key if device.device_id else f"{key}:{device.name}"
 
 
-def _place(ep_device: EpDevice) -> tuple[object, ...]:
+def _order(ep_device: EpDevice) -> tuple[object, ...]:
     """What orders equal devices."""
     return (
         _address(ep_device.device),

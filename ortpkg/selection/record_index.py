@@ -19,11 +19,9 @@ from ortpkg.selection.measurements import (
     QuarantineEntry,
     SelectionRecords,
     device_key,
-    driver_version_of,
 )
 from ortpkg.selection.verdict import ReasonCode
 from ortpkg.selection.wished_limits import Limits
-from ortpkg.versions import are_same_versions
 
 _CAUSES: dict[QuarantineCause, str] = {
     QuarantineCause.CRASH: "crashed",
@@ -98,7 +96,7 @@ def index_records(
         if (
             place is not None
             and entry.component_name == component_name
-            and _is_of(entry, ep_devices[place])
+            and entry.is_of_version(ep_devices[place])
         ):
             quarantined[entry.variant_name, place] = entry
     failed: dict[tuple[str, int], CanaryFailure] = {}
@@ -200,10 +198,3 @@ def _measured_note(measurement: Measurement) -> str:
     if measurement.max_abs_error is not None:
         parts.append(f"outputs within {measurement.max_abs_error:g}")
     return f"measured here: {', '.join(parts)}"
-
-
-def _is_of(entry: QuarantineEntry, ep_device: EpDevice) -> bool:
-    return are_same_versions(
-        (entry.ep_version, entry.driver_version),
-        (ep_device.ep_version, driver_version_of(ep_device)),
-    )

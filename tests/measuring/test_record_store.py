@@ -22,14 +22,13 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.measuring import fingerprint
 from ortpkg.measuring.package_digest import package_digest
-from ortpkg.measuring.record_format import MOST_BYTES, CanaryPass
+from ortpkg.measuring.record_format import MOST_BYTES
 from ortpkg.measuring.record_store import (
     clear_records,
     clearing_of_quarantine,
     has_passed_canary,
     lift_quarantine,
     load_records,
-    place_of,
     write_canary_pass,
     write_quarantine,
     write_records,
@@ -37,7 +36,14 @@ from ortpkg.measuring.record_store import (
 from ortpkg.measuring.stored_record import stored_records
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.measurements import Measurement, QuarantineCause, QuarantineEntry, device_key
+from ortpkg.selection.measurements import (
+    CanaryPass,
+    Measurement,
+    QuarantineCause,
+    QuarantineEntry,
+    device_key,
+    place_of,
+)
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU X", vendor_id=0x8086, architecture="icelake")
 _GPU = HardwareDevice(
