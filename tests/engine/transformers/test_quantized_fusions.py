@@ -21,39 +21,27 @@ from ortpkg.engine.transformers.qdq_eliminations import (
 )
 from ortpkg.engine.transformers.qdq_matmul_fusion import QDQ_MATMUL_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.transform_context import (
-    GraphTransformer,
-    RewriteRule,
-    TransformContext,
-)
-from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
+from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from tests.engine.transformers.transformation import (
     EVERY_KERNEL,
+    Cleaned,
     assert_becomes,
     assert_unchanged,
     named_constants,
 )
 
 
-class Rules:
-    """Some rules, and what leaves no unused nodes behind."""
-
-    name = "test"
-
-    def __init__(self, *rules: RewriteRule) -> None:
-        self._passes: list[GraphTransformer] = [RuleDriver("test", rules), UNUSED_REMOVAL]
-
-    def apply(self, graph: Any, context: TransformContext) -> int:
-        return sum(transformer.apply(graph, context) for transformer in self._passes)
+def rules(*found: RewriteRule) -> Cleaned:
+    return Cleaned(RuleDriver("test", found))
 
 
 CONV, MATMUL, ELEMENTWISE = (
-    Rules(QDQ_CONV_FUSION),
-    Rules(QDQ_MATMUL_FUSION),
-    Rules(QDQ_ELEMENTWISE_FUSION),
+    rules(QDQ_CONV_FUSION),
+    rules(QDQ_MATMUL_FUSION),
+    rules(QDQ_ELEMENTWISE_FUSION),
 )
-ELIMINATIONS = Rules(QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE)
-DYNAMIC, GATHER = Rules(DYNAMIC_QUANTIZE_MATMUL_FUSION), Rules(DEQUANTIZE_GATHER_FUSION)
+ELIMINATIONS = rules(QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE)
+DYNAMIC, GATHER = rules(DYNAMIC_QUANTIZE_MATMUL_FUSION), rules(DEQUANTIZE_GATHER_FUSION)
 
 
 def weights(*texts: str) -> dict[str, Any]:
@@ -80,7 +68,7 @@ def graph(body: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x") -> str:
 
 
 def assert_body_becomes(
-    transformer: Rules, body: str, after: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x"
+    transformer: Cleaned, body: str, after: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x"
 ) -> None:
     assert_becomes(
         transformer,
@@ -92,7 +80,7 @@ def assert_body_becomes(
 
 
 def assert_body_unchanged(
-    transformer: Rules, body: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x"
+    transformer: Cleaned, body: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x"
 ) -> None:
     assert_unchanged(
         transformer, graph(body, outputs, inputs), weights=weights(body), context=EVERY_KERNEL

@@ -16,6 +16,7 @@ from onnx.reference.ops.op_conv import Conv
 from onnx.reference.ops.op_gemm import Gemm_7
 
 from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformContext
+from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
 from ortpkg.graph.graph import ArrayInitializer, Graph, Node
 from ortpkg.graph.graph_checks import check_consistency, verify_graph
 from ortpkg.graph.model import Model
@@ -92,6 +93,23 @@ class FusedGemm(OpRun):  # type: ignore[misc]
         (y,) = Gemm_7._run(self, a, b, c, **values)
         parameters = () if activation_alpha is None else (activation_alpha,)
         return (_ACTIVATIONS[activation](y, *parameters).astype(a.dtype),)
+
+
+class Cleaned:
+    """A transformer, and what leaves no unused nodes behind it.
+
+    ``changes``: how many the transformer itself made.
+    """
+
+    def __init__(self, transformer: GraphTransformer) -> None:
+        self.name = transformer.name
+        self.changes = 0
+        self._transformer = transformer
+
+    def apply(self, graph: Graph, context: TransformContext) -> int:
+        own = self._transformer.apply(graph, context)
+        self.changes += own
+        return own + UNUSED_REMOVAL.apply(graph, context)
 
 
 #: What stands in for operators of com.microsoft where the reference implementation has none: the
