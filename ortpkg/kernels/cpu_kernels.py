@@ -54,7 +54,7 @@ from ortpkg.kernels import (
 )
 from ortpkg.kernels.kernel_registry import KernelRegistry, kernel_defs_of
 
-#: Earlier modules win where two define the same operator, version and types.
+#: No two define a kernel for the same operator, version and types.
 CPU_KERNEL_MODULES = (
     elementwise,
     comparison,

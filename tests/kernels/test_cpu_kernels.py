@@ -5,12 +5,14 @@ from __future__ import annotations
 import concurrent.futures
 import types
 from collections import Counter
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+from ortpkg.graph.types import ElementType
 from ortpkg.kernels.cpu_kernels import CPU_KERNEL_MODULES, cpu_kernel_registry
 from ortpkg.kernels.kernel_registry import KernelDef, kernel_defs_of
 from tests.kernels.backend_cases import cases_of
@@ -117,12 +119,34 @@ def test_in_place_and_alias_pairs_name_existing_inputs_and_outputs() -> None:
 
 
 def test_no_two_definitions_serve_the_same_node() -> None:
-    served = Counter(
-        (definition.domain, definition.op_type, version, tuple(sorted(definition.types)))
-        for definition in DEFINITIONS
-        for version in definition.since
-    )
-    assert [key for key, count in served.items() if count > 1] == []
+    served: dict[tuple[str, str, int], list[KernelDef]] = {}
+    for definition in DEFINITIONS:
+        for version in definition.since:
+            served.setdefault((definition.domain, definition.op_type, version), []).append(
+                definition
+            )
+    twice = [
+        key
+        for key, definitions in served.items()
+        if any(may_serve_one_node(*pair) for pair in combinations(definitions, 2))
+    ]
+    assert twice == []
+
+
+def may_serve_one_node(one: KernelDef, other: KernelDef) -> bool:
+    """Whether there are element types that both allow."""
+    return all(one.types[name] & other.types[name] for name in one.types.keys() & other.types)
+
+
+def test_kernels_for_other_types_are_no_second_kernels() -> None:
+    def kernel_of(*types: ElementType) -> KernelDef:
+        return KernelDef(
+            op_type="Neg", since=(13,), types={"T": frozenset(types)}, factory=lambda _info: np.negative
+        )
+
+    floats = kernel_of(ElementType.FLOAT, ElementType.DOUBLE)
+    assert not may_serve_one_node(floats, kernel_of(ElementType.INT8))
+    assert may_serve_one_node(floats, kernel_of(ElementType.DOUBLE))
 
 
 def test_module_brings_only_its_own_definitions() -> None:
