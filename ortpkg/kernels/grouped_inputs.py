@@ -1,16 +1,55 @@
-"""What attention operators with a cache per shared head begin with: lengths, heads, rotary angles,
-the filled cache.
+"""What attention operators with a cache per shared head begin with: attributes, lengths, heads,
+rotary angles, the filled cache.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from ortpkg.kernels.axes import wrapped_indices
 from ortpkg.kernels.element_types import compute_dtype
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.op_kernel import OpKernelInfo, Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadAttributes:
+    """What a node's attributes say of its heads.
+
+    Attributes:
+        count: heads of the queries.
+        shared: heads of keys and values, each for as many of the queries'.
+        scale: of the scores; 0 for what the size of a head gives.
+        do_rotary, interleaved: whether queries and keys are turned by their positions, and how.
+    """
+
+    count: int
+    shared: int
+    scale: float
+    do_rotary: bool
+    interleaved: bool
+
+    @classmethod
+    def of(cls, info: OpKernelInfo) -> HeadAttributes:
+        """ValueError where the heads cannot be shared."""
+        found = cls(
+            count=int(info.attribute("num_heads", 0)),
+            shared=int(info.attribute("kv_num_heads", 0)),
+            scale=float(info.attribute("scale", 0.0)),
+            do_rotary=bool(info.attribute("do_rotary", 0)),
+            interleaved=bool(info.attribute("rotary_interleaved", 0)),
+        )
+        if found.count < 1 or found.shared < 1 or found.count % found.shared:
+            raise ValueError(
+                f"num_heads={found.count} is no multiple of kv_num_heads={found.shared}"
+            )
+        return found
+
+    def scale_of(self, size: int) -> float:
+        """The factor of the scores of heads of ``size``."""
+        return self.scale or 1 / math.sqrt(size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

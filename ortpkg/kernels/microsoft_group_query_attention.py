@@ -8,7 +8,6 @@ gives it: quantized caches, and norms of query and key, are refused.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,7 @@ from ortpkg.kernels.grouped_attention import (
 )
 from ortpkg.kernels.grouped_inputs import (
     CachedKeys,
+    HeadAttributes,
     Lengths,
     angles,
     fill_cache,
@@ -54,14 +54,10 @@ _Past = tuple[Tensor | None, Tensor | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attributes:
-    heads: int
-    shared_heads: int
-    do_rotary: bool
-    interleaved: bool
+    heads: HeadAttributes
     is_causal: bool
     window: int
     slides: bool
-    scale: float
     softcap: float
     is_smooth: bool
     qk_output: int
@@ -70,22 +66,14 @@ class _Attributes:
     def of(cls, info: OpKernelInfo) -> _Attributes:
         """ValueError where attributes do not go together, or ask for what this kernel has not."""
         found = cls(
-            heads=int(info.attribute("num_heads", 0)),
-            shared_heads=int(info.attribute("kv_num_heads", 0)),
-            do_rotary=bool(info.attribute("do_rotary", 0)),
-            interleaved=bool(info.attribute("rotary_interleaved", 0)),
+            heads=HeadAttributes.of(info),
             is_causal=bool(info.attribute("causal", 1)),
             window=int(info.attribute("local_window_size", -1)),
             slides=bool(info.attribute("sliding_window_cache", 0)),
-            scale=float(info.attribute("scale", 0.0)),
             softcap=float(info.attribute("softcap", 0.0)),
             is_smooth=int(info.attribute("smooth_softmax", 0)) == 1,
             qk_output=int(info.attribute("qk_output", 0)),
         )
-        if found.heads < 1 or found.shared_heads < 1 or found.heads % found.shared_heads:
-            raise ValueError(
-                f"num_heads={found.heads} is no multiple of kv_num_heads={found.shared_heads}"
-            )
         if found.window != -1 and (found.window < 1 or not found.is_causal):
             raise ValueError(
                 f"local_window_size is -1 or, where causal is 1, 1 or more, not {found.window}"
@@ -136,9 +124,9 @@ def _scores(
     A smooth softmax is one with a sink of 0 for each head.
     """
     if sinks is None and attributes.is_smooth:
-        sinks = np.zeros(attributes.heads, wide)
+        sinks = np.zeros(attributes.heads.count, wide)
     return GroupedScores(
-        scale=attributes.scale or 1 / math.sqrt(size),
+        scale=attributes.heads.scale_of(size),
         softcap=attributes.softcap,
         is_causal=attributes.is_causal,
         window=attributes.window,
@@ -233,7 +221,7 @@ def _check_allocation(
 ) -> None:
     """Asks for all that a run takes beside its outputs, before any of it is taken."""
     batch, new, heads, size = query.shape
-    shared, itemsize = attributes.shared_heads, query.dtype.itemsize
+    shared, itemsize = attributes.heads.shared, query.dtype.itemsize
     wide_nbytes = compute_dtype(query.dtype).itemsize
     seen = min(lengths.total, lengths.present + new)
     cache_nbytes = 2 * batch * shared * lengths.present * size * itemsize
@@ -273,7 +261,7 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
     A prompt's padding lies in them as it came, and its queries see the whole prompt.
     """
     attributes = _Attributes.of(info)
-    heads, shared = attributes.heads, attributes.shared_heads
+    heads, shared = attributes.heads.count, attributes.heads.shared
     wants = [bool(name) for name in info.node.outputs] + [False] * 4
     if wants[3] and not attributes.qk_output:
         raise ValueError("output_qk needs qk_output=1 (scores) or 2 (weights)")
@@ -302,7 +290,7 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         _check_allocation(context, attributes, q, lengths, hands_out_caches=wants[1] and wants[2])
         out = context.output(0, (batch, new, heads * size), dtype)
         angle = None
-        if attributes.do_rotary:
+        if attributes.heads.do_rotary:
             angle = angles(cosines, sines, position_ids, lengths, k)
         cache_shape = (batch, shared, lengths.present, size)
         *room, spare_key, spare_value = take_scratch(
@@ -315,7 +303,7 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         keys = context.output(1, cache_shape, dtype) if wants[1] else spare_key
         values = context.output(2, cache_shape, dtype) if wants[2] else spare_value
         if angle:
-            q, k = _turned(q, k, angle, room, interleaved=attributes.interleaved)
+            q, k = _turned(q, k, angle, room, interleaved=attributes.heads.interleaved)
         pairs = (keys, values), (past_key, past_value), (k, v), lengths
         cached = _slid(*pairs, attributes.window) if attributes.slides else _filled(*pairs)
         capture = None

@@ -9,7 +9,6 @@ what it is alone.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,14 @@ from ortpkg.kernels.grouped_attention import (
     attend_grouped,
     scratch_nbytes,
 )
-from ortpkg.kernels.grouped_inputs import Lengths, angles, fill_cache, past_length, split_heads
+from ortpkg.kernels.grouped_inputs import (
+    HeadAttributes,
+    Lengths,
+    angles,
+    fill_cache,
+    past_length,
+    split_heads,
+)
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.rotary_embedding import rotate
@@ -101,17 +107,9 @@ class _BlockMask:
 )
 def sparse_attention(info: OpKernelInfo) -> Compute:
     """Present caches are the past ones with what is new; what lies behind that stays."""
-    heads, shared = int(info.attribute("num_heads", 0)), int(info.attribute("kv_num_heads", 0))
-    block_size, scale = (
-        int(info.attribute("sparse_block_size", 0)),
-        float(info.attribute("scale", 0.0)),
-    )
-    do_rotary, interleaved = (
-        bool(info.attribute("do_rotary", 0)),
-        bool(info.attribute("rotary_interleaved", 0)),
-    )
-    if heads < 1 or shared < 1 or heads % shared:
-        raise ValueError(f"num_heads={heads} is no multiple of kv_num_heads={shared}")
+    attributes = HeadAttributes.of(info)
+    heads, shared = attributes.count, attributes.shared
+    block_size = int(info.attribute("sparse_block_size", 0))
     if block_size < 1:
         raise ValueError(f"sparse_block_size is 1 or more, not {block_size}")
 
@@ -151,13 +149,14 @@ def sparse_attention(info: OpKernelInfo) -> Compute:
         context.check_allocation(4 * q.size * wide.itemsize + bias_nbytes + stretch_nbytes)
         out = context.output(0, (batch, new, heads * size), dtype)
         keys, values = (context.output(slot, past_key.shape, dtype) for slot in (1, 2))
-        if do_rotary:
-            q, k = _turned(q, k, *angles(cosines, sines, None, lengths, k), interleaved=interleaved)
+        if attributes.do_rotary:
+            angle = angles(cosines, sines, None, lengths, k)
+            q, k = _turned(q, k, *angle, interleaved=attributes.interleaved)
         for cache, before, added in ((keys, past_key, k), (values, past_value, v)):
             if not np.may_share_memory(cache, before):
                 np.copyto(cache, before)
             fill_cache(cache, cache, added, lengths)
-        scores = GroupedScores(scale=scale or 1 / math.sqrt(size))
+        scores = GroupedScores(scale=attributes.scale_of(size))
         for layout in range(mask.sees.shape[0]):
             sequences = _sequences(
                 q, keys, values, lengths, mask, layout, out.reshape(q.shape), wide
