@@ -8,7 +8,7 @@ onnxruntime has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,12 +22,19 @@ from ortpkg.kernels.element_types import FLOATS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.plain_recurrence import PlainRun, has_default_activations, plain_gru, plain_lstm
+from ortpkg.kernels.plain_recurrence import PlainRun
 from ortpkg.kernels.recurrent_activations import recurrent_activations
+from ortpkg.kernels.recurrent_steps import (
+    Direction,
+    Step,
+    gru_at_once,
+    gru_step,
+    lstm_at_once,
+    lstm_step,
+    rnn_step,
+)
 from ortpkg.kernels.scratch import Slot, take_scratch
 
-#: One step: (input part of the gates, states) → new states, the first of which is the output.
-Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 #: Steps of fewer multiplications take longer on two threads than on one.
 _LEAST_SHARED_PRODUCTS = 2_000_000
 _DIRECTIONS = {
@@ -38,40 +45,7 @@ _DIRECTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Direction:
-    """One direction's parameters, widened: what a step needs besides its input.
-
-    Attributes:
-        weights: (gates · hidden, input).
-        recurrence: (hidden, gates · hidden), transposed for the product with the state.
-        input_bias, recurrent_bias: (gates · hidden,).
-        peepholes: (3 · hidden,) or None (LSTM).
-        activations: as the operator orders them.
-        clip: bound on what goes into an activation, or None.
-    """
-
-    weights: Tensor
-    recurrence: Tensor
-    input_bias: Tensor
-    recurrent_bias: Tensor
-    peepholes: Tensor | None
-    activations: list[Block]
-    clip: float | None
-
-    @property
-    def hidden(self) -> int:
-        """Elements of the state."""
-        return int(self.recurrence.shape[0])
-
-    def clipped(self, gates: Tensor) -> Tensor:
-        """``gates`` within the bound, in place."""
-        if self.clip is not None:
-            np.clip(gates, -self.clip, self.clip, out=gates)
-        return gates
-
-
-def _run_direction(
+def _run_steps(
     context: OpKernelContext,
     inputs: Tensor,
     states: tuple[Tensor, ...],
@@ -135,11 +109,34 @@ class _Cell:
 
 
 class _Prepared(NamedTuple):
-    """One direction, its step, and all its steps as one function where it is plain."""
+    """One direction's parameters, its step, and all its steps as one function where it is plain."""
 
-    direction: Direction
+    parameters: Direction
     step: Step
     plain: PlainRun | None
+
+    def run(
+        self,
+        context: OpKernelContext,
+        inputs: Tensor,
+        states: tuple[Tensor, ...],
+        lengths: Tensor | None,
+        reverse: bool,
+        out: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """All steps over ``inputs`` (steps, batch, gates · hidden), into ``out`` (steps, batch,
+        hidden).
+
+        The last states.
+        """
+        if self.plain is None or lengths is not None or not states[0].flags.c_contiguous:
+            return _run_steps(context, inputs, states, self.step, lengths, reverse, out)
+        steps, batch, width = inputs.shape
+        sequence = range(steps - 1, -1, -1) if reverse else range(steps)
+        check = context.check_cancelled if context.is_watched else None
+        is_small = batch * width * self.parameters.hidden < _LEAST_SHARED_PRODUCTS
+        with held_to_one_thread() if is_small else nullcontext():
+            return self.plain(inputs, states, out, sequence, check)
 
 
 def _directions(
@@ -234,30 +231,10 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
             if is_final
             else np.empty((steps, *shape), wide.dtype)
         )
-        lasts = [np.zeros(shape, wide.dtype) for _ in starts]
         made = prepared or [
             cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, peepholes)
         ]
-        rows = np.ascontiguousarray(wide).reshape(steps * batch, wide.shape[2])
-        (projected,) = take_scratch(Slot.SHARED, ((steps * batch, cell.gates * hidden), wide.dtype))
-        for at, (direction, step, plain) in enumerate(made if y.size else ()):
-            _project(rows, direction, projected)
-            inputs = projected.reshape(steps, batch, cell.gates * hidden)
-            states = tuple(start[at] for start in starts)
-            if plain is not None and lengths is None and states[0].flags.c_contiguous:
-                sequence = range(steps - 1, -1, -1) if reversals[at] else range(steps)
-                check = context.check_cancelled if context.is_watched else None
-                products = batch * cell.gates * hidden * hidden
-                with held_to_one_thread() if products < _LEAST_SHARED_PRODUCTS else nullcontext():
-                    ends = plain(inputs, states, y[:, at], sequence, check)
-            else:
-                ends = _run_direction(
-                    context, inputs, states, step, lengths, reversals[at], y[:, at]
-                )
-            for last, end in zip(lasts, ends, strict=True):
-                last[at] = end
-                if lengths is not None:
-                    last[at, lengths == 0] = 0
+        lasts = _run_directions(context, made, wide, starts, lengths, reversals, y)
         outputs = [
             y.transpose(2, 0, 1, 3) if batch_first else y,
             *(last.transpose(order) for last in lasts),
@@ -269,6 +246,39 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         return results if wanted > 1 else results[0]
 
     return compute
+
+
+def _run_directions(
+    context: OpKernelContext,
+    directions: Sequence[_Prepared],
+    x: Tensor,
+    starts: Sequence[Tensor],
+    lengths: Tensor | None,
+    reversals: Sequence[bool],
+    out: Tensor,
+) -> list[Tensor]:
+    """All directions over ``x`` (steps, batch, features), into ``out`` (steps, directions, batch,
+    hidden).
+
+    The last states, zeros where nothing runs.
+    """
+    lasts = [np.zeros(start.shape, x.dtype) for start in starts]
+    if not out.size:
+        return lasts
+    steps, batch, features = x.shape
+    width = len(directions[0].parameters.weights)
+    rows = np.ascontiguousarray(x).reshape(steps * batch, features)
+    (projected,) = take_scratch(Slot.SHARED, ((steps * batch, width), x.dtype))
+    for at, direction in enumerate(directions):
+        _project(rows, direction.parameters, projected)
+        inputs = projected.reshape(steps, batch, width)
+        states = tuple(start[at] for start in starts)
+        ends = direction.run(context, inputs, states, lengths, reversals[at], out[:, at])
+        for last, end in zip(lasts, ends, strict=True):
+            last[at] = end
+            if lengths is not None:
+                last[at, lengths == 0] = 0
+    return lasts
 
 
 def _project(rows: Tensor, direction: Direction, out: Tensor) -> None:
@@ -305,112 +315,9 @@ def _output(context: OpKernelContext, slot: int, value: Tensor, dtype: np.dtype[
     return out
 
 
-def _rnn_step(_info: OpKernelInfo, direction: Direction) -> Step:
-    """Ht = f(Xt·Wᵀ + Ht-1·Rᵀ + Wb + Rb)."""
-    (f,) = direction.activations
-
-    def step(inputs: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        h = states[0] @ direction.recurrence
-        h += direction.recurrent_bias
-        h += inputs
-        f(direction.clipped(h), h)
-        return (h,)
-
-    return step
-
-
-def _plain_gru(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
-    if direction.clip is not None or not has_default_activations(direction.activations):
-        return None
-    reset_after = bool(info.attribute("linear_before_reset", 0))
-    return plain_gru(direction.recurrence, direction.recurrent_bias, reset_after=reset_after)
-
-
-def _gru_step(info: OpKernelInfo, direction: Direction) -> Step:
-    """Gates z, r, h.
-
-    ``linear_before_reset`` resets the product with the state instead of the state.
-    """
-    f, g = direction.activations
-    n = direction.hidden
-    reset_after = bool(info.attribute("linear_before_reset", 0))
-    gate_recurrence = np.ascontiguousarray(direction.recurrence[:, : 2 * n])
-    hidden_recurrence = np.ascontiguousarray(direction.recurrence[:, 2 * n :])
-    gate_bias, hidden_bias = direction.recurrent_bias[: 2 * n], direction.recurrent_bias[2 * n :]
-
-    def step(inputs: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        (h,) = states
-        gates = h @ gate_recurrence
-        gates += gate_bias
-        gates += inputs[:, : 2 * n]
-        f(direction.clipped(gates), gates)
-        z, r = gates[:, :n], gates[:, n:]
-        if reset_after:
-            candidate = (h @ hidden_recurrence + hidden_bias) * r
-        else:
-            candidate = (r * h) @ hidden_recurrence + hidden_bias
-        candidate += inputs[:, 2 * n :]
-        g(direction.clipped(candidate), candidate)
-        return (candidate + z * (h - candidate),)
-
-    return step
-
-
-def _plain_lstm(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
-    is_plain = (
-        direction.clip is None
-        and direction.peepholes is None
-        and not info.attribute("input_forget", 0)
-    )
-    if not is_plain or not has_default_activations(direction.activations):
-        return None
-    return plain_lstm(direction.recurrence, direction.recurrent_bias)
-
-
-def _lstm_step(info: OpKernelInfo, direction: Direction) -> Step:
-    """Gates i, o, f, c; peepholes i, o, f. ``input_forget`` couples the forget gate: f = 1 - i."""
-    f, g, h_activation = direction.activations
-    n, peepholes = direction.hidden, direction.peepholes
-    coupled = bool(info.attribute("input_forget", 0))
-
-    def step(inputs: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        h, c = states
-        gates = h @ direction.recurrence
-        gates += direction.recurrent_bias
-        gates += inputs
-        i, o, forget, cell = (
-            gates[:, :n],
-            gates[:, n : 2 * n],
-            gates[:, 2 * n : 3 * n],
-            gates[:, 3 * n :],
-        )
-        if peepholes is None:
-            direction.clipped(gates)
-            f(gates[:, : 3 * n], gates[:, : 3 * n])
-        else:
-            i += peepholes[:n] * c
-            forget += peepholes[2 * n :] * c
-            direction.clipped(gates[:, :n])
-            direction.clipped(gates[:, 2 * n :])
-            f(i, i)
-            f(forget, forget)
-        g(cell, cell)
-        new_cell = (1 - i if coupled else forget) * c
-        new_cell += i * cell
-        if peepholes is not None:
-            o += peepholes[n : 2 * n] * new_cell
-            f(direction.clipped(o), o)
-        new_hidden = np.empty_like(new_cell)
-        h_activation(new_cell, new_hidden)
-        new_hidden *= o
-        return new_hidden, new_cell
-
-    return step
-
-
 @kernel("RNN", since=(1, 7, 14, 22), types={"T": FLOATS})
 def rnn(info: OpKernelInfo) -> Compute:
-    return _recurrent(info, _Cell(gates=1, n_states=1, activations=("Tanh",), make_step=_rnn_step))
+    return _recurrent(info, _Cell(gates=1, n_states=1, activations=("Tanh",), make_step=rnn_step))
 
 
 @kernel("GRU", since=(1, 3, 7, 14, 22), types={"T": FLOATS})
@@ -421,8 +328,8 @@ def gru(info: OpKernelInfo) -> Compute:
             gates=3,
             n_states=1,
             activations=("Sigmoid", "Tanh"),
-            make_step=_gru_step,
-            make_plain=_plain_gru,
+            make_step=gru_step,
+            make_plain=gru_at_once,
         ),
     )
 
@@ -435,7 +342,7 @@ def lstm(info: OpKernelInfo) -> Compute:
             gates=4,
             n_states=2,
             activations=("Sigmoid", "Tanh", "Tanh"),
-            make_step=_lstm_step,
-            make_plain=_plain_lstm,
+            make_step=lstm_step,
+            make_plain=lstm_at_once,
         ),
     )

@@ -1,0 +1,154 @@
+"""One direction of a recurrent layer, and a step of it: of RNN, GRU and LSTM.
+
+Plain ones run all steps at once, in ``plain_recurrence``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ortpkg.kernels.activations import Block
+from ortpkg.kernels.op_kernel import OpKernelInfo, Tensor
+from ortpkg.kernels.plain_recurrence import PlainRun, has_default_activations, plain_gru, plain_lstm
+
+#: One step: (input part of the gates, states) → new states, the first of which is the output.
+Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Direction:
+    """One direction's parameters, widened: what a step needs besides its input.
+
+    Attributes:
+        weights: (gates · hidden, input).
+        recurrence: (hidden, gates · hidden), transposed for the product with the state.
+        input_bias, recurrent_bias: (gates · hidden,).
+        peepholes: (3 · hidden,) or None (LSTM).
+        activations: as the operator orders them.
+        clip: bound on what goes into an activation, or None.
+    """
+
+    weights: Tensor
+    recurrence: Tensor
+    input_bias: Tensor
+    recurrent_bias: Tensor
+    peepholes: Tensor | None
+    activations: list[Block]
+    clip: float | None
+
+    @property
+    def hidden(self) -> int:
+        """Elements of the state."""
+        return int(self.recurrence.shape[0])
+
+    def clipped(self, gates: Tensor) -> Tensor:
+        """``gates`` within the bound, in place."""
+        if self.clip is not None:
+            np.clip(gates, -self.clip, self.clip, out=gates)
+        return gates
+
+
+def rnn_step(_info: OpKernelInfo, direction: Direction) -> Step:
+    """Ht = f(Xt·Wᵀ + Ht-1·Rᵀ + Wb + Rb)."""
+    (f,) = direction.activations
+
+    def step(inputs: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        h = states[0] @ direction.recurrence
+        h += direction.recurrent_bias
+        h += inputs
+        f(direction.clipped(h), h)
+        return (h,)
+
+    return step
+
+
+def gru_at_once(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
+    if direction.clip is not None or not has_default_activations(direction.activations):
+        return None
+    reset_after = bool(info.attribute("linear_before_reset", 0))
+    return plain_gru(direction.recurrence, direction.recurrent_bias, reset_after=reset_after)
+
+
+def gru_step(info: OpKernelInfo, direction: Direction) -> Step:
+    """Gates z, r, h.
+
+    ``linear_before_reset`` resets the product with the state instead of the state.
+    """
+    f, g = direction.activations
+    n = direction.hidden
+    reset_after = bool(info.attribute("linear_before_reset", 0))
+    gate_recurrence = np.ascontiguousarray(direction.recurrence[:, : 2 * n])
+    hidden_recurrence = np.ascontiguousarray(direction.recurrence[:, 2 * n :])
+    gate_bias, hidden_bias = direction.recurrent_bias[: 2 * n], direction.recurrent_bias[2 * n :]
+
+    def step(inputs: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        (h,) = states
+        gates = h @ gate_recurrence
+        gates += gate_bias
+        gates += inputs[:, : 2 * n]
+        f(direction.clipped(gates), gates)
+        z, r = gates[:, :n], gates[:, n:]
+        if reset_after:
+            candidate = (h @ hidden_recurrence + hidden_bias) * r
+        else:
+            candidate = (r * h) @ hidden_recurrence + hidden_bias
+        candidate += inputs[:, 2 * n :]
+        g(direction.clipped(candidate), candidate)
+        return (candidate + z * (h - candidate),)
+
+    return step
+
+
+def lstm_at_once(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
+    is_plain = (
+        direction.clip is None
+        and direction.peepholes is None
+        and not info.attribute("input_forget", 0)
+    )
+    if not is_plain or not has_default_activations(direction.activations):
+        return None
+    return plain_lstm(direction.recurrence, direction.recurrent_bias)
+
+
+def lstm_step(info: OpKernelInfo, direction: Direction) -> Step:
+    """Gates i, o, f, c; peepholes i, o, f. ``input_forget`` couples the forget gate: f = 1 - i."""
+    f, g, h_activation = direction.activations
+    n, peepholes = direction.hidden, direction.peepholes
+    coupled = bool(info.attribute("input_forget", 0))
+
+    def step(inputs: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        h, c = states
+        gates = h @ direction.recurrence
+        gates += direction.recurrent_bias
+        gates += inputs
+        i, o, forget, cell = (
+            gates[:, :n],
+            gates[:, n : 2 * n],
+            gates[:, 2 * n : 3 * n],
+            gates[:, 3 * n :],
+        )
+        if peepholes is None:
+            direction.clipped(gates)
+            f(gates[:, : 3 * n], gates[:, : 3 * n])
+        else:
+            i += peepholes[:n] * c
+            forget += peepholes[2 * n :] * c
+            direction.clipped(gates[:, :n])
+            direction.clipped(gates[:, 2 * n :])
+            f(i, i)
+            f(forget, forget)
+        g(cell, cell)
+        new_cell = (1 - i if coupled else forget) * c
+        new_cell += i * cell
+        if peepholes is not None:
+            o += peepholes[n : 2 * n] * new_cell
+            f(direction.clipped(o), o)
+        new_hidden = np.empty_like(new_cell)
+        h_activation(new_cell, new_hidden)
+        new_hidden *= o
+        return new_hidden, new_cell
+
+    return step
