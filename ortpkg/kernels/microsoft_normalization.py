@@ -43,8 +43,8 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         x: Tensor,
         skip: Tensor,
         gamma: Tensor,
-        beta: Tensor | None,
-        bias: Tensor | None,
+        beta: Tensor | None = None,
+        bias: Tensor | None = None,
     ) -> Any:
         if broadcast_shape(skip.shape, x.shape) != x.shape:
             raise ValueError(
@@ -93,11 +93,7 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         outputs = (out, *statistics, sums)
         return outputs[: len(info.node.outputs)] if len(info.node.outputs) > 1 else out
 
-    if by_rms:
-        return lambda context, x, skip, gamma, bias=None: run(context, x, skip, gamma, None, bias)
-    return lambda context, x, skip, gamma, beta=None, bias=None: run(
-        context, x, skip, gamma, beta, bias
-    )
+    return run
 
 
 @kernel("SkipLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
@@ -107,7 +103,9 @@ def skip_layer_normalization(info: OpKernelInfo) -> Compute:
 
 @kernel("SkipSimplifiedLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
 def skip_simplified_layer_normalization(info: OpKernelInfo) -> Compute:
-    return _skip_normalization(info, by_rms=True)
+    """Has no beta."""
+    run = _skip_normalization(info, by_rms=True)
+    return lambda context, x, skip, gamma, bias=None: run(context, x, skip, gamma, None, bias)
 
 
 @kernel("EmbedLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
