@@ -249,6 +249,7 @@ def check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
         and query.shape[3] == key.shape[3]
         and key.shape[1:3] == value.shape[1:3]
         and key.shape[1] > 0
+        and key.shape[3] > 0
         and query.shape[1] % key.shape[1] == 0
     )
     if not fits:

@@ -158,10 +158,10 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
         widths = tuple(sizes) if sizes else (weights.shape[1] // 3,) * 3
         if len(widths) != 3 or sum(widths) != weights.shape[1]:
             raise ValueError(f"hidden sizes {widths} do not fit weights of shape {weights.shape}")
-        rows = widened(x).reshape(-1, x.shape[2])
+        rows = widened(x).reshape(x.shape[0] * x.shape[1], x.shape[2])
         context.check_allocation(len(rows) * weights.shape[1] * rows.itemsize)
         projected = _projected(rows, widened(weights), None if bias is None else widened(bias))
-        projected = projected.reshape(*x.shape[:2], -1)
+        projected = projected.reshape(*x.shape[:2], weights.shape[1])
         first, second = widths[0], widths[0] + widths[1]
         query, key, value = (
             split_heads(part, scoring.heads)

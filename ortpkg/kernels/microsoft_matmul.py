@@ -184,6 +184,8 @@ def matmul_nbits(info: OpKernelInfo) -> Compute:
             context.check_allocation(columns * depth * np.dtype(np.float32).itemsize)
         weights = unpacked(b, scales, zero_points, groups) if prepared is None else prepared
         out = context.output(0, (*a.shape[:-1], columns), a.dtype)
+        if not out.size:
+            return out
         product = np.matmul(a.astype(np.float32, copy=False), weights.T)
         if bias is not None:
             product += bias.astype(np.float32)

@@ -82,7 +82,7 @@ def _row_parameter(
     columns = element_count(shape[axis:])
     if parameter.shape == shape[axis:]:
         return widened(parameter).reshape(1, columns)
-    return np.broadcast_to(widened(parameter), shape).reshape(-1, columns)
+    return np.broadcast_to(widened(parameter), shape).reshape(element_count(shape[:axis]), columns)
 
 
 def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:

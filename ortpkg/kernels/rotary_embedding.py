@@ -102,7 +102,7 @@ def _by_token(x: Tensor, heads: int, cosines: Tensor) -> Tensor:
     size = x.shape[-1] // heads if heads else 2 * cosines.shape[-1]
     if x.ndim != 3 or size == 0 or x.shape[2] % size:
         raise ValueError(f"an input of shape {x.shape} does not divide into {heads} heads")
-    return x.reshape(x.shape[0], x.shape[1], -1, size)
+    return x.reshape(x.shape[0], x.shape[1], x.shape[2] // size, size)
 
 
 @kernel("RotaryEmbedding", since=(23,), types={"T": FLOATS})

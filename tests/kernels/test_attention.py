@@ -199,3 +199,22 @@ def test_rotary_embedding_agrees_with_onnxruntime(
 def test_position_beyond_the_cache_is_refused() -> None:
     with pytest.raises(ValueError, match="index 9 is out of range for an axis of size 5"):
         run_op("RotaryEmbedding", normal(1, 1, 1, 4), normal(5, 2), normal(5, 2), np.array([[9]]))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4)], ids=["no sequence", "no length"])
+def test_nothing_is_attended_to_and_turned_as_in_onnxruntime(shape: tuple[int, int, int]) -> None:
+    x, cache = normal(*shape), normal(5, 2)
+    cases: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+        "Attention": ((x, normal(4, 12), normal(12)), {"num_heads": HEADS}),
+        "RotaryEmbedding": ((x, np.zeros(shape[:2], np.int64), cache, cache), {}),
+    }
+    for op_type, (inputs, attributes) in cases.items():
+        expected = run_on_onnxruntime(op_type, *inputs, **attributes)
+        found = run_op(op_type, *inputs, domain="com.microsoft", **attributes)
+        assert found.shape == expected.shape == shape
+
+
+def test_heads_of_no_size_are_refused() -> None:
+    query = np.empty((1, HEADS, 3, 0), np.float32)
+    with pytest.raises(ValueError, match=r"query \(1, 2, 3, 0\), key .* do not fit each other"):
+        run_op("Attention", query, query, normal(1, HEADS, 3, 4))

@@ -141,7 +141,10 @@ def may_serve_one_node(one: KernelDef, other: KernelDef) -> bool:
 def test_kernels_for_other_types_are_no_second_kernels() -> None:
     def kernel_of(*types: ElementType) -> KernelDef:
         return KernelDef(
-            op_type="Neg", since=(13,), types={"T": frozenset(types)}, factory=lambda _info: np.negative
+            op_type="Neg",
+            since=(13,),
+            types={"T": frozenset(types)},
+            factory=lambda _info: np.negative,
         )
 
     floats = kernel_of(ElementType.FLOAT, ElementType.DOUBLE)

@@ -75,6 +75,19 @@ EMPTY: list[tuple[Callable[[], Tensor], tuple[int, ...]]] = [
     ),
     (
         lambda: run_op(
+            "MatMulNBits",
+            none(TRILLION, 0, 16),
+            np.zeros((4, 1, 8), np.uint8),
+            np.ones(4, np.float32),
+            domain="com.microsoft",
+            K=16,
+            N=4,
+            block_size=16,
+        ),
+        (TRILLION, 0, 4),
+    ),
+    (
+        lambda: run_op(
             "SkipLayerNormalization", *(none(TRILLION, 0),) * 2, none(0), domain="com.microsoft"
         ),
         (TRILLION, 0),

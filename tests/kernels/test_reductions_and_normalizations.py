@@ -218,6 +218,11 @@ def test_batch_normalization_of_features_in_old_versions() -> None:
     )
 
 
+def test_rows_of_nothing_take_a_scale_of_nothing() -> None:
+    x = np.empty((3, 0), np.float32)
+    assert run_op("LayerNormalization", x, np.empty((1, 0), np.float32)).shape == (3, 0)
+
+
 def test_norm_of_zero_gives_zero() -> None:
     assert run_op("LpNormalization", np.zeros((2, 3), np.float32)).tolist() == [[0] * 3] * 2
 
