@@ -3,15 +3,14 @@ they compiled.
 
 Everything of the EPContext design that is the same for every such provider is here: which EPContext
 nodes are its own, where contexts lie, whether they are still right, one binary for however many
-partitions, sharing between the sessions of a group. A provider brings five things: which nodes it
-supports, compile, export, import, and a description of what its contexts depend on.
+partitions, sharing between the sessions of a group. What a provider brings is
+:class:`~ortpkg.providers.compiling_interface.CompilingInterface`.
 
 Source: the EPContext design.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +18,9 @@ from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_context.cache_outcome import CacheOutcome
-from ortpkg.ep_context.context_form import ContextForm
 from ortpkg.ep_context.context_node import EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.ep_context.ep_context_descriptor import (
     ContextDescriptor,
-    ContextMismatch,
-    find_mismatch,
     verify_descriptor,
 )
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
@@ -44,9 +40,9 @@ from ortpkg.providers.compiled_partition import (
     as_fused,
     has_compute,
 )
+from ortpkg.providers.compiling_interface import CompilingInterface
 from ortpkg.providers.execution_provider import (
     ComputeCapability,
-    ExecutionProvider,
     FusedNode,
     GraphViewer,
     NodeComputeInfo,
@@ -59,19 +55,8 @@ from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
 
 
-class CompilingProvider(ExecutionProvider):
-    """Claims what it supports as fused partitions, and EPContext nodes of its own.
-
-    Attributes:
-        context_sources: values of an EPContext node's ``source`` that are its own, beside those
-            that its name implies (``ep_names.context_sources_of``); the first is what it writes.
-            Letter by letter.
-        context_form: in which onnxruntime's execution provider of the name keeps contexts, where
-            that is known: it is read, and written where the session's options ask for it.
-    """
-
-    context_sources: tuple[str, ...] = ()
-    context_form: ContextForm | None = None
+class CompilingProvider(CompilingInterface):
+    """Claims what it supports as fused partitions, and EPContext nodes of its own."""
 
     def __init__(
         self,
@@ -104,66 +89,6 @@ class CompilingProvider(ExecutionProvider):
         """None for code of our own, and for what looks after itself."""
         make = self._make_first_loader
         return None if make is None else make(self.session_settings.only(self.obeyed_settings))
-
-    # --- what a provider brings -------------------------------------------------------------------
-
-    @abstractmethod
-    def supported_nodes(
-        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
-    ) -> Collection[int]:
-        """Indices of the nodes that it can run; it may refuse any."""
-
-    @abstractmethod
-    def compile_partition(self, fused: FusedNode) -> CompiledPartition:
-        """Compiles. Raises whatever the library raises."""
-
-    @abstractmethod
-    def describe_environment(self) -> ContextDescriptor:
-        """What its contexts depend on here and now; the digests of the source are left empty."""
-
-    def find_mismatch(
-        self, recorded: ContextDescriptor, here: ContextDescriptor
-    ) -> ContextMismatch | None:
-        """In what a context does not fit this environment; by default any difference is one."""
-        return find_mismatch(recorded, here)
-
-    def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:  # noqa: ARG002
-        """What to keep of a compiled partition. CompileError for a provider that keeps nothing."""
-        raise CompileError(
-            f"{self.name} cannot keep what it compiled: it makes no contexts", ep_name=self.name
-        )
-
-    def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:  # noqa: ARG002
-        """The compiled partition from what was kept of it. Raises whatever the library raises."""
-        raise EpContextError(
-            f"{self.name} loads no contexts", ep_name=self.name, partition_name=entry.name
-        )
-
-    def complete_context(self, entry: ContextEntry, node: Node) -> ContextEntry:  # noqa: ARG002
-        """A context as it was found, with what its EPContext node adds; by default nothing."""
-        return entry
-
-    def group_source(self, fused: FusedNode) -> object:  # noqa: ARG002
-        """What :meth:`finish_group` needs of a partition, kept in memory until then.
-
-        None for nothing.
-        """
-        return None
-
-    def finish_group(
-        self,
-        entries: Sequence[ContextEntry],
-        first_offset: int,  # noqa: ARG002
-    ) -> Sequence[ContextEntry]:
-        """The contexts of a session group as they are written, in the last session; by default as
-        they were made.
-
-        Args:
-            entries: what the group's sessions exported.
-            first_offset: where the first part of the first entry will begin, if that entry is
-                weightless.
-        """
-        return entries
 
     # --- the interface of an execution provider ---------------------------------------------------
 
