@@ -1,5 +1,5 @@
 """The façades that users hold: ``ModelPackage``, ``ModelVariant`` and their functions.
 
-``ortpkg`` gives most of them by name; ``devices``, ``context_cache`` and ``release_comparison``
-answer for commands. How a selection comes about is below, in ``ortpkg.choosing``.
+``ortpkg`` gives most of them by name; ``devices`` and ``release_comparison`` answer for commands.
+How a selection comes about is below, in ``ortpkg.choosing``.
 """

@@ -30,7 +30,7 @@ from ortpkg.quantities import nbytes_text, parse_nbytes
 from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 
 if TYPE_CHECKING:
-    from ortpkg.api.context_cache import CacheAnswer
+    from ortpkg.doctor.cache_answers import CacheAnswer
     from ortpkg.ep_context.cache_outcome import CacheOutcome
     from ortpkg.ep_context.ep_context_cache import CachedContext, EpContextCache
 
@@ -236,8 +236,8 @@ def _answers(
     *,
     trust: bool,
 ) -> list[CacheAnswer]:
-    from ortpkg.api.context_cache import explain_model, explain_variant  # numpy and onnx
     from ortpkg.api.model_package import ModelPackage
+    from ortpkg.doctor.cache_answers import explain_model, explain_variant  # numpy and onnx
     from ortpkg.selection.wishes import SelectionWishes
 
     if not target.is_dir():
