@@ -14,6 +14,8 @@ from typing import BinaryIO
 
 from ortpkg.registry.descriptors import Descriptor
 
+MANIFEST_MEDIA_TYPE = "application/vnd.oci.image.manifest.v1+json"
+INDEX_MEDIA_TYPE = "application/vnd.oci.image.index.v1+json"
 #: A registry need not take a larger manifest (OCI distribution specification, pushing manifests).
 MOST_MANIFEST_NBYTES = 4 * 1024 * 1024
 

@@ -1,0 +1,338 @@
+"""A package as an OCI artifact: one manifest, the documents as one small layer, every other file a
+layer of its own (docs/registry.md).
+
+The digest of a file's layer is the SHA-256 that ``digests.json`` records, so that equal files of
+variants, versions and packages lie in a registry once, and what arrives is verified by the hash
+that it travels under. Manifest, config, media types and annotations are those of the CNCF model
+specification (ModelPack, docs/spec.md); what only ortpkg knows stands in annotations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
+from ortpkg.package.documents.json_documents import parse_document
+from ortpkg.package.documents.json_limits import DocumentLimits
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.integrity.digests import check_recordable
+from ortpkg.package.paths.path_resolver import why_not_portable
+from ortpkg.registry.descriptors import Descriptor, parse_annotations, parse_descriptor
+from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, MOST_MANIFEST_NBYTES
+
+ARTIFACT_TYPE = "application/vnd.cncf.model.manifest.v1+json"
+CONFIG_MEDIA_TYPE = "application/vnd.cncf.model.config.v1+json"
+DOCUMENTS_MEDIA_TYPE = "application/vnd.cncf.model.weight.config.v1.tar+gzip"
+_LAYER_PREFIX = "application/vnd.cncf.model."
+_RAW_SUFFIX = ".v1.raw"
+
+_FILE_PATH = "org.cncf.model.filepath"
+_FILE_METADATA = "org.cncf.model.file.metadata+json"
+_TITLE = "org.opencontainers.image.title"
+_VERSION = "org.opencontainers.image.version"
+_DESCRIPTION = "org.opencontainers.image.description"
+_UNPACK = "io.deis.oras.content.unpack"
+_UNPACKED_DIGEST = "io.deis.oras.content.digest"
+_PACKAGE_DIGEST = "dev.ortpkg.package-digest"
+_LAYER = "dev.ortpkg.layer"
+_DOCUMENTS = "documents"
+_VARIANTS = "dev.ortpkg.variants"
+
+_MOST_LAYERS = 100_000
+_MOST_DESCRIPTION_CHARACTERS = 1000
+_LIMITS = DocumentLimits(nbytes=MOST_MANIFEST_NBYTES, depth=16, values=2_000_000)
+_CONFIGURATIONS = (".json", ".txt", ".model", ".jinja", ".yaml", ".yml")
+_DOCUMENTATION = (".md", ".rst", ".pdf")
+_DOCUMENTATION_NAMES = ("license", "notice", "readme", "copying")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageFile:
+    """A file of a package that is a layer of its own.
+
+    Attributes:
+        path: in the package.
+        layer: its bytes; the digest is the one in ``digests.json``.
+        variants: ``component/variant`` of those that need it. None: whoever made the artifact does
+            not say, and the file's place does.
+    """
+
+    path: str
+    layer: Descriptor
+    variants: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageArtifact:
+    """What a manifest says of a package.
+
+    Attributes:
+        name, version, description: of the package, for people; "" where it has none.
+        package_digest: SHA-256 over all its files, as ``digests.json`` has it.
+        config: the ModelPack configuration.
+        documents: the layer of documents.
+        files: path → every other file.
+        annotations: of the manifest, those of others included.
+    """
+
+    name: str
+    version: str
+    description: str
+    package_digest: str
+    config: Descriptor
+    documents: Descriptor
+    files: Mapping[str, PackageFile]
+    annotations: Mapping[str, str] = field(default=EMPTY)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all layers; a file that the package has twice is one layer."""
+        layers = {each.layer.digest: each.layer.nbytes for each in self.files.values()}
+        return self.documents.nbytes + sum(layers.values())
+
+
+def documents_descriptor(*, digest: str, nbytes: int, tar_digest: str) -> Descriptor:
+    """The layer of documents; ``tar_digest`` is that of the archive inside of the gzip frame.
+
+    oras unpacks it where it pulls, tools of the model specification by its media type.
+    """
+    annotations = {
+        _FILE_PATH: ".",
+        _TITLE: ".",
+        _UNPACK: "true",
+        _UNPACKED_DIGEST: tar_digest,
+        _LAYER: _DOCUMENTS,
+    }
+    return Descriptor(
+        media_type=DOCUMENTS_MEDIA_TYPE, digest=digest, nbytes=nbytes, annotations=annotations
+    )
+
+
+def file_descriptor(
+    path: str, *, sha256: str, nbytes: int, variants: tuple[str, ...] | None = None
+) -> Descriptor:
+    """The layer of one file. The same file gives the same descriptor, whoever packs it when."""
+    metadata = {
+        "name": path.rpartition("/")[2],
+        "mode": 0o644,
+        "uid": 0,
+        "gid": 0,
+        "size": nbytes,
+        "mtime": "1970-01-01T00:00:00Z",
+        "typeflag": ord("0"),
+    }
+    annotations = {
+        _FILE_PATH: path,
+        _TITLE: path,
+        _FILE_METADATA: json.dumps(metadata, separators=(",", ":")),
+    }
+    if variants is not None:
+        annotations[_VARIANTS] = json.dumps(variants, separators=(",", ":"))
+    return Descriptor(
+        media_type=f"{_LAYER_PREFIX}{_kind_of(path)}{_RAW_SUFFIX}",
+        digest=f"sha256:{sha256}",
+        nbytes=nbytes,
+        annotations=annotations,
+    )
+
+
+def model_config(
+    *, name: str, version: str, description: str, precision: str, diff_ids: tuple[str, ...]
+) -> bytes:
+    """The ModelPack configuration of a package. Without times: the same package, the same bytes."""
+    stated = {"name": name, "version": version, "description": description}
+    document = {
+        "descriptor": {key: text for key, text in stated.items() if text},
+        "config": {"format": "onnx"} | ({"precision": precision} if precision else {}),
+        "modelfs": {"type": "layers", "diffIds": list(diff_ids)},
+    }
+    return _canonical(document)
+
+
+def dump_artifact(artifact: PackageArtifact) -> bytes:
+    """The manifest's bytes. ArtifactFormatError where it is larger than registries take."""
+    stated = {
+        _TITLE: artifact.name,
+        _VERSION: artifact.version,
+        _DESCRIPTION: artifact.description[:_MOST_DESCRIPTION_CHARACTERS],
+        _PACKAGE_DIGEST: artifact.package_digest,
+    }
+    layers = [artifact.documents, *(each.layer for _, each in sorted(artifact.files.items()))]
+    content = _canonical(
+        {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST_MEDIA_TYPE,
+            "artifactType": ARTIFACT_TYPE,
+            "config": artifact.config.to_json(),
+            "layers": [layer.to_json() for layer in layers],
+            "annotations": {
+                **artifact.annotations,
+                **{key: text for key, text in stated.items() if text},
+            },
+        }
+    )
+    if len(content) > MOST_MANIFEST_NBYTES:
+        raise ArtifactFormatError(
+            f"a manifest of {len(layers)} layers has {len(content)} bytes, and registries need not"
+            f" take more than {MOST_MANIFEST_NBYTES}: make one package of fewer files",
+            registry="",
+        )
+    return content
+
+
+def parse_artifact(content: bytes, *, registry: str) -> PackageArtifact:
+    """The package that a manifest of a stranger describes.
+
+    Args:
+        content: its bytes, whose digest the caller has compared.
+        registry: where it comes from, for messages.
+
+    Raises:
+        ArtifactFormatError: it is no manifest of a package, names a path that is unsafe or means
+            different things on different systems, or breaks a limit; it names the layer.
+    """
+    try:
+        document = parse_document(content, document="the manifest", limits=_LIMITS)
+    except PackageFormatError as error:
+        raise ArtifactFormatError(
+            f"{registry} has a manifest that is no JSON document: {error}", registry=registry
+        ) from error
+    artifact_type = document.get("artifactType")
+    if artifact_type != ARTIFACT_TYPE:
+        media_type = artifact_type or document.get("mediaType")
+        raise ArtifactFormatError(
+            f"{registry} is no model package: its manifest is of type {quoted(media_type)}, a"
+            f" package's is {ARTIFACT_TYPE}",
+            registry=registry,
+        )
+    return _ArtifactParser(registry).parse(document)
+
+
+class _ArtifactParser:
+    def __init__(self, registry: str) -> None:
+        self._registry = registry
+
+    def parse(self, document: Mapping[str, Any]) -> PackageArtifact:
+        layers = document.get("layers")
+        if not isinstance(layers, list) or not 0 < len(layers) <= _MOST_LAYERS:
+            raise self._wrong(f"layers is not a list of 1 to {_MOST_LAYERS} descriptors")
+        config = self._descriptor(document.get("config"), "config")
+        if config.media_type != CONFIG_MEDIA_TYPE:
+            raise self._wrong(f"config is of type {quoted(config.media_type)}", config.digest)
+        documents: Descriptor | None = None
+        files: dict[str, PackageFile] = {}
+        taken: dict[str, str] = {}
+        for number, value in enumerate(layers):
+            layer = self._descriptor(value, f"layers/{number}")
+            if layer.annotations.get(_LAYER) == _DOCUMENTS:
+                if documents is not None or layer.media_type != DOCUMENTS_MEDIA_TYPE:
+                    raise self._wrong(
+                        f"layer {number} is a second layer of documents, or is not of type"
+                        f" {DOCUMENTS_MEDIA_TYPE}",
+                        layer.digest,
+                    )
+                documents = layer
+                continue
+            file = self._file(layer, number)
+            if other := taken.get(file.path.casefold()):
+                raise self._wrong(
+                    f"layer {number} is {quoted(file.path)}, and so is another ({quoted(other)})",
+                    file.path,
+                )
+            taken[file.path.casefold()] = file.path
+            files[file.path] = file
+        if documents is None:
+            raise self._wrong(
+                f'no layer has the annotation {_LAYER}: "{_DOCUMENTS}": the artifact was not'
+                " published by ortpkg push"
+            )
+        return self._artifact(document, config, documents, files)
+
+    def _artifact(
+        self,
+        document: Mapping[str, Any],
+        config: Descriptor,
+        documents: Descriptor,
+        files: Mapping[str, PackageFile],
+    ) -> PackageArtifact:
+        try:
+            annotations = parse_annotations(document.get("annotations"))
+        except ValueError as error:
+            raise self._wrong(str(error)) from error
+        return PackageArtifact(
+            name=annotations.get(_TITLE, ""),
+            version=annotations.get(_VERSION, ""),
+            description=annotations.get(_DESCRIPTION, ""),
+            package_digest=annotations.get(_PACKAGE_DIGEST, ""),
+            config=config,
+            documents=documents,
+            files=files,
+            annotations=annotations,
+        )
+
+    def _file(self, layer: Descriptor, number: int) -> PackageFile:
+        path = layer.annotations.get(_FILE_PATH, "")
+        if not layer.media_type.startswith(_LAYER_PREFIX) or not layer.media_type.endswith(
+            _RAW_SUFFIX
+        ):
+            raise self._wrong(
+                f"layer {number} ({quoted(path)}) is of type {quoted(layer.media_type)}: a file of"
+                f" a package is of a type {_LAYER_PREFIX}...{_RAW_SUFFIX}",
+                path or layer.digest,
+            )
+        reason = "has no path" if not path else why_not_portable(path)
+        try:
+            check_recordable(Path(), [path])
+        except PackageFormatError:
+            reason = reason or "is not a plain relative path"
+        if reason:
+            raise self._wrong(f"layer {number} is {quoted(path)}, which {reason}", path)
+        return PackageFile(path=path, layer=layer, variants=self._variants(layer, path))
+
+    def _variants(self, layer: Descriptor, path: str) -> tuple[str, ...] | None:
+        text = layer.annotations.get(_VARIANTS)
+        if text is None:
+            return None
+        try:
+            names = json.loads(text)
+        except (ValueError, RecursionError):
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise self._wrong(
+                f"annotation {_VARIANTS} of {quoted(path)} is not a JSON list of names", path
+            )
+        return tuple(names)
+
+    def _descriptor(self, value: Any, where: str) -> Descriptor:
+        try:
+            return parse_descriptor(value)
+        except ValueError as error:
+            raise self._wrong(f"{where}: {error}", where) from error
+
+    def _wrong(self, what: str, layer: str = "") -> ArtifactFormatError:
+        return ArtifactFormatError(
+            f"the manifest of {self._registry} is wrong: {what}",
+            registry=self._registry,
+            layer=layer,
+        )
+
+
+def _kind_of(path: str) -> str:
+    """Which of the specification's kinds of layer a file is."""
+    name = path.rpartition("/")[2].lower()
+    if name.endswith(_DOCUMENTATION) or name.partition(".")[0] in _DOCUMENTATION_NAMES:
+        return "doc"
+    if path.startswith("samples/"):
+        return "dataset"
+    return "weight.config" if name.endswith(_CONFIGURATIONS) else "weight"
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys and no spaces: one content, one digest."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()

@@ -1,0 +1,121 @@
+"""What a reference names, and how what breaks the grammar is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortpkg.errors import PackageReferenceError
+from ortpkg.registry.references import (
+    LayoutReference,
+    OciReference,
+    PathReference,
+    Reference,
+    StoreReference,
+    UrlReference,
+    parse_reference,
+)
+
+DIGEST = "sha256:" + "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("digits", StoreReference(name="digits")),
+        ("digits:2", StoreReference(name="digits", tag="2")),
+        (f"digits@{DIGEST}", StoreReference(name="digits", digest=DIGEST)),
+        (f"digits:2@{DIGEST}", StoreReference(name="digits", tag="2", digest=DIGEST)),
+        ("digits.ortpackage", PathReference(path=Path("digits.ortpackage"))),
+        ("./digits", PathReference(path=Path("./digits"))),
+        ("models/digits", PathReference(path=Path("models/digits"))),
+        ("Digits", PathReference(path=Path("Digits"))),
+        ("..", PathReference(path=Path(".."))),
+        (
+            "oci://models.example/digits:2",
+            OciReference(host="models.example", repository="digits", tag="2"),
+        ),
+        (
+            f"oci://127.0.0.1:5000/team/digits@{DIGEST}",
+            OciReference(host="127.0.0.1:5000", repository="team/digits", digest=DIGEST),
+        ),
+        ("oci://[::1]:5000/d", OciReference(host="[::1]:5000", repository="d")),
+        (
+            "oci+http://models.example/d",
+            OciReference(host="models.example", repository="d", is_plain_http=True),
+        ),
+        ("oci-layout:folder", LayoutReference(directory=Path("folder"))),
+        ("oci-layout:/a/b:v1", LayoutReference(directory=Path("/a/b"), tag="v1")),
+        (
+            f"oci-layout:a:v1@{DIGEST}",
+            LayoutReference(directory=Path("a"), tag="v1", digest=DIGEST),
+        ),
+        ("oci-layout:C:\\models", LayoutReference(directory=Path("C:\\models"))),
+        (
+            "https://a.example/d.ortpkg",
+            UrlReference(scheme="https", url="https://a.example/d.ortpkg"),
+        ),
+        ("s3://bucket/d.ortpkg", UrlReference(scheme="s3", url="s3://bucket/d.ortpkg")),
+    ],
+)
+def test_a_reference_names(text: str, expected: Reference) -> None:
+    assert parse_reference(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"digits:2@{DIGEST}", "oci://h:1/a/b:t", "oci+http://h/a", f"oci-layout:a:v1@{DIGEST}"],
+)
+def test_a_reference_is_written_as_it_is_read(text: str) -> None:
+    assert str(parse_reference(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "names no package"),
+        ("a\0b", "names no package"),
+        ("x" * 5000, "names no package"),
+        ("digits:", "not a tag"),
+        ("digits:-1", "not a tag"),
+        ("digits@sha256:12", "not a digest"),
+        ("digits@sha512:" + "ab" * 64, "not a digest"),
+        ("ocl://h/d", "did you mean"),
+        ("http://h/d.ortpkg", "plain HTTP"),
+        ("https://h/d", "oci://host/repository"),
+        ("https://", "ends after"),
+        ("oci://h", "names no repository"),
+        ("oci://h/", "names no repository"),
+        ("oci:///d", "not a host"),
+        ("oci://h:99999/d", "not a host"),
+        ("oci://h/Digits", "not a repository"),
+        ("oci://h/a//b", "not a repository"),
+        ("oci://h/../b", "not a repository"),
+        ("oci://h/" + "a" * 300, "not a repository"),
+        ("oci://h/d:a:b", "not a tag"),
+        ("oci-layout:", "names no folder"),
+        ("oci-layout:a@sha256:1", "not a digest"),
+    ],
+)
+def test_what_breaks_the_grammar_is_refused(text: str, what: str) -> None:
+    with pytest.raises(PackageReferenceError, match=what) as raised:
+        parse_reference(text)
+
+    assert raised.value.reference == text
+
+
+def test_a_password_in_a_reference_is_not_repeated() -> None:
+    with pytest.raises(PackageReferenceError, match="ortpkg login") as raised:
+        parse_reference("oci://user:secret@h/d")
+
+    assert "secret" not in str(raised.value) + raised.value.reference
+
+
+def test_a_word_that_is_a_folder_here_is_that_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits").mkdir()
+
+    assert parse_reference("digits") == PathReference(path=Path("digits"))
