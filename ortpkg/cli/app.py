@@ -53,6 +53,7 @@ COMMANDS: dict[str, str] = {
     "verify": "ortpkg.cli.verify",
     "pack": "ortpkg.cli.pack",
     "unpack": "ortpkg.cli.unpack",
+    "push": "ortpkg.cli.push",
     "convert": "ortpkg.cli.convert",
     "merge": "ortpkg.cli.merge",
     "slim": "ortpkg.cli.slim",

@@ -27,6 +27,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "pack": "Write a package to one file",
         "unpack": "Make a directory of a packed package",
     },
+    "Publish and install": {
+        "push": "Publish a package in a registry",
+    },
     "Check": {
         "inspect": "Show what a package holds",
         "validate": "Find everything that is wrong or doubtful in a package",
@@ -83,6 +86,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "merge": ("ortpkg merge cpu.ortpackage npu.ortpackage -o both.ortpackage",),
     "pack": ("ortpkg pack digits.ortpackage -o digits.ortpkg",),
     "unpack": ("ortpkg unpack digits.ortpkg -o digits.ortpackage",),
+    "push": (
+        "ortpkg push digits.ortpackage oci://models.example/digits:2 --tag latest",
+        "ortpkg push digits.ortpackage oci-layout:shared/models",
+    ),
     "inspect": ("ortpkg inspect digits.ortpackage", "ortpkg inspect model.onnx --json"),
     "diff": ("ortpkg diff digits.ortpackage newer.ortpkg",),
     "explain": ("ortpkg explain ORT204",),

@@ -9,7 +9,7 @@ multiples of 16 KiB. Why zip, and why so: docs/adr/0006-packed-packages.md.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,8 @@ from ortpkg.package.archive.archive_reader import (
 from ortpkg.package.archive.archive_writer import ArchiveWriter
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.staging import check_is_free, is_replaceable, planned_contents, staged
-from ortpkg.package.findings import listed
 from ortpkg.package.integrity.digests import (
     LIMITS,
-    STAGING_PREFIX,
     PackageDigests,
     digests_of,
     dump_digests,
@@ -42,11 +40,15 @@ from ortpkg.package.integrity.digests import (
     read_digests,
     read_digests_document,
 )
+from ortpkg.package.integrity.transferable_files import (
+    check_complete,
+    check_digest,
+    check_names,
+)
 from ortpkg.package.integrity.verification import check_is_package, record_differences
-from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.file_operations import FileOperations, make_parents, open_regular
-from ortpkg.storage.hashing import FileDigest, HashedFile, Progress
+from ortpkg.storage.hashing import HashedFile, Progress
 from ortpkg.storage.package_lock import lock_package
 from ortpkg.storage.planned_files import PlannedFiles
 
@@ -107,8 +109,8 @@ def pack_package(
         recover(root, operations=operations)
         recorded = read_digests(root)
         names = list_files(root)
-        _check_names(names)
-        _check_complete(root, names, recorded)
+        check_names(names)
+        check_complete(root, names, recorded)
         nbytes = sum((root / name).lstat().st_size for name in names)
         _announce_file(output, nbytes, operations)
         with (
@@ -120,7 +122,7 @@ def pack_package(
             for name in names:
                 with open_regular(root / name) as (stream, size):
                     digest = writer.add(name, stream, nbytes=size, progress=progress)
-                _check_digest(name, digest, recorded, root)
+                check_digest(name, digest, recorded, root)
                 hashed[name] = HashedFile(digest=digest, stamp=None)
             writer.add_bytes(DIGESTS_FILE, _record(root, recorded, hashed))
             writer.finish()
@@ -168,7 +170,7 @@ def unpack_package(
     with lock_package(root, on_wait=notify), open_archive(path, limits=limits) as archive:
         recorded = recorded_in(archive)
         names = [entry.name for entry in archive.entries if entry.name != DIGESTS_FILE]
-        _check_complete(path, names, recorded)
+        check_complete(path, names, recorded)
         adds = {each.name: each.nbytes for each in archive.entries}
         operations.announce(planned_contents(root, adds, is_replaced=is_replaced))
         with staged(
@@ -236,7 +238,7 @@ def _extract(
         )
         folders.add(target.parent)
         if entry.name != DIGESTS_FILE:
-            _check_digest(entry.name, digest, recorded, archive.path)
+            check_digest(entry.name, digest, recorded, archive.path)
             hashed[entry.name] = HashedFile(digest=digest, stamp=None)
     digests = digests_of(staging, hashed)
     if recorded is None:
@@ -266,54 +268,6 @@ def recorded_in(archive: ArchiveReader, *, needs_manifest: bool = True) -> Packa
             f"{quoted(archive.path)}: {DIGESTS_FILE} says that the package was being changed"
         )
     return recorded
-
-
-def _check_names(names: Sequence[str]) -> None:
-    """What cannot be unpacked everywhere is not packed anywhere."""
-    for name in names:
-        if reason := why_not_portable_file(name):
-            raise AuthoringError(f"{quoted(name)} {reason}: rename it")
-    if collision := find_collision([*names, DIGESTS_FILE]):
-        first, second = map(quoted, collision)
-        raise AuthoringError(f"{first} and {second} are the same file on some systems: rename one")
-
-
-def _check_complete(where: Path, names: Sequence[str], recorded: PackageDigests | None) -> None:
-    if hidden := [name for name in names if name.startswith(STAGING_PREFIX)]:
-        raise ArchiveError(f"{quoted(where)}: entry {quoted(hidden[0])} has a name of ortpkg's own")
-    if recorded is None:
-        return
-    missing = sorted(set(recorded.files) - set(names))
-    extra = sorted(set(names) - set(recorded.files))
-    for files, problem in (
-        (missing, "records files that are not there"),
-        (extra, "does not record all files"),
-    ):
-        if files:
-            entry = recorded.files.get(files[0])
-            raise DigestMismatchError(
-                f"{DIGESTS_FILE} of {quoted(where)} {problem}: {listed(files)}",
-                file=files[0],
-                expected=entry.digests[-1] if entry else "",
-                actual="",
-                path=where,
-            )
-
-
-def _check_digest(
-    name: str, digest: FileDigest, recorded: PackageDigests | None, where: Path
-) -> None:
-    if recorded is None or digest.sha256 in recorded.files[name].digests:
-        return
-    expected = recorded.files[name].digests[-1]
-    raise DigestMismatchError(
-        f"{quoted(name)} of {quoted(where)} is not as recorded in {DIGESTS_FILE}: expected"
-        f" {expected}, found {digest.sha256}",
-        file=name,
-        expected=expected,
-        actual=digest.sha256,
-        path=where,
-    )
 
 
 def _check_record(

@@ -1,0 +1,66 @@
+"""Whether a package may travel, packed or through a registry.
+
+Every file is recorded, unchanged, and has a name that every system can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ortpkg.errors import ArchiveError, AuthoringError, DigestMismatchError, quoted
+from ortpkg.package.findings import listed
+from ortpkg.package.integrity.digests import STAGING_PREFIX, PackageDigests
+from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
+from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.storage.hashing import FileDigest
+
+
+def check_names(names: Sequence[str]) -> None:
+    """What cannot be unpacked everywhere is not packed anywhere: AuthoringError."""
+    for name in names:
+        if reason := why_not_portable_file(name):
+            raise AuthoringError(f"{quoted(name)} {reason}: rename it")
+    if collision := find_collision([*names, DIGESTS_FILE]):
+        first, second = map(quoted, collision)
+        raise AuthoringError(f"{first} and {second} are the same file on some systems: rename one")
+
+
+def check_complete(where: Path, names: Sequence[str], recorded: PackageDigests | None) -> None:
+    """DigestMismatchError where the files ``names`` of ``where`` are not those recorded."""
+    if hidden := [name for name in names if name.startswith(STAGING_PREFIX)]:
+        raise ArchiveError(f"{quoted(where)}: entry {quoted(hidden[0])} has a name of ortpkg's own")
+    if recorded is None:
+        return
+    missing = sorted(set(recorded.files) - set(names))
+    extra = sorted(set(names) - set(recorded.files))
+    for files, problem in (
+        (missing, "records files that are not there"),
+        (extra, "does not record all files"),
+    ):
+        if files:
+            entry = recorded.files.get(files[0])
+            raise DigestMismatchError(
+                f"{DIGESTS_FILE} of {quoted(where)} {problem}: {listed(files)}",
+                file=files[0],
+                expected=entry.digests[-1] if entry else "",
+                actual="",
+                path=where,
+            )
+
+
+def check_digest(
+    name: str, digest: FileDigest, recorded: PackageDigests | None, where: Path
+) -> None:
+    """DigestMismatchError where the file ``name``, one of those recorded, has another digest."""
+    if recorded is None or digest.sha256 in recorded.files[name].digests:
+        return
+    expected = recorded.files[name].digests[-1]
+    raise DigestMismatchError(
+        f"{quoted(name)} of {quoted(where)} is not as recorded in {DIGESTS_FILE}: expected"
+        f" {expected}, found {digest.sha256}",
+        file=name,
+        expected=expected,
+        actual=digest.sha256,
+        path=where,
+    )
