@@ -1,5 +1,4 @@
-"""Whether two models can stand for each other: same inputs and outputs in name, order, rank and
-element type.
+"""Whether two models can stand for each other: the same inputs and outputs.
 
 A fixed dimension where the other is symbolic is fine: a caller who feeds that size can use both.
 Two different fixed dimensions are fine for :func:`differences` too, since variants may be tuned for
@@ -44,8 +43,9 @@ def differences(ours: ModelSignature, theirs: ModelSignature) -> list[str]:
 
 
 def fixed_dimension_differences(ours: ModelSignature, theirs: ModelSignature) -> list[str]:
-    """Dimensions that both fix, at different sizes; for models whose :func:`differences` are
-    none.
+    """Dimensions that both models fix, at different sizes.
+
+    For models that :func:`differences` finds nothing in.
     """
     return [
         f"{what} {quoted(our.name)} has the fixed dimension {ours_size} at axis {axis}, not"

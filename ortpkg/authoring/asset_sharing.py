@@ -1,5 +1,6 @@
-"""Sharing weights as content-addressed shared assets (onnxruntime 1.28 to 1.31):
-``shared_assets/sha256-<hex>/``.
+"""Sharing weights as content-addressed assets: ``shared_assets/sha256-<hex>/``.
+
+Read by onnxruntime 1.28 to 1.31.
 
 A variant's model stays in its folder; a session option makes the asset the folder of its external
 data: all of it or none. So variants share an asset that have exactly the same weights in data
@@ -276,9 +277,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _reasons(groups: Mapping[frozenset[ContentKey], list[_Candidate]]) -> dict[VariantKey, str]:
-    """Who has weights in common with somebody, but cannot share them: (component, variant) → why
-    that is not shared.
-    """
+    """Who has weights in common with others but cannot share them: (component, variant) → why."""
     found: dict[VariantKey, str] = {}
     for contents, group in groups.items():
         free = [each for each in group if not each.obstacle]

@@ -1,5 +1,4 @@
-"""``ortpkg compile-models``: context models of ONNX files in a folder of the user, which may hold
-other files.
+"""``ortpkg compile-models``: makes context models of ONNX files in any folder of the user.
 
 A child process compiles into a folder of its own inside that folder; then the context models and
 all that they need come to their places. Whatever ends it before, the folder is as it was.
@@ -35,9 +34,7 @@ _CONTEXT_SUFFIX = "_ctx.onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Neighbours:
-    """The ONNX files of a folder, by name: those with compiled contexts, and what each needs beside
-    it.
-    """
+    """The ONNX files of a folder by name: which hold compiled contexts, which files each needs."""
 
     contexts: Mapping[str, frozenset[str]]
     needs: Mapping[str, frozenset[str]]

@@ -1,5 +1,4 @@
-"""``ortpkg compile``: compiled variants in a package, next to the plain ones that they were made
-from.
+"""``ortpkg compile``: adds compiled variants to a package, next to those they are made from.
 
 Everything is compiled into a temporary folder first, in a child process; then all variants join the
 package in one change. Whatever goes wrong before, there is the package as it was.
@@ -260,8 +259,9 @@ def _groups(
 
 
 def _is_inline(package: PackageInfo, component: ComponentInfo) -> bool:
-    """Whether its variants' folders are relative to the package root, so that other components may
-    have them too.
+    """Whether the component is inline: its variants' folders are then relative to the root.
+
+    Other components may have the same folders.
     """
     return component.directory == package.root and component.source.document == MANIFEST
 
@@ -322,9 +322,7 @@ def _job(target: _Target, folder: Path, *, is_grouped: bool) -> CompileJob:
 
 
 def _with_facts_of_source(prepared: PreparedVariant, target: _Target) -> PreparedVariant:
-    """What the source's metadata says of the model (types, quantization, accuracy) is as true of
-    what it became.
-    """
+    """Adds the source's facts (types, quantization, accuracy), which hold for what it became."""
     assert prepared.files.facts is not None
     assert target.source.model_path is not None
     before = read_model_facts(target.source.model_path).signature

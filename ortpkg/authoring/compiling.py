@@ -1,6 +1,4 @@
-"""Compiling on this machine, and remembering that it happened here: what one compiled oneself needs
-no trust.
-"""
+"""Compiling on this machine, and remembering it: what one compiled oneself needs no trust."""
 
 from __future__ import annotations
 

@@ -23,9 +23,7 @@ def component_to_extend(package: PackageInfo, name: str | None) -> str:
 
 
 def say_what_is_new(package: PackageInfo, component: str, notify: Notify) -> None:
-    """Says that a package gets a further component: that is seldom meant, and a mistyped name does
-    it too.
-    """
+    """Says that a package gets a further component, which a mistyped name would do as well."""
     known = [each.name for each in package.components]
     listed = ", ".join(map(quoted, known))
     notify(

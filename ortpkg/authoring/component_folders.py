@@ -1,6 +1,4 @@
-"""The folders of a component, as sharing weights sees them: models, contents, and what forbids
-it.
-"""
+"""The folders of a component, as sharing sees them: models, contents, what forbids sharing."""
 
 from __future__ import annotations
 
@@ -183,9 +181,7 @@ def _holders_of(folders: Iterable[VariantFolder]) -> dict[Path, set[Path]]:
 def _is_used_elsewhere(
     folder: VariantFolder, holders: Mapping[Path, set[Path]], used: Set[Path], used_below: Set[Path]
 ) -> bool:
-    """Whether something else uses what is in ``folder``: another folder, or one of ``used``, or
-    what holds it.
-    """
+    """Whether another folder, one of ``used``, or what holds ``folder`` uses what is in it."""
     is_used = folder.path in used_below or not used.isdisjoint((folder.path, *folder.path.parents))
     return is_used or holders[folder.path] != {folder.path}
 
@@ -207,9 +203,7 @@ def _files_below(folder: Path) -> list[Path]:
 def ranges_of(
     models: Iterable[ModelWeights], smallest_embedded_nbytes: int | None
 ) -> list[FileRange]:
-    """Everything of the models that could be equal to something: tensors, and files that are taken
-    as a whole.
-    """
+    """Every range of the models' files that may be equal to another: tensors, and whole files."""
     ranges: list[FileRange] = []
     for model in models:
         ranges += [tensor.data for tensor in model.external]
@@ -228,9 +222,7 @@ def embedded_tensors(model: ModelWeights, smallest_nbytes: int | None) -> list[S
 def shareable_contents(
     model: ModelWeights, keys: Mapping[FileRange, ContentKey], smallest_embedded_nbytes: int | None
 ) -> dict[ContentKey, FileRange]:
-    """What of a model is worth sharing: content → where it has it (in a data file, if anywhere
-    there).
-    """
+    """What of a model is worth sharing: content → where it has it, in a data file if possible."""
     found: dict[ContentKey, FileRange] = {}
     for tensor in (*model.external, *embedded_tensors(model, smallest_embedded_nbytes)):
         if tensor.data.path not in model.opaque and tensor.data.nbytes >= SMALLEST_SHARED_NBYTES:

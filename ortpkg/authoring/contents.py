@@ -1,5 +1,6 @@
-"""Which ranges of files hold the same bytes: by SHA-256 of what is read now, never by name or by a
-recorded digest.
+"""Which ranges of files hold the same bytes, by the SHA-256 of what is read now.
+
+Neither names nor recorded digests are believed.
 
 Only ranges whose length occurs more than once are read: the others equal nothing.
 """

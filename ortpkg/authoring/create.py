@@ -115,8 +115,7 @@ def create(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Makes a whole package with one component model from ``models``, one variant each, in their
-    order.
+    """Makes a package with one component model, which has a variant for each of ``models``.
 
     ``form`` is the generation of the format: "universal" (the default) is opened by onnxruntime
     1.26 to 1.31, "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg.
@@ -176,8 +175,7 @@ def add_variant(
     on_note: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Copies a model file (with its data files) or folder into the package, as a variant of
-    ``component``.
+    """Copies a model file with its data, or a folder, into the package as a variant.
 
     ``component`` may be left out where there is but one, or none yet: then "model" is made. A
     further one is made only where it is named, which ``notify`` is told.
@@ -277,9 +275,7 @@ def remove_variant(
 
 
 def _check_can_share(package: PackageInfo, share_weights: bool | str) -> None:
-    """UsageError for a value that is none of :func:`add_variant`'s, or where the package can have
-    no shared assets.
-    """
+    """UsageError where ``share`` has no such value, or the package can have no shared assets."""
     if share_weights == SharedLayout.SHARED_ASSETS:
         check_can_have_assets(package)
     elif not isinstance(share_weights, bool):
@@ -394,8 +390,9 @@ def _warn_of_missing_ep(
     *,
     siblings: Sequence[VariantInfo] = (),
 ) -> None:
-    """Says which variants ortpkg selects for any EP, and onnxruntime for none: its component rules
-    have no wildcard.
+    """Says which variants without an EP ortpkg selects, but onnxruntime does not.
+
+    onnxruntime's rules for the component generation have no wildcard.
     """
     names = [each.name for each in prepared if each.entry.constraints.ep is None]
     if names and form is not PackageFormat.METADATA:

@@ -1,5 +1,4 @@
-"""``dedup``: weights that several variants of a component have are stored once, in a folder that
-they share.
+"""``dedup``: stores weights that several variants of a component have once, in a shared folder.
 
 Planned first (``sharing_plan.py``), then carried out through ``package.changes.transaction``:
 whatever goes wrong, there is the old package or the new one.
@@ -378,9 +377,7 @@ def _foretell(
 
 
 def check_no_links(package: PackageInfo) -> None:
-    """AuthoringError where the package holds a link: what leads to a file that is to go cannot be
-    known then.
-    """
+    """AuthoringError where the package holds a link: a file that is to go may be behind it."""
     for name in list_files(package.root):
         if is_link((package.root / name).lstat()):
             raise AuthoringError(
@@ -390,8 +387,9 @@ def check_no_links(package: PackageInfo) -> None:
 
 
 def verify_recorded(package: PackageInfo, paths: Iterable[Path], progress: Progress | None) -> None:
-    """Compares files with digests.json before they are taken apart, so that damage is not recorded
-    as if it were good.
+    """Compares files with digests.json before they are taken apart.
+
+    Otherwise damage would be recorded as if it were good.
 
     DigestMismatchError for the first that differs; a file that is not recorded is as it is.
     """

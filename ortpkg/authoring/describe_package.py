@@ -1,5 +1,4 @@
-"""What a package's documents state, whatever their format: :class:`PackageInfo` and its raw JSON to
-``PackageEntry``.
+"""A package's documents as a ``PackageEntry``: what they state, whatever their format.
 
 The inverse of :mod:`ortpkg.authoring.package_documents`. Keys that nobody knows are kept, since
 another program may; where files move to is the business of :mod:`ortpkg.authoring.variant_layout`.
@@ -239,9 +238,7 @@ def _executor_info(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model_id(bodies: list[Mapping[str, Any]], place: VariantPlace) -> str | None:
-    """What names the variant's folder, where it is not the variant's name: as it was written, if
-    that still does.
-    """
+    """What names the variant's folder where its name does not, as it was written if possible."""
     if place.folder_name == place.variant:
         return None
     written = next((body["model_id"] for body in bodies if body.get("model_id")), None)

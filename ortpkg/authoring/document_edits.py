@@ -73,8 +73,7 @@ def new_documents(
 
 
 def variant_folder(package: PackageInfo, component: str, folder: str) -> str:
-    """Where a new folder of ``component`` goes, relative to the root: beside the others of the
-    component.
+    """Where a new folder of ``component`` goes, relative to the root: beside its others.
 
     AuthoringError where the component lies outside of the package.
     """
@@ -129,9 +128,7 @@ def adding_variants(
 def put_variant(
     editor: DocumentEditor, component: ComponentInfo, variant: str, entry: VariantEntry
 ) -> None:
-    """States ``variant`` of a component that is there: at the end, or in the place of the one of
-    that name.
-    """
+    """States ``variant`` of a component that is there: at the end, or in place of its namesake."""
     package = editor.package
     if package.format is not PackageFormat.METADATA:
         editor.component_body(component)["variants"][variant] = component_body(
@@ -213,8 +210,9 @@ def checked_document(value: Any, path: str, form: PackageFormat) -> bytes:
 
 
 def checked_content(value: Any, path: str, *, schema: str | None = None) -> bytes:
-    """The document's bytes, read back as a reader would: what a model's metadata or a flag brings
-    may break its limits.
+    """The document's bytes, once they have been read back as a reader would read them.
+
+    A model's metadata or a flag may bring what breaks a reader's limits.
 
     ``schema`` is what it has to keep; None: that of the metadata generation. AuthoringError where
     the package would not open any more.
@@ -264,9 +262,7 @@ class DocumentEditor:
         return found
 
     def component_body(self, component: ComponentInfo) -> dict[str, Any]:
-        """The object that holds ``variants`` of a component, in the manifest or in a document of
-        its own.
-        """
+        """The object with a component's ``variants``, in the manifest or in its own document."""
         declared = self.value(MANIFEST)["components"][component.name]
         path = MANIFEST
         if isinstance(declared, str):
@@ -287,9 +283,7 @@ class DocumentEditor:
         return body
 
     def changes(self, *, last: str = MANIFEST) -> tuple[DocumentChange, ...]:
-        """What has changed, in the order in which the documents were first asked for, but ``last``
-        at the end.
-        """
+        """The changed documents in the order they were first asked for, ``last`` at the end."""
         paths = [
             path
             for path, value in self._values.items()
@@ -336,9 +330,7 @@ def _add_component(
 def _placed(
     package: PackageInfo, component: ComponentInfo, variant: str, entry: VariantEntry
 ) -> VariantEntry:
-    """The entry for a component that is declared in the root, where ``variant_folder`` is no folder
-    of its own.
-    """
+    """The entry of a component declared in the root, whose ``variant_folder`` is not its own."""
     if component.directory != package.root or entry.directory is not None:
         return entry
     return replace(

@@ -113,8 +113,7 @@ def edit(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Changes what a package says of itself, the order of its variants, a variant's options, or its
-    model.
+    """Changes what a package says of itself, its variants' order and options, or a variant's model.
 
     A variant whose model is replaced keeps its name, its place in the order, its options, its
     constraints and its own version. Its recorded facts are those of the new model, and so is the
@@ -231,9 +230,7 @@ class _Edit:
                 del manifest["additional_metadata"]
 
     def _tell_of_version(self) -> None:
-        """Where variants have versions of their own, those of the others change with the
-        package's.
-        """
+        """Where variants have versions of their own, those of the others change too."""
         new, old = self._edits.version, self._package.version or ""
         if new is None or new == old:
             return

@@ -15,8 +15,10 @@ _MAPPING_ALIGNMENT = 4096
 
 
 class HostScores:
-    """How much each of ``hosts`` has in common with others: first the bytes that they could share
-    with it, then how many of its own are aligned for mapping. Folders drop out one by one.
+    """How much each of ``hosts`` has in common with others, while folders drop out one by one.
+
+    Counted are first the bytes that they could share with it, then how many of its own are aligned
+    for mapping.
 
     Args:
         hosts: of equal ones the first is the best.

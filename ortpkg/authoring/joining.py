@@ -1,5 +1,4 @@
-"""``add_variant`` with shared weights: a new variant joins the folder of the variant that it has
-most in common with.
+"""``add_variant`` with shared weights: the new variant joins the folder that it shares most with.
 
 Only what the new model has alone is copied into the package; what is there stays as it is.
 """
@@ -149,8 +148,9 @@ def _plan(
 def _hosts(
     package: PackageInfo, component: ComponentInfo, document: ComponentDocument
 ) -> list[VariantFolder]:
-    """The folders that another model may join: those of variants, and the component's own where
-    models lie in it.
+    """The folders that another model may join: those of variants, and the component's own.
+
+    The component's own only where models lie in it.
     """
     hosts = [
         folder
@@ -176,8 +176,9 @@ def _join(
     *,
     in_own_folder: bool,
 ) -> _Candidate | None:
-    """``in_own_folder``: it is the component's own, whose models are called after their variants
-    (ADR 7).
+    """Joins the host; ``in_own_folder``: the component's own, where models have variants' names.
+
+    ADR 7 says why.
     """
     shared = SharedFolder(folder.path, keys, prefers_variant_names=in_own_folder)
     for each in folder.models:

@@ -79,8 +79,7 @@ def merge(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Brings the variants of ``second`` together with those of ``first``: at ``output``, or (None)
-    into ``first``.
+    """Brings the variants of ``second`` into ``first``, or into a new package at ``output``.
 
     Components of the same name become one. The result has the format, the name, the version and the
     description of ``first``; variants of a ``second`` of another version, or of none, keep that as

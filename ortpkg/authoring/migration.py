@@ -155,9 +155,7 @@ def _report(release: str, root: Path, eps: Sequence[str]) -> ReleaseReport:
 def _asked(
     line: ReleaseLine, component: ComponentInfo, eps: Iterable[str]
 ) -> list[tuple[str | None, str | None]]:
-    """(EP, device) pairs that may make a difference: none, the CPU's, those that variants name, and
-    one they do not.
-    """
+    """(EP, device) pairs to ask about: none, the CPU's, those that variants name, and another."""
     asked: dict[tuple[str | None, str | None], None] = {
         (None, None): None,
         (CPU_EP, DeviceType.CPU.value): None,
@@ -176,9 +174,7 @@ def _asked(
 def _rated_selections(
     release: str, component: ComponentInfo, selections: Sequence[_Selected]
 ) -> Iterator[tuple[str, _Selected]]:
-    """What is selected where the EP rates a variant OPTIMAL, if that is something else: that
-    variant, the selection.
-    """
+    """What is selected instead where the EP rates one variant OPTIMAL: that variant, selection."""
     for ep, device, unrated in selections:
         for variant in component.variants:
             stated = RELEASE_LINES[release].rules.constraints_of(variant) or Constraints()

@@ -215,9 +215,7 @@ class _Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Initializer:
-    """An initializer, its bytes where they are: in a file, or (typed fields, strings) in its
-    message.
-    """
+    """An initializer and where its bytes are: in a file, or inside its message."""
 
     type: ElementType
     shape: tuple[int, ...]

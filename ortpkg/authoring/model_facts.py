@@ -1,5 +1,4 @@
-"""What authoring learns from a model file: its signature, which execution providers compiled it,
-facts worth keeping.
+"""What authoring learns of a model file: its signature, the EPs that compiled it, facts to keep.
 
 Nothing is run, and weights and compiled contexts are not read.
 """
@@ -111,8 +110,7 @@ def complete_constraints(
 
 
 def variant_metadata(facts: ModelFacts | None, nbytes: int) -> dict[str, Any]:
-    """The facts that metadata.json keeps of a variant: data types, quantization, opset, nodes, size
-    in bytes.
+    """The facts that metadata.json keeps of a variant: types, quantization, opset, nodes, size.
 
     A set of files without one model (GenAI) has its size only.
     """
@@ -137,8 +135,9 @@ def _compatibility_by_ep(metadata_props: Mapping[str, str]) -> dict[str, str]:
 
 
 def _eps_of_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
-    """A source is a key that the EP defines, often its name ("QNN" is one of QNN's): only known
-    names say anything.
+    """The EPs that sources name: a source is the EP's own key, of which known names say something.
+
+    QNN's, for example, is "QNN".
     """
     return tuple(dict.fromkeys(ep for ep in map(ep_of_context_source, sources) if is_known_ep(ep)))
 

@@ -54,9 +54,7 @@ class NewVariant:
 
     @classmethod
     def for_cpu(cls, model: Path) -> NewVariant:
-        """What ``--cpu MODEL`` means: the CPU execution provider, which runs every model, on the
-        CPU.
-        """
+        """What ``--cpu MODEL`` means: the CPU execution provider on the CPU, for any model."""
         return cls(model=model, ep=CPU_EP, device=DeviceType.CPU)
 
     @classmethod
@@ -121,9 +119,7 @@ def check_names(components: Iterable[ComponentInfo]) -> None:
 
 
 def check_new_name(what: str, name: str, taken: Iterable[str]) -> None:
-    """Refuses a name that is not portable, or that a file system without case takes for one of
-    ``taken``.
-    """
+    """Refuses a name that is not portable, or that a case-blind file system finds in ``taken``."""
     if reason := why_not_a_name(name) or (
         "is a document's name" if _folded(name) == METADATA else None
     ):
@@ -232,9 +228,7 @@ def checked_provider_options(options: Mapping[str, object]) -> Mapping[str, str]
 
 
 def _check_path_options(options: Mapping[str, str], files: VariantFiles) -> None:
-    """Session options that name paths in the variant's folder must name what is going to be
-    there.
-    """
+    """AuthoringError where a session option names a path that the variant's folder will lack."""
     for key in PATH_SESSION_OPTIONS:
         value = options.get(key)
         if not value:

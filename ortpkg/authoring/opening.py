@@ -69,9 +69,7 @@ def kind_of(path: str | PathLike[str]) -> NamedKind:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file at ``path`` is meant to be a packed package, by its name or its first
-    bytes.
-    """
+    """Whether the file at ``path`` is to be a packed package: by its name or first bytes."""
     return path.is_file() and (path.suffix.lower() in PACKED_SUFFIXES or _is_zip(path))
 
 
@@ -136,16 +134,15 @@ def package_folder(
 
 
 def remove_temporary_folders() -> None:
-    """Removes what packed packages were unpacked into, where a process ends without leaving its
-    contexts.
-    """
+    """Removes the folders of unpacked packages whose contexts were not left when a process ends."""
     for folder in tuple(_temporary_folders):
         _remove(folder)
 
 
 def model_as_package(model: Path, *, name: str | None = None) -> PackageInfo:
-    """A bare ONNX file as a package: one component, one variant named after the file (or ``name``),
-    for any EP.
+    """A bare ONNX file as a package: one component, one variant named like the file, for any EP.
+
+    ``name`` names it otherwise.
 
     Nothing is read; what is wrong with the model is found when it is. A model that is a symbolic
     link keeps the link's name, by which its data files are found (``linked_files``).
@@ -167,8 +164,7 @@ def model_as_package(model: Path, *, name: str | None = None) -> PackageInfo:
 
 
 def described_model(model: Path, *, name: str | None = None) -> PackageInfo:
-    """:func:`model_as_package` with what the model says of itself: inputs, outputs, its EP where it
-    is compiled, facts.
+    """:func:`model_as_package` with what the model says of itself: inputs, outputs, EP, facts.
 
     ModelError where it is missing, or not ONNX.
     """

@@ -24,9 +24,7 @@ _CUTOFF = 0.85
 
 
 def meant_session_option(key: str) -> str | None:
-    """The config entry that an unknown ``key`` was probably meant to be, with or without
-    "session.".
-    """
+    """The config entry probably meant by an unknown ``key``, with or without "session."."""
     if key in _KNOWN:
         return None
     name = key.lower() if "." in key else f"{_CONFIG_ENTRY}{key.lower()}"

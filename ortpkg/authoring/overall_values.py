@@ -1,5 +1,4 @@
-"""The inputs and outputs of a whole package, as its manifest states them, and how they change with
-components.
+"""The inputs and outputs that a manifest states of the whole package, and how they change.
 
 Without pipeline.json, components are wired by name: the package takes what no earlier component
 makes, and gives what no later one takes. With one, the pipeline says what the package takes and
@@ -37,8 +36,7 @@ def overall_values_after(
     joining: Mapping[str, ModelSignature | None] | None = None,
     leaving: str | None = None,
 ) -> OverallValues | None:
-    """How the overall values change when components join (name → what they take and give) or one
-    leaves.
+    """The overall values when components join (name → what they take and give) or one leaves.
 
     None where pipeline.json says what they are.
     """
@@ -71,9 +69,7 @@ def signature_of_component(component: ComponentInfo) -> ModelSignature | None:
 def wired_by_name(
     signatures: Sequence[ModelSignature],
 ) -> tuple[tuple[ValueSignature, ...], tuple[ValueSignature, ...]]:
-    """What components in this order take from outside, and what they give that none of them
-    takes.
-    """
+    """What components in this order take from outside, and give that none of them takes."""
     inputs: dict[str, ValueSignature] = {}
     made: dict[str, ValueSignature] = {}
     taken: set[str] = set()

@@ -1,5 +1,4 @@
-"""``validate``: everything that is wrong or doubtful in a package, found without running anything
-of it.
+"""``validate``: finds what is wrong or doubtful in a package, and runs nothing of it.
 
 The documents come first (``package.reader``); only a package whose documents are valid has models
 to look at. Each check is one function in :data:`PACKAGE_CHECKS`, returns findings and raises for
@@ -204,8 +203,7 @@ def validate(
     allow_external_paths: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Finding, ...]:
-    """Every finding of a package: documents, models and their data files, selection, names,
-    digests, samples.
+    """Every finding of a package: documents, models, data, selection, names, digests, samples.
 
     Args:
         root: the package, a packed one (unpacked for as long as it is checked), or an ONNX file.

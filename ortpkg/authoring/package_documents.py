@@ -70,9 +70,7 @@ def component_document(component: str, form: PackageFormat) -> str:
 
 
 def component_reference(component: str, form: PackageFormat) -> str:
-    """What ``components`` in the manifest names: a folder with component.json, or a file that both
-    generations read.
-    """
+    """The file that ``components`` names: component.json's folder, or what both forms read."""
     return (
         f"{MODELS}/{component}"
         if form is PackageFormat.COMPONENT

@@ -74,9 +74,7 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
 
 
 def check_record(root: Path) -> None:
-    """DigestMismatchError where digests.json is damaged itself: nothing may be believed of what it
-    says.
-    """
+    """DigestMismatchError where digests.json itself is damaged and so proves nothing."""
     if found := check_own_record(root):
         remedy = (
             f"repair it with ortpkg verify --repair-from, or delete {DIGESTS_FILE} to accept it as"
@@ -100,8 +98,7 @@ def edited_plan(
     adds: Mapping[str, Path] = EMPTY,
     commit: str | None = None,
 ) -> PackagePlan:
-    """The package as it is, but for ``changes``, without ``removes``, and with ``adds`` (path →
-    file to copy).
+    """A plan of the package with ``adds`` (path → file to copy), ``changes``, without ``removes``.
 
     AuthoringError for a component model on its own, which has no manifest.
     """

@@ -1,6 +1,4 @@
-"""What may be deleted when a variant or a component leaves: only files that nothing else of the
-package uses.
-"""
+"""Which files go when a variant or a component leaves: those that nothing else uses."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ from ortpkg.package.sidecar import PIPELINE, SAMPLES
 
 
 def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, ...]:
-    """The variant's folder, or the files in it that are its own where other variants share the
-    folder.
+    """The variant's folder, or its own files in it where others share the folder.
 
     Relative to the root, with ``/``.
     """
@@ -27,9 +24,7 @@ def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, .
 
 
 def files_of_variants(package: PackageInfo, leaving: Collection[VariantInfo]) -> tuple[str, ...]:
-    """What only the variants ``leaving`` use: their folders, or files in folders that others
-    share.
-    """
+    """What only the variants ``leaving`` use: whole folders, or files in shared ones."""
     keys = {(variant.component_name, variant.name) for variant in leaving}
     others = [
         other
@@ -106,9 +101,7 @@ def users_of_component(package: PackageInfo, component: str) -> list[str]:
 
 
 def _touches(directory: Path, variant: VariantInfo) -> bool:
-    """Whether deleting ``directory`` would take something from ``variant``, or it lies among that
-    one's files.
-    """
+    """Whether ``directory`` holds or lies in something that ``variant`` needs."""
     paths = [variant.directory, *option_places(variant)]
     paths += [variant.model_path] if variant.model_path is not None else []
     return any(path.is_relative_to(directory) for path in paths) or directory.is_relative_to(

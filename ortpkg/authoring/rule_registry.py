@@ -1,6 +1,4 @@
-"""All rules by id, and which of them a user wants: ``--select`` and ``--ignore`` as ruff has
-them.
-"""
+"""All rules by id, and which of them a user wants by ``--select`` and ``--ignore``, as in ruff."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ _FEWEST_IN_COMMON = len(_FAMILY) + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFilter:
-    """Which findings are wanted: of all prefixes of a rule's id in ``select`` and ``ignore``, the
-    longest decides.
+    """Which findings are wanted: of all prefixes that fit a rule's id, the longest decides.
 
     Attributes:
         select: prefixes of ids; empty: all.
@@ -41,8 +38,7 @@ class RuleFilter:
 
 
 def rule_filter(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> RuleFilter:
-    """A filter from what a user wrote: ids or prefixes of ids, several of them with commas between,
-    in any case.
+    """A filter of ids or their beginnings as a user wrote them: with commas, in any case.
 
     Raises:
         UsageError: no rule has such an id.
@@ -88,9 +84,7 @@ def _prefixes(written: Iterable[str]) -> tuple[str, ...]:
 
 
 def _suggestion(identifier: str) -> str:
-    """What may have been meant: the rules whose ids share most of their beginning with a wrong one,
-    or the nearest.
-    """
+    """The rules that a wrong id begins like, or else the one most similar to it."""
     for length in range(min(len(identifier), _ID_LENGTH), _FEWEST_IN_COMMON - 1, -1):
         prefix = identifier[:length]
         if found := [each for each in RULES if each.startswith(prefix)]:

@@ -1,6 +1,4 @@
-"""Sample sets that join a package: samples/samples.json and the npz files beside it, in one
-change.
-"""
+"""Sample sets that join a package: samples/samples.json and its npz files, in one change."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A folder of a variant that other models join: their ONNX files come to lie beside the data that
-they share.
+"""A variant's folder that other models join: their ONNX files lie beside the data they share.
 
 A model that joins refers to the ranges that are there already; only what is its own comes along. So
 nothing of what is in the folder changes, each model loads by its path alone in every runtime, and
@@ -80,8 +79,9 @@ class SharedFolder:
         *,
         prefers_variant_names: bool = False,
     ) -> None:
-        """``keys`` has every range of the models that stay or join, whole opaque files and whole
-        context files.
+        """A folder whose ``keys`` are the contents of all models that stay or join.
+
+        They cover every range, whole opaque files and whole context files.
 
         ``prefers_variant_names``: models that join are called after their variants, else as they
             are, where they can.
@@ -166,9 +166,7 @@ class SharedFolder:
         return _Placing(self, model, variant, smallest_embedded_nbytes).place()
 
     def accept(self, joined: JoinedModel) -> None:
-        """``joined`` will be there: its names are taken, and what it brought along can be
-        shared.
-        """
+        """Reckons with ``joined``: its names are taken, what it brought can be shared."""
         for location, content in joined.new_files.items():
             self._add_file(location, content)
         for key, place in joined.places.items():
@@ -192,9 +190,7 @@ class SharedFolder:
         return self._whole_files.get(key)
 
     def is_free(self, location: str) -> bool:
-        """Whether nothing of the folder has the first name of ``location``, nor one that differs
-        only in case.
-        """
+        """Whether no file of the folder begins like ``location``, whatever the case."""
         return _folded(PurePosixPath(location).parts[0]) not in self._names
 
     def _add_file(self, location: str, content: ComposedFile) -> None:
@@ -275,9 +271,7 @@ class _Placing:
         return None
 
     def _is_worth_taking_apart(self, path: Path, tensors: Sequence[StoredTensor]) -> bool:
-        """Whether a tensor worth sharing lies elsewhere in the folder already, or twice in the
-        file.
-        """
+        """Whether a tensor worth sharing is elsewhere in the folder, or twice in the file."""
         seen: dict[ContentKey, int] = {}
         for tensor in tensors:
             if tensor.data.nbytes < SMALLEST_SHARED_NBYTES:

@@ -202,9 +202,7 @@ class _Planner:
         return groups
 
     def _plan_own(self, own: VariantFolder) -> list[SharingGroup]:
-        """One group, around the component's own folder: of all folders that have something in
-        common.
-        """
+        """One group around the component's own folder, of all that share something with it."""
         others = [
             folder for folder in self._folders if folder is not own and not folder.why_not_movable
         ]
@@ -324,9 +322,7 @@ class GroupBuilder:
         return self._group
 
     def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
-        """Contents that get a new home: several models have them, and the host has them in no data
-        file to share.
-        """
+        """Contents that get a new home, for several models have them, but no file that may stay."""
         candidates = {
             key: each.ranges[0] for key, each in self._users(movers).items() if each.is_stored_often
         }
@@ -393,9 +389,7 @@ class GroupBuilder:
         )
 
     def _place_in_host(self, model: ModelWeights, *, draws: bool) -> None:
-        """A model of the host stays as it is, unless it ``draws`` from another file, or its folder
-        has data twice.
-        """
+        """Leaves a model of the host as it is, unless it ``draws`` on a file or has data twice."""
         if not self._host.why_not_editable:
             smallest_nbytes = self._options.smallest_embedded_nbytes if draws else None
             placed = self._place(self._shared, self._host, model, smallest_nbytes)

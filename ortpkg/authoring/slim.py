@@ -1,6 +1,4 @@
-"""slim: a package with those of its variants that are needed, and without what only the others
-used.
-"""
+"""``slim``: a package with only the variants that are needed, and only their files."""
 
 from __future__ import annotations
 
@@ -49,8 +47,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which variants are kept: those named, and those that could run on one of the devices by one
-    of the EPs.
+    """Which variants are kept: those named, and those that one of the devices could run.
 
     A variant that does not say what it needs could run anywhere; an EP for one kind of device
     (CUDA) says it. Empty ``devices`` or ``eps`` mean any; all three empty are refused.
@@ -63,9 +60,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSize:
-    """A variant and the bytes of its files: its own (``nbytes``), and those that other variants use
-    too.
-    """
+    """A variant and the bytes of its files: its own (``nbytes``), and those that others use too."""
 
     component: str
     variant: str
@@ -76,9 +71,7 @@ class VariantSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlimReport:
-    """What became of a package: the result, every variant that there was, and bytes of all files
-    before and after.
-    """
+    """What became of a package: the result, all variants there were, bytes before and after."""
 
     package: PackageInfo
     variants: tuple[VariantSize, ...]

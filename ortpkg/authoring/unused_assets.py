@@ -1,6 +1,4 @@
-"""Shared assets that nothing mentions any more once variants have left, and the manifest without
-them.
-"""
+"""Shared assets that nothing names once variants have left, and the manifest without them."""
 
 from __future__ import annotations
 

@@ -90,8 +90,7 @@ def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
 
 
 def is_linked_data(folder: Path, location: str, model: Path) -> bool:
-    """Whether the bare ``model``, itself a link, has a regular file behind a link at ``location``
-    that sessions follow.
+    """Whether a session would follow the link at ``location`` beside ``model``, a link itself.
 
     ``location`` is a checked relative path from ``folder``.
     """
@@ -121,18 +120,14 @@ def why_not_long_enough(path: Path, nbytes: int) -> str | None:
 
 
 def option_places(variant: VariantInfo) -> list[Path]:
-    """Files and folders that a variant's session options name: it needs them wherever its own
-    folder is.
-    """
+    """Files and folders that session options name; the variant needs them wherever it lies."""
     options = (variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
     # what the reader resolved is absolute
     return [variant.directory / option for option in options if option]
 
 
 def data_folder_of(variant: VariantInfo) -> Path:
-    """Where the data files of a variant are looked for: beside its model, or where its session
-    options say.
-    """
+    """Where a variant's data files lie: beside its model, or where its session options say."""
     if option := variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER):
         return variant.directory / option
     return variant.model_path.parent if variant.model_path is not None else variant.directory
@@ -217,9 +212,7 @@ def _why_not_copied(path: Path, folder: Path) -> str | None:
 
 
 def _why_not_to_copy(path: Path, folder: Path, model: Path | None) -> str | None:
-    """Why a file is not to be read through the links that lead to it, or what keeps it from being
-    there.
-    """
+    """Why the links to a file must not be followed for a copy, or why it is not there."""
     try:
         return why_not_followed(path, folder, model, with_own_links=True)
     except FileNotFoundError:

@@ -45,9 +45,7 @@ class VariantPlace:
 
     @property
     def folder_name(self) -> str:
-        """What a document calls it: the last part of its path, or "." for the component's own
-        folder.
-        """
+        """What a document calls it: its path's last part, or "." for the component's own."""
         path = PurePosixPath(self.folder)
         return OWN_FOLDER if path.parent == PurePosixPath(MODELS) else path.name
 
@@ -100,9 +98,7 @@ def _folders(
 
 
 def _holding_folders(package: PackageInfo) -> frozenset[Path]:
-    """The folders that hold documents, or folders of variants: of what lies there, a variant has
-    the files it needs.
-    """
+    """Folders of documents or variants: of what lies in one, a variant has what it needs."""
     documented = {package.root, *(component.directory for component in package.components)}
     folders = {
         variant.directory for component in package.components for variant in component.variants
@@ -137,9 +133,7 @@ def _place(
 def _gathered(
     variant: VariantInfo, *, takes_files: bool, gathers: bool
 ) -> tuple[str | None, dict[str, Path]]:
-    """The model file, relative to the variant's folder, and what is to be brought there from
-    elsewhere.
-    """
+    """The model file relative to the variant's folder, and the files to be brought there."""
     model = variant.model_path
     if model is None:
         return None, {}

@@ -1,5 +1,4 @@
-"""Edits of the document that declares a component's variants: which folder and file each variant's
-model is.
+"""Edits of the document that declares a component's variants: each one's folder and file.
 
 In every generation of the format, since only keys that are there already change: ``model_id`` and
 ``model_file`` in ``model_variants``, ``variant_directory`` and ``executor_info.ort.model_file`` in

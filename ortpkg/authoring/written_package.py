@@ -1,6 +1,4 @@
-"""Reads a package that a command has just written: what is on the disk then is the outcome, not
-whether it is read.
-"""
+"""Reads the package that a command has just written: what is on the disk is the outcome."""
 
 from __future__ import annotations
 

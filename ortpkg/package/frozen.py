@@ -9,9 +9,7 @@ ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 
 class FrozenMapping(Mapping[str, ValueT_co]):
-    """A mapping that keeps its order, cannot be changed, and survives pickling
-    (``MappingProxyType`` does not).
-    """
+    """A mapping in fixed order that cannot change, but can be pickled (MappingProxyType cannot)."""
 
     __slots__ = ("_items",)
     _items: dict[str, ValueT_co]
@@ -23,9 +21,7 @@ class FrozenMapping(Mapping[str, ValueT_co]):
         return self._items[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The mixin's raises and catches a KeyError for a missing key, which is what selection asks
-        for most.
-        """
+        """As Mapping has it, without an exception inside: selection asks for missing keys most."""
         return self._items.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -51,9 +47,7 @@ EMPTY: FrozenMapping[Any] = FrozenMapping()
 
 
 def freeze(value: Any) -> Any:
-    """A deeply read-only copy of a JSON value: objects to :class:`FrozenMapping`, arrays to
-    tuples.
-    """
+    """A read-only copy of a JSON value: FrozenMapping for each object, a tuple for each array."""
     if value is None or isinstance(value, str | int | float):  # first: nearly all are
         return value
     if isinstance(value, FrozenMapping) and not value:

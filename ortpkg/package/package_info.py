@@ -64,9 +64,7 @@ class ValueInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where in the package something was declared, for messages: a document and a JSON pointer into
-    it.
-    """
+    """Where something was declared, for messages: a document and a JSON pointer into it."""
 
     document: str
     pointer: str = ""
@@ -78,8 +76,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantInfo:
-    """One way to run a component model: usually one ONNX file, or (GenAI) the set of files in
-    ``directory``.
+    """One way to run a component model: usually one ONNX file, or a set of files (GenAI).
 
     Attributes:
         name: unique within its component.
@@ -119,9 +116,7 @@ class VariantInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentInfo:
-    """One model of the package, with its variants in declaration order: a tuple, or a sequence that
-    is like one.
-    """
+    """One model of the package with its variants, a tuple (or the like) in declaration order."""
 
     name: str
     directory: Path
@@ -137,8 +132,7 @@ class ComponentInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedAsset:
-    """A folder that several variants may use, named by the digest of its content (component
-    generation).
+    """A folder that several variants may use, named by its content's digest.
 
     Attributes:
         uri: ``sha256:<64 lower-case hex digits>``; see
@@ -248,7 +242,5 @@ def own_version(variant: VariantInfo) -> str | None:
 
 
 def has_packages_version(variant: VariantInfo) -> bool:
-    """Whether the package's version is the variant's too: it states none of its own, nor that it
-    has none.
-    """
+    """Whether the package's version is the variant's: it states neither its own nor "none"."""
     return variant.metadata.get(VERSION_FACT, "") is not None and own_version(variant) is None

@@ -254,8 +254,7 @@ class _PackageReader:
     def _check_version(
         self, manifest: Mapping[str, Any], keys: _Keys, version: tuple[int, int] | None
     ) -> bool:
-        """Whether the rest of the manifest may be judged: what the keys of another version mean is
-        not ours to say.
+        """Whether the rest of the manifest may be judged: not if its version is not ours.
 
         The metadata generation has no version: with its keys alone, only a newer one is believed.
         """
@@ -365,9 +364,7 @@ class _PackageReader:
         return pipeline
 
     def _follow_pipeline(self, package: PackageInfo, pipeline: Pipeline) -> PackageInfo:
-        """The package with its components in the order in which the pipeline runs them, and its
-        inputs and outputs.
-        """
+        """The package with components in the pipeline's order, and with its inputs and outputs."""
         from ortpkg.package.formats.pipeline import pipeline_components  # imported here: as above
 
         order = pipeline_components(pipeline)
@@ -396,9 +393,7 @@ class _PackageReader:
 
 
 def _gist(finding: Finding) -> tuple[str, str]:
-    """What a finding says, wherever it says it: both lists of a universal package may give rise to
-    the same.
-    """
+    """A finding's text without its place: both halves of a universal package may give it."""
     return finding.rule, "" if finding.rule == PACKAGE_WITHOUT_COMPONENTS.id else finding.message
 
 

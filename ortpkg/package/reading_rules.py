@@ -1,5 +1,4 @@
-"""What a reader accepts: strictly what means the same to everybody, or just what one release of
-onnxruntime accepts.
+"""What a reader accepts: only what is clear to all, or what one onnxruntime release accepts.
 
 There is one reader for both. Each place where they differ asks one attribute of
 :class:`ReadingRules`.

@@ -1,6 +1,4 @@
-"""What the checks of ``validate`` look at: the package, and each of its models opened once, without
-weights.
-"""
+"""What the checks of ``validate`` look at: the package, and its models without their weights."""
 
 from __future__ import annotations
 
@@ -76,9 +74,7 @@ class CheckedPackage:
         return self.models.get((variant.component_name, variant.name), ())
 
     def signatures_of(self, component: ComponentInfo) -> list[tuple[VariantInfo, ModelSignature]]:
-        """The component's variants that have one model, which could be read, in declaration
-        order.
-        """
+        """The component's variants whose one model could be read, in declaration order."""
         return [
             (variant, model.signature)
             for variant in component.variants
@@ -114,8 +110,9 @@ def open_models(info: PackageInfo) -> dict[tuple[str, str], tuple[OpenedModel, .
 
 
 def _data_folder(info: PackageInfo, variant: VariantInfo, model: Path) -> Path:
-    """What locations of external data are relative to: the model's folder, or the one that the
-    variant states.
+    """The folder that locations of a variant's external data are relative to.
+
+    It is the model's own, or the one that an option of the variant states.
 
     The reader resolves the option in the component generation's keys; the other generation does not
     have it.

@@ -1,5 +1,4 @@
-"""Which files a model names: external data of every tensor and contexts of EPContext nodes, as
-written.
+"""Which files a model names: external data of its tensors, contexts of its EPContext nodes.
 
 Nothing is judged here and no such file is opened, so that a hostile model can be looked at whole:
 the checks say what is wrong with each name. Covered are initializers (sparse ones too), tensors in

@@ -1,6 +1,4 @@
-"""Checks of the files of a package as files: names on every operating system, and digests (ORT301
-to ORT407).
-"""
+"""Checks of a package's files: names on every operating system, digests (ORT301 to ORT407)."""
 
 from __future__ import annotations
 
@@ -60,8 +58,9 @@ def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_declared_names(package: CheckedPackage) -> Iterator[Finding]:
-    """Names of components, and of a component's variants, differ in more than case and
-    composition.
+    """Declared names of components, or of one component's variants, differ in more than case.
+
+    Names that differ only in case or in how Unicode composes a letter are one file on some systems.
     """
     components = {component.name: component for component in package.info.components}
     for name, other in _collisions(components):
@@ -141,16 +140,12 @@ def check_leftovers(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def shown(file: str) -> str:
-    """A file's name as ``Finding.document``: with characters that cannot be printed or encoded it
-    is quoted.
-    """
+    """A file's name as ``Finding.document``: quoted where it cannot be printed or encoded."""
     return file if file.isprintable() else quoted(file)
 
 
 def _collisions_of_files(files: Iterable[str]) -> Iterator[Finding]:
-    """Files and folders that are one where case and composition do not count; of each folder
-    once.
-    """
+    """Names that become one where neither case nor composition counts; of a folder once."""
     spellings: dict[str, str] = {}
     for file in files:
         path = key = ""

@@ -1,5 +1,4 @@
-"""Checks of GenAI variants (ORT601, ORT602), and of what onnxruntime-genai asks of a package
-(ORT610 to ORT613).
+"""Checks of GenAI variants (ORT601, ORT602), and of what onnxruntime-genai needs (ORT610 to 613).
 
 Source: docs/model_package.md of onnxruntime-genai.
 """
@@ -23,9 +22,7 @@ from ortpkg.package.rules import Rule
 
 
 def check_genai_variants(package: CheckedPackage) -> Iterator[Finding]:
-    """Each variant that is a set of files has a genai_config.json that can be read, and what it
-    names.
-    """
+    """A variant without one model has a genai_config.json, and the files that this names."""
     for variant in package.variants:
         if not (variant.directory / GENAI_CONFIG).is_file():
             continue

@@ -43,8 +43,9 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenaiConfig:
-    """What was read: the document's name in findings, the files that it names, or what is wrong
-    with it.
+    """What was read of genai_config.json: the files that it names, or what is wrong with it.
+
+    ``document`` is its name in findings.
     """
 
     document: str
@@ -102,9 +103,7 @@ def _resolve(
 
 
 def _names(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
-    """Names of models and of the tokenizer's folder in genai_config.json's model section, with
-    where they stand.
-    """
+    """The models and the tokenizer folder that genai_config.json names, and where."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if isinstance(inner, str):

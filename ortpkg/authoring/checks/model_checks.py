@@ -1,6 +1,4 @@
-"""Checks of models and of the files beside them, before anything loads either (ORT101 to
-ORT122).
-"""
+"""Checks of models and of the files beside them, before anything loads them (ORT101 to ORT122)."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ def check_models(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
-    """Each tensor's data lies in a plain file beside the model, and reaches as far as the tensor
-    needs.
-    """
+    """Each tensor's data is in a plain file beside the model that is long enough for it."""
     for variant, model in _models(package):
         by_location: defaultdict[str, list[DataReference]] = defaultdict(list)
         for reference in model.data:
@@ -76,9 +72,7 @@ def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
-    """Each compiled context lies beside its model, has a main node, and is offered to the EP that
-    made it.
-    """
+    """Each compiled context lies beside its model, has a main node, and is for its variant's EP."""
     for variant, model in _models(package):
         for location in dict.fromkeys(
             context.location for context in model.contexts if context.location
@@ -118,8 +112,7 @@ def check_operators(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
-    """Each of ONNX's own operators is defined in the opset that its model imports, and still in use
-    there.
+    """Each operator of ONNX's is defined, and not deprecated, in the opset that its model imports.
 
     What a newer onnx may define cannot be told; a plug-in EP, which the variant names, may have
     operators of its own.
@@ -175,9 +168,7 @@ def _some(texts: Sequence[str]) -> str:
 
 
 def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
-    """Each variant takes and gives what the first of its component does, which is what the author
-    started from.
-    """
+    """Each variant takes and gives what its component's first does, with which the author began."""
     for component in package.info.components:
         opened = package.signatures_of(component)
         for variant, signature in opened[1:]:
@@ -193,9 +184,7 @@ def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
-    """The manifest's inputs and outputs are those of the only component, or of the components wired
-    by name.
-    """
+    """The manifest's inputs and outputs are those of its components wired by name."""
     signatures = [package.signature_of(component.name) for component in package.info.components]
     known = [signature for signature in signatures if signature is not None]
     if package.info.has_pipeline or not known or len(known) < len(signatures):
@@ -218,9 +207,7 @@ def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """What lies at a location: the rule that it breaks with the reason, and its size where it can
-    be read.
-    """
+    """What lies at a location: its size, or the rule that it breaks with the reason."""
 
     rule: Rule | None = None
     reason: str = ""
@@ -234,9 +221,7 @@ def _models(package: CheckedPackage) -> Iterator[tuple[VariantInfo, OpenedModel]
 
 
 def _is_about_data(model: OpenedModel) -> bool:
-    """Whether what keeps the signature from being read is a name or range that other rules report
-    more precisely.
-    """
+    """Whether a signature could not be read because of data that other rules report better."""
     return any(_why_not_inside(each.location) or each.problem for each in model.data) or any(
         each.location and _why_not_inside(each.location) for each in model.contexts
     )

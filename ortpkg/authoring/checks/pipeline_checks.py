@@ -1,6 +1,4 @@
-"""Checks of how component models are wired, against what the models really take and give (ORT501 to
-ORT503).
-"""
+"""Checks of how components are wired, against what their models take and give (ORT501 to 503)."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ from ortpkg.package.sidecar import PIPELINE
 
 @dataclass(frozen=True, slots=True)
 class FlowingValue:
-    """What is known of a value: its type ("" for nothing), and its shape (None for not even the
-    rank).
-    """
+    """What is known of a value: its type ("" for none), its shape (None: not even the rank)."""
 
     type: str
     shape: Shape | None

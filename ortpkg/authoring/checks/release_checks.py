@@ -1,6 +1,4 @@
-"""Checks of what a release of onnxruntime would do with a package (ORT701 to ORT711), for the
-targets asked for.
-"""
+"""Checks of what onnxruntime's releases would do with a package (ORT701 to ORT711)."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ from ortpkg.releases.release_lines import RELEASE_LINES
 
 
 def check_release_opens(root: Path, targets: Sequence[str]) -> Iterator[Finding]:
-    """The releases that ``targets`` stand for open the package in ``root``, whatever ortpkg thinks
-    of it.
-    """
+    """The releases that ``targets`` name would open the package, whatever ortpkg thinks of it."""
     for target in targets:
         for release in _RELEASES[target]:
             for refusal in RELEASE_LINES[release].read(root)[1]:
@@ -76,9 +72,7 @@ def check_release_reads_models(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_release_reads_contexts(package: CheckedPackage) -> Iterator[Finding]:
-    """The execution providers of the releases that were asked for read the variants' compiled
-    contexts.
-    """
+    """The EPs of the releases asked for read the contexts that the variants were compiled to."""
     for variant in package.variants if package.targets else ():
         for model in package.models_of(variant):
             if not model.contexts or not has_own_contexts(model.path):

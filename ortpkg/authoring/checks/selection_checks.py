@@ -1,6 +1,4 @@
-"""Checks of what variants are for: who would select them, and which options they need (ORT201 to
-ORT211).
-"""
+"""Checks of who would select a variant, and of which options it needs (ORT201 to ORT211)."""
 
 from __future__ import annotations
 
@@ -130,9 +128,7 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def _typos(variant: VariantInfo, keys: Iterable[str]) -> list[tuple[str, str]]:
-    """Session options among ``keys`` that are nearly named like a known one, which is the
-    second.
-    """
+    """Session options among ``keys`` that look mistyped, each with the known one it resembles."""
     meant = ((key, meant_session_option(key)) for key in keys if key in variant.session_options)
     return [(key, found) for key, found in meant if found is not None]
 

@@ -1,5 +1,4 @@
-"""The rules of ``validate`` that need more than the documents: models, files, what a variant is
-for, who reads it.
+"""The rules of ``validate`` that look beyond documents: at models, files, variants' use, readers.
 
 ``ortpkg.package.rules`` has those below ORT100 and the form of a rule. Here is a module for each
 subject; what it defines is in the table of all. Ids never change meaning. What checks them is in

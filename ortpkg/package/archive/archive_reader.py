@@ -203,9 +203,7 @@ def _check_sizes(entries: list[EntryHeader], file_nbytes: int, limits: ArchiveLi
 def _check_layout(
     stream: BinaryIO, entries: list[EntryHeader], end: int
 ) -> list[tuple[EntryHeader, int]]:
-    """Entries lie one after another from the first byte to the directory, each under a header that
-    agrees.
-    """
+    """The entries lie one after another up to the directory, each under a header that agrees."""
     starts: dict[int, int] = {}
     position = 0
     for index in sorted(range(len(entries)), key=lambda index: entries[index].offset):

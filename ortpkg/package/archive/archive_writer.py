@@ -1,6 +1,4 @@
-"""Writes packed packages: stored entries in the order in which they are added, byte for byte the
-same every time.
-"""
+"""Writes packed packages: stored entries in the order they are added, the same bytes each time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A package as one file (``name.ortpkg``) and back: a zip file of one form, the same bytes for the
-same package.
+"""A package as one file (``name.ortpkg``) and back: a zip file of one fixed form.
 
 The files are stored, not compressed, sorted by the bytes of their paths, with one date and one
 mode; digests.json is the last, so that the end of the file holds both indexes. Large files begin at
@@ -152,8 +151,7 @@ def unpack_package(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackReport:
-    """Unpacks the archive at ``path`` to the new directory ``root``, which appears when all of it
-    is verified.
+    """Unpacks the archive at ``path`` to ``root``, a directory that appears once all is verified.
 
     Raises:
         ArchiveError: the archive is damaged, breaks a limit or holds no package.

@@ -1,5 +1,4 @@
-"""The records of a zip file as bytes: what we write, and a reading of them that accepts one meaning
-only.
+"""The records of a zip file as bytes: how we write them, and how we read them in one meaning only.
 
 Source: PKWARE's APPNOTE.TXT 6.3.10; sections are named where they are used. The extra field 0xD935
 (alignment) is that of Android's zipalign. Nothing here reads a file: offsets and lengths are
@@ -322,8 +321,9 @@ def _check_kind(entry: EntryHeader, attributes: int) -> None:
 
 
 def _full_sizes(extra: bytes, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """``sizes``, with those that do not fit in 32 bits from the 64-bit extra field (4.5.3), which
-    must be used.
+    """``sizes``, with those beyond 32 bits taken from the 64-bit extra field (4.5.3).
+
+    That field must be there then, and holds nothing else.
     """
     fields = dict(_parse_extra(extra))
     wanted = [index for index, size in enumerate(sizes) if size == _MOST_32]

@@ -93,8 +93,7 @@ def publish(
     on_wait: Notify | None = None,
     on_commit: Callable[[], None] = lambda: None,
 ) -> None:
-    """Moves what was made in ``staged`` (of :func:`staging_folder`) to its places in ``target``,
-    all of it or nothing.
+    """Moves what was made in ``staged`` to its places in ``target``: all of it or nothing.
 
     Args:
         target: the folder.
@@ -150,9 +149,7 @@ def _move(target: Path, staged: Path, wanted: FileChange, operations: FileOperat
 
 
 def _put_back(target: Path, leftover: Path, operations: FileOperations) -> None:
-    """Only what is the same file still, unchanged, is taken away, and only what nobody replaced
-    comes back.
-    """
+    """Takes away only files that are still what we put there; brings back only what is missing."""
     try:
         journal = json.loads((leftover / _JOURNAL).read_bytes()[:_MOST_JOURNAL_NBYTES])
         identities, staged, taken = journal["adds"], journal["staged"], journal["takes_away"]
@@ -171,8 +168,9 @@ def _put_back(target: Path, leftover: Path, operations: FileOperations) -> None:
 
 
 def _remove(staging: Path, operations: FileOperations) -> None:
-    """The lock last: while it is there, whoever comes after a killed process can tell that nobody
-    works here.
+    """Removes the staging folder, its lock last.
+
+    While the lock is there, whoever comes after a killed process can tell that nobody works here.
     """
     operations.remove_tree(staging / _NEW)
     operations.remove_tree(staging / _OLD)

@@ -1,5 +1,4 @@
-"""What recovery may delete of what digests.json calls garbage: digests.json may come from a
-stranger.
+"""What recovery may delete of the garbage that digests.json names: a stranger may have named it.
 
 What an interrupted change of ours added, or was about to remove, is of no use to the package as its
 documents are now: no document names it, no model that they name refers to it, and its bytes are
@@ -44,8 +43,7 @@ _ESCAPED_ASCII = re.compile(rb"\\u00([0-7][0-9a-fA-F])")
 def files_to_delete(
     root: Path, garbage: Collection[str], recorded: PackageDigests
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files of ``garbage`` (relative to ``root``) that may go, and those that stay: they are
-    not as recorded.
+    """The files of ``garbage`` (below ``root``) that may go, and those that are not as recorded.
 
     Raises:
         PackageFormatError: something of it is in use or reached through a link; or the package
@@ -127,9 +125,7 @@ class _UsedPlaces:
             raise _refusal(root, path, f"is in use by {what}")
 
     def check_models(self, root: Path, files: Collection[str]) -> None:
-        """PackageFormatError where a model refers to one of ``files``: then their name is in it, as
-        it stands.
-        """
+        """PackageFormatError where a model refers to one of ``files``: it has their name then."""
         below: dict[Path, list[str]] = {}
         for file in files:
             for folder in (root / file).parents:
@@ -157,8 +153,7 @@ def _first_of_each(places: Iterable[tuple[Path, str]]) -> Iterator[tuple[str, st
 
 
 def _assets_of(package: PackageInfo, garbage: Collection[str]) -> Iterator[tuple[Path, str]]:
-    """The folders of shared assets that are declared, or whose digest stands in any JSON file that
-    stays.
+    """The folders of shared assets that are declared, or whose digest a JSON file that stays has.
 
     Configurations of GenAI refer to them too, in packages of each generation. An asset that merely
     lies in shared_assets/ may be what an interrupted change has left.
@@ -178,8 +173,7 @@ def _assets_of(package: PackageInfo, garbage: Collection[str]) -> Iterator[tuple
 def _configured_places(
     package: PackageInfo, garbage: Collection[str]
 ) -> tuple[tuple[Path, str], ...]:
-    """What any text of a GenAI configuration that stays names, relative to its folder, and that is
-    there.
+    """The places that texts of a GenAI configuration that stays name, relative to its folder.
 
     PackageFormatError where one cannot be read.
     """
@@ -254,9 +248,7 @@ def _places_of(package: PackageInfo) -> Iterator[tuple[Path, str]]:
 
 
 def _data_folders(variant: VariantInfo, model: Path) -> Iterator[Path]:
-    """Where files lie that the model refers to: external data beside it or where an option says,
-    contexts beside it.
-    """
+    """Where files may lie that a model refers to: beside it, or where an option says."""
     if not variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER) or _first_in(
         model, (b"EPContext",)
     ):
@@ -267,8 +259,9 @@ def _data_folders(variant: VariantInfo, model: Path) -> Iterator[Path]:
 
 
 def _patterns_of(location: str) -> Iterator[bytes]:
-    """How a reference to a file looks in a protobuf message: length and text; or, oddly written,
-    with . or // in it.
+    """The bytes of a reference to a file in a protobuf message: its length, then its text.
+
+    Texts with ``.`` or ``//`` in them are other spellings of one name.
     """
     text = location.encode("utf-8", "surrogateescape")
     length = len(text)
@@ -296,8 +289,7 @@ def _first_in(model: Path, patterns: tuple[bytes, ...]) -> bytes | None:
 
 
 def _finder(patterns: tuple[bytes, ...]) -> Callable[[bytes], bytes | None]:
-    """Looks for the first of few patterns by each of them, and of many at all places where one may
-    begin.
+    """A search for the first of ``patterns``: one by one if they are few, else all at once.
 
     Each pattern has two bytes at least.
     """
@@ -348,9 +340,7 @@ def _folders_above(place: str) -> Iterator[str]:
 
 
 def _key(path: Path) -> str:
-    """The real path, in the form in which systems compare names that see no difference of case or
-    composition.
-    """
+    """The real path, in the form that systems compare which see no case and no composition."""
     return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
 
 

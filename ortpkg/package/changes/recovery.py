@@ -1,5 +1,4 @@
-"""Finishes or undoes an interrupted change by what digests.json says is pending
-(docs/adr/0002-commit-protocol.md).
+"""Finishes or undoes an interrupted change by what digests.json says is pending.
 
 The mirror image of :mod:`ortpkg.package.changes.transaction`, which calls :func:`finish` at the end
 of each change as well, so that there is one way back, not two.
@@ -145,9 +144,7 @@ def _staged_documents(root: Path) -> dict[str, Path]:
 
 
 def _settled(root: Path, recorded: PackageDigests, garbage: tuple[str, ...]) -> PackageDigests:
-    """``recorded`` without what was pending: one digest per file, the one it has, and nothing of
-    the garbage.
-    """
+    """``recorded`` with nothing pending: each file's one actual digest, and no garbage."""
     places = frozenset(garbage)
     files = {path: entry for path, entry in recorded.files.items() if not is_within(path, places)}
     for path, entry in files.items():
@@ -197,9 +194,7 @@ def _remove_files(
 
 
 def _remove_empty(folders: list[Path], operations: FileOperations) -> None:
-    """Deletes those of ``folders``, each in the one before it, that are empty, and makes that
-    durable.
-    """
+    """Deletes those of ``folders`` that are empty, each in the one before it, and syncs that."""
     for folder in reversed(folders):
         if folder.is_dir() and not any(folder.iterdir()):
             operations.remove_directory(folder)

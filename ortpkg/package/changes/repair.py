@@ -90,8 +90,7 @@ def repair_package(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> VerificationReport:
-    """Verifies the package at ``root`` and replaces what is damaged or missing by what ``source``
-    has.
+    """Verifies the package at ``root`` and replaces damaged or missing files from ``source``.
 
     digests.json itself is put right where the copy's adds up to the same package digest. Files that
     should not be there stay: they may be somebody's work. The report says what was repaired, and
@@ -133,8 +132,7 @@ def record_digests(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> VerificationReport:
-    """Writes digests.json for the files as they are now, and reports what differed from the one
-    before.
+    """Writes digests.json for the files as they are, and reports how they differed from the old.
 
     For documents that were edited by hand. It blesses whatever is there: damage that nobody has
     noticed is recorded as right, and no later verification finds it.
@@ -311,9 +309,7 @@ class _Repair:
         return reason
 
     def _fetch(self, file: str, digests: tuple[str, ...], temporary: Path) -> str | None:
-        """Copies what has one of ``digests`` to ``temporary``: the same path first, then others
-        that claim to.
-        """
+        """Copies a file with one of ``digests``: from its own path, or from another with it."""
         entries = self._copy.files.items() if self._copy else ()
         others = [
             other for other, entry in entries if other != file and set(entry.digests) & set(digests)
@@ -374,9 +370,7 @@ class _Guarded:
 
 
 def _obstacle(root: Path, file: str) -> str | None:
-    """Why a file cannot be written there: nothing is written through a link, and no folder is
-    removed.
-    """
+    """Why a file cannot be written there: neither links nor folders are written over."""
     names = file.split("/")
     for depth in range(1, len(names)):
         folder = root.joinpath(*names[:depth])

@@ -1,6 +1,4 @@
-"""A new file or folder that appears whole or not at all: built beside its place, then renamed into
-it.
-"""
+"""A new file or folder that appears whole or not at all: made beside its place, then renamed."""
 
 from __future__ import annotations
 
@@ -87,8 +85,7 @@ def staged(
 
 
 def check_is_free(target: Path, *, building: Path | None = None) -> None:
-    """AuthoringError where something is at ``target`` (an empty folder is fine), or its parent is
-    no folder.
+    """AuthoringError unless ``target`` is free or an empty folder, and its parent is a folder.
 
     What a killed process left of its own does not count, nor what is being built.
     """
@@ -102,8 +99,7 @@ def check_is_free(target: Path, *, building: Path | None = None) -> None:
 
 
 def is_replaceable(target: Path, *, is_package: bool) -> bool:
-    """Whether there is a package (else: a file) at ``target``, which may be overwritten where that
-    is asked for.
+    """Whether a package (else: a file) is at ``target``, which may be overwritten on request.
 
     AuthoringError for anything else that lies there: a link, a device, a folder of other things.
     """
@@ -124,8 +120,7 @@ def is_replaceable(target: Path, *, is_package: bool) -> bool:
 
 
 def planned_contents(root: Path, adds: Mapping[str, int], *, is_replaced: bool) -> PlannedFiles:
-    """What making a package of the files ``adds`` does: to no folder, or to the package that it
-    replaces.
+    """What making a package of the files ``adds`` does to an empty place or to the package there.
 
     Every package that is made has a digests.json, whose size only making it tells.
     """

@@ -1,5 +1,4 @@
-"""A change to a package with one commit point: a killed process leaves the old package or the new
-one.
+"""A change to a package with one commit point: a killed process leaves it old or new.
 
 The order (docs/adr/0002-commit-protocol.md):
 
@@ -63,9 +62,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChange:
-    """One document replaced: ``before`` is what was read when the change was planned, None where
-    there was none.
-    """
+    """One document replaced: ``before`` is what the plan was made from, None for a new document."""
 
     path: str
     after: bytes
@@ -99,8 +96,7 @@ class PackageChange:
 
     @property
     def commit_document(self) -> DocumentChange:
-        """The one whose appearance is the commit point: ``commit``, or the first that replaces one,
-        after all new ones.
+        """The document whose appearance commits: ``commit``, or the first that replaces one.
 
         A new document means nothing until another one names it, or (the last of them) by itself.
         """
@@ -168,8 +164,7 @@ def create_package(
     operations: FileOperations | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Makes a whole new package at ``root``: all or nothing
-    (:func:`~ortpkg.package.changes.staging.staged`).
+    """Makes a whole new package at ``root``, all of it or nothing.
 
     ``overwrite``: a package that is there already is replaced, in one step.
 
@@ -190,17 +185,13 @@ def create_package(
 
 
 def _ensure_digests(root: Path, operations: FileOperations, progress: Progress | None) -> None:
-    """A package without digests.json gets one, for the files as they are: it is what recovery goes
-    by.
-    """
+    """Gives a package without digests.json one for its present files, as recovery needs it."""
     if read_digests(root) is None:
         write_digests(root, compute_digests(root, progress=progress), operations)
 
 
 def _new_folders(root: Path, change: PackageChange) -> list[str]:
-    """Folders that new files bring along, outer ones first: each appears with all its files at
-    once, or not at all.
-    """
+    """Folders that new files bring along, outer ones first, each to appear with all its files."""
     folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in change.new_files)
     new = [folder for folder in folders if not os.path.lexists(root / folder)]
     return sorted(new, key=lambda folder: (folder.count("/"), folder))
@@ -364,8 +355,9 @@ def _tidy_up(root: Path, operations: FileOperations) -> None:
 
 
 def is_committed(root: Path, change: PackageChange) -> bool:
-    """Whether ``change`` is what the package at ``root`` says now, though :func:`commit_change`
-    raised. Where nobody can read that, it is not.
+    """Whether the package at ``root`` is as ``change`` makes it, though commit_change raised.
+
+    Where nobody can read that, it is not.
     """
     commit = change.commit_document
     try:
@@ -375,9 +367,7 @@ def is_committed(root: Path, change: PackageChange) -> bool:
 
 
 def _check_unchanged(root: Path, change: PackageChange) -> None:
-    """Another user, who has other locks, or an editor may have been here since the change was
-    planned.
-    """
+    """AuthoringError where the package changed after the plan, by somebody whom no lock held."""
     for document in change.documents:
         path = root / document.path
         now = path.read_bytes() if path.is_file() else None
@@ -436,9 +426,7 @@ def _new_files(change: PackageChange) -> dict[str, int]:
 
 
 def _check_target_is_free(root: Path) -> None:
-    """Says what to do instead, where :func:`~ortpkg.package.changes.staging.staged` would only
-    refuse.
-    """
+    """Refuses a target in use, and says what to do instead."""
     if root.is_dir() and not root.is_symlink() and is_occupied(root):
         raise AuthoringError(
             f"{quoted(root)} exists already and is not empty; add to a package with add-variant,"

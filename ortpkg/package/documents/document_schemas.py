@@ -43,8 +43,7 @@ _MOST_FINDINGS = 1000  # a document with more is not written by mistake
 
 @cache
 def schemas_directory() -> Path:
-    """Where the schemas lie: inside the package when installed from a wheel, beside it in a
-    checkout.
+    """Where the schemas lie: inside the package in a wheel, beside it in a checkout.
 
     Raises:
         FileNotFoundError: the installation is not complete.

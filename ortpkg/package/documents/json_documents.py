@@ -69,8 +69,7 @@ def parse_document(
 
 
 def dump_document(value: Any) -> bytes:
-    """JSON as ortpkg and onnxruntime write it: two spaces, key order and non-ASCII text kept, a
-    final newline.
+    """JSON as ortpkg and onnxruntime write it: indented by two, in key order, with a last newline.
 
     Raises:
         ValueError: ``value`` is not a JSON value: a NaN, an infinity, or text that is not

@@ -1,5 +1,4 @@
-"""JSON text → values under limits, in one pass, so that a stranger's document exhausts nothing and
-means the same to every reader.
+"""JSON text → values under limits, in one pass: no document exhausts anything or means two things.
 
 Accepted is RFC 8259 JSON in UTF-8 (a byte order mark is tolerated) with unique keys, finite numbers
 and well-formed text. onnxruntime's reader refuses the same things, except that it lets the last of
@@ -53,9 +52,7 @@ DEFAULT_LIMITS = DocumentLimits()
 
 
 class CountedJson(NamedTuple):
-    """A JSON value, how many values it holds in all (as the limit counts them), and the bytes of
-    its document.
-    """
+    """A JSON value, the number of values in it (as the limit counts), its document's bytes."""
 
     value: Any
     value_count: int
@@ -129,9 +126,7 @@ def _check_size(data: bytes, document: str, limits: DocumentLimits) -> int:
 
 
 def _without_depth(text: str, document: str, limits: DocumentLimits) -> str:
-    """``text`` with 0 for each object and array that is nested deeper than ``limits.depth``, from
-    the inside out.
-    """
+    """``text`` with 0 in place of each object and array nested deeper than ``limits.depth``."""
     pieces: list[str] = []
     openings: list[int] = []
     end = 0
@@ -238,9 +233,7 @@ class _Parser:
                     self._fail(DOCUMENT_SYNTAX, message, pointer=pointer, remedy=remedy)
 
     def _repeated_keys_error(self, value: Any) -> PackageFormatError:
-        """Finds where the objects with repeated keys stand: the parser does not say while it makes
-        them.
-        """
+        """The error that says where keys are repeated; the parser only says that some are."""
         keys_by_identity = {id(made): keys for made, keys in self._repeated}
         findings = [
             finding(

@@ -1,5 +1,4 @@
-"""Reads the component generation: manifest.json with ``components``, each inline or in a file of
-its own.
+"""Reads the component generation: manifest.json with ``components``, inline or in files.
 
 Structure and checks: ``model_package/`` of onnxruntime 1.28 to 1.31 (schema_version 1.0). Unlike
 that reader, this one reports everything that is wrong, not the first thing;
@@ -367,9 +366,7 @@ class _ComponentReader:
     def _check_model(
         self, name: str, executor_info: ExecutorInfo, folder: Place, source: Source
     ) -> None:
-        """A variant that names no model is of use only to those who know what is in its folder:
-        GenAI, for one.
-        """
+        """Warns of a variant that names no model: only GenAI knows what is in such a folder."""
         ort = executor_info.payloads.get(ORT)
         if not self._rules.complete or (isinstance(ort, Mapping) and "model_file" in ort):
             return
@@ -382,8 +379,7 @@ class _ComponentReader:
     def _read_constraints(
         self, name: str, body: Mapping[str, Any], source: Source
     ) -> tuple[Constraints, Constraints]:
-        """The constraints as they are written, and as selection wants them: no empty texts, the
-        device in lower case.
+        """The constraints as written, and as selection wants them: non-empty, device lower case.
 
         Most variants share theirs with others: these get the same objects.
         """
@@ -408,8 +404,6 @@ class _ComponentReader:
 
 
 def _completed(constraints: Constraints, facts: Mapping[str, str]) -> Constraints:
-    """With what only ``additional_metadata.ortpkg`` can say: the architecture, and the device of a
-    CPU variant.
-    """
+    """Adds what only ``additional_metadata.ortpkg`` says: architecture, a CPU variant's device."""
     device = constraints.device or (facts.get("device") if constraints.ep == CPU_EP else None)
     return replace(constraints, device=device, architecture=facts.get("architecture"))

@@ -1,6 +1,4 @@
-"""Finds the package that a folder belongs to, as version control finds its repository: here, or in
-a folder above.
-"""
+"""Finds the package that a folder belongs to: the folder itself, or one above it."""
 
 from __future__ import annotations
 

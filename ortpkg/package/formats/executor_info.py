@@ -1,5 +1,4 @@
-"""Reads ``executor_info`` of a variant: what each executor needs, and above all ``ort``,
-onnxruntime's own part.
+"""Reads ``executor_info`` of a variant: what each executor needs, above all onnxruntime (``ort``).
 
 As onnxruntime 1.31 does, for every variant when the package is opened: each payload is an object,
 or the path of a JSON file in the variant's folder, which must be there; ``ort`` must be an object
@@ -107,8 +106,7 @@ def _named(
     tokens: tuple[str, ...],
     references: ReferenceReader,
 ) -> tuple[Mapping[str, Any], str | None]:
-    """The payloads by the names of their executors, and the key under which onnxruntime's is
-    declared, if it is.
+    """The payloads by their executors' names, and the key that declares onnxruntime's.
 
     A name with a NUL is refused, or, by the rules of a release, ends there; of equal ones the first
     counts.

@@ -1,5 +1,4 @@
-"""Reads the metadata generation: manifest.json and models/<component>/metadata.json (onnxruntime
-1.26, 1.27).
+"""Reads the metadata generation: manifest.json and models/<component>/metadata.json.
 
 Structure: pull request 27786 of onnxruntime, both as proposed (component_models as an object,
 variants inline in the manifest, key ``file``) and as released (component_models as a list, key
@@ -137,8 +136,7 @@ def read_metadata_format(
 def read_component_root(
     resolver: PathResolver, found: FindingCollector, documents: CountedDocuments
 ) -> ComponentInfo:
-    """The component model whose own folder is the package root: metadata.json is there, and no
-    manifest.json.
+    """The component model in the package root: metadata.json is there, manifest.json is not.
 
     Its name is ``component_model_name``, or the folder's.
     """
@@ -150,9 +148,7 @@ OWN_FOLDER = "."
 
 
 def sanitize_model_id(model_id: str) -> str:
-    """The folder's name that onnxruntime derives from a ``model_id``: ``phi4-cpu:1`` gives
-    ``phi4-cpu_1``.
-    """
+    """The folder name onnxruntime derives from a ``model_id``: ``phi4-cpu:1`` → ``phi4-cpu_1``."""
     return _NOT_IN_FOLDER_NAMES.sub("_", model_id)
 
 
@@ -445,9 +441,7 @@ def _merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _where(declarations: list[_Declaration], *keys: str, inner: str | None = None) -> Source:
-    """Where the value of the first of ``keys`` (of ``inner`` in it) that is declared stands, else
-    the variant.
-    """
+    """The place of the first declared of ``keys`` (or of ``inner`` in it), else the variant's."""
     for declaration in declarations:
         for key in keys:
             value = declaration.body.get(key)

@@ -109,8 +109,7 @@ def read_pipeline(package: PackageInfo) -> Pipeline | None:
 def check_pipeline(
     root: Path, components: Iterable[str]
 ) -> tuple[Pipeline | None, tuple[Finding, ...]]:
-    """The pipeline of the package in ``root`` with these components, and everything that is wrong
-    with it.
+    """The pipeline of the package in ``root`` with these components, and all that is wrong with it.
 
     None where there is none or it is wrong.
     """
@@ -136,9 +135,7 @@ def pipeline_components(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 class _PipelineReader:
-    """Turns JSON that has passed its schema into a pipeline, and follows each value from its maker
-    to its uses.
-    """
+    """Makes a pipeline of valid JSON, following each value from its maker to its uses."""
 
     def __init__(self, components: frozenset[str], found: FindingCollector) -> None:
         self._components = components

@@ -1,5 +1,4 @@
-"""Resolves what documents of the component generation refer to, and reports what is wrong where it
-stands.
+"""Resolves references in documents of the component generation; says where one is wrong.
 
 A *path* is relative to a folder. A *string reference* is a path, or names a shared asset or
 something in it.
@@ -123,9 +122,7 @@ class ReferenceReader:
             return UNREADABLE
 
     def shown(self, path: str) -> str:
-        """``path`` for messages: relative to the package root, with ``/``, where it lies below
-        it.
-        """
+        """``path`` for messages: relative to the package root, with ``/``, if it is below it."""
         if path == self.root:
             return "."
         prefix = self.root + os.sep

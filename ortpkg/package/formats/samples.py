@@ -38,9 +38,7 @@ class DisplayKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far an output may be from the expected one: ``|actual - expected| <= absolute + relative
-    * |expected|``.
-    """
+    """How far an output may be off: ``|actual - expected| <= absolute + relative * |expected|``."""
 
     absolute: float = 0.0
     relative: float = 0.0
@@ -56,9 +54,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Display:
-    """How to show ``output``: ``classes`` name the classes, ``vocabulary`` (JSON) the words, where
-    they are given.
-    """
+    """How to show ``output``: ``classes`` (a list) or ``vocabulary`` (JSON) name its numbers."""
 
     output: str
     kind: DisplayKind

@@ -1,5 +1,4 @@
-"""The shared assets of a package: folders that several variants may use, named by the digest of
-their content.
+"""The shared assets of a package: folders named by their content, which variants may share.
 
 onnxruntime 1.28 to 1.31 builds the same table when it opens a package, first mention first: what
 the manifest states under ``shared_assets``, then the folders ``shared_assets/sha256-<hex>/``,
@@ -65,9 +64,7 @@ def read_shared_assets(
 
 
 def _ends_with_slash(path: str) -> bool:
-    """Whether a path ends with a separator once ``.`` at its end is dropped, as far as a C text
-    reaches.
-    """
+    """Whether a path, as C reads it and without a last ``.``, ends with a separator."""
     text = path.partition("\0")[0].replace("\\", "/" if os.name == "nt" else "\\")
     return text.endswith(("/", "/."))
 

@@ -114,9 +114,7 @@ def _check_agreement(older: CheckedVariant, newer: CheckedVariant, found: Findin
 
 
 def _differences(older: CheckedVariant, newer: CheckedVariant) -> Iterator[tuple[str, Any, Any]]:
-    """(what, value in the metadata keys, value in the component keys) of everything in which the
-    two disagree.
-    """
+    """What the two generations' keys disagree in: (what, metadata's value, component's value)."""
     mine, other = older.constraints, newer.constraints
     yield from (
         each

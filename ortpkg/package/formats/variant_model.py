@@ -1,5 +1,4 @@
-"""Finds the model of a variant: the file that a document names, or the only ONNX file of the
-variant's folder.
+"""Finds the model of a variant: the file a document names, or the folder's only ONNX file.
 
 Rule of onnxruntime 1.26 and 1.27: the name is relative to ``models/<component>/<folder>/``; a
 directory, or no name at all, stands for the exactly one ``*.onnx`` directly in it. The pull
@@ -98,8 +97,9 @@ def resolve_model(
 
 
 def why_no_model(variant: VariantInfo) -> str:
-    """Why a variant without a model has none, as the end of a sentence about it: a set of files, or
-    none is named.
+    """Why a variant has no model, as the end of a sentence about it.
+
+    It is a set of files, or none is named.
     """
     folder = quoted(variant.directory)
     if (variant.directory / GENAI_CONFIG).is_file():
@@ -159,9 +159,7 @@ class _ModelSearch:
         return None
 
     def _why_not_its_own(self, reference: str, place: Place) -> str:
-        """Whose ``place`` is if not this variant's, where ``reference``, relative to the
-        component's folder, leads.
-        """
+        """Whose the place is that ``reference`` leads to, if not this variant's own."""
         if place.kind is PathKind.MISSING:
             return ""
         names = [next((name for name in reference.split("/") if name not in ("", ".")), "")]

@@ -1,5 +1,4 @@
-"""The variants of a component, each made when somebody looks at it: of thousands, most are never
-looked at.
+"""The variants of a component, each made only when somebody looks at it.
 
 What a package says of them is checked when it is opened; making one checks nothing, reads nothing
 and cannot fail.
@@ -45,9 +44,7 @@ class CheckedVariant(Protocol):
 
 
 class Alike(NamedTuple):
-    """Variants of a component that state the same constraints and provider options, by their
-    places, in order.
-    """
+    """Variants that state the same constraints and provider options, by their places, in order."""
 
     constraints: Constraints
     provider_options: Mapping[str, str]

@@ -1,5 +1,4 @@
-"""The digest that names a shared asset: a hash over the files of a folder, their paths and nothing
-else.
+"""The digest that names a shared asset: a hash over the paths and contents of its files.
 
 The directory hash of onnxruntime 1.28 to 1.31 (``model_package/src/asset_hasher``), byte for byte:
 each file gives a line ``<sha256 of its bytes, lower-case hex>  <path>\\n`` with the path relative
@@ -24,8 +23,7 @@ _SCHEME = "sha256:"
 
 
 def directory_digest(directory: Path, *, progress: Progress | None = None) -> str:
-    """The URI, ``sha256:<64 lower-case hex digits>``, of the shared asset whose content is that of
-    ``directory``.
+    """The URI ``sha256:<64 hex digits>`` of the shared asset with the content of ``directory``.
 
     Args:
         directory: the folder; a link to one will do, links inside it will not.
@@ -52,9 +50,7 @@ def directory_digest(directory: Path, *, progress: Progress | None = None) -> st
 
 
 def listing_digest(digests: Mapping[str, str]) -> str:
-    """As :func:`directory_digest`, for a folder with these files: path in it, with ``/`` →
-    SHA-256.
-    """
+    """As :func:`directory_digest`, for a folder of these files: path → SHA-256."""
     listing = hashlib.sha256()
     for name_bytes, digest in sorted(
         (os.fsencode(name), digest) for name, digest in digests.items()

@@ -1,6 +1,4 @@
-"""Compares the content of shared assets with the digests that name them: no reader does when it
-opens a package.
-"""
+"""Compares the content of shared assets with the digests in their names, as no reader does."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ _MANIFEST = "manifest.json"
 
 
 def asset_folders(root: Path) -> Iterator[tuple[str, str]]:
-    """(uri, folder relative to ``root``) of the shared assets, as far as a damaged package still
-    tells them.
+    """(uri, folder below ``root``) of shared assets, as far as a damaged package tells them.
 
     Folders outside of the package, and those that are not there, are left out.
     """

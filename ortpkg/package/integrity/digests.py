@@ -118,8 +118,7 @@ class DigestDifference:
 
 
 def list_files(root: Path) -> tuple[str, ...]:
-    """Every file (and symbolic link) of a package, relative to ``root`` with ``/``, sorted by
-    bytes.
+    """Every file and symbolic link of a package, relative to ``root`` with ``/``, in byte order.
 
     Left out: digests.json itself and the staging folders of changes. PackageFormatError for more
         than 100,000.

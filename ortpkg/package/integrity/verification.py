@@ -248,9 +248,7 @@ def record_differences(
     recorded: PackageDigests,
     hashed: Mapping[str, HashedFile | OSError],
 ) -> list[DigestDifference]:
-    """Damage to digests.json itself, whose bytes are ``content``: its sum, sizes and (only)
-    form.
-    """
+    """Damage to digests.json itself (``content`` is its bytes): a wrong sum, size or form."""
     expected = actual = ""
     message = _wrong_size(recorded, hashed)
     if stated["package"] != recorded.package_digest:

@@ -216,9 +216,7 @@ class PathResolver:
         return place
 
     def _check_text(self, reference: str, *, is_confined: bool) -> None:
-        """Raises PathRefusedError for a text that is no path, or, in the package, surely leads out
-        of it or is not portable.
-        """
+        """PathRefusedError for a text that is no path, or (``is_confined``) may lead outside."""
         if is_confined and reference in self._accepted:
             return
         if self._portable_names:
@@ -395,8 +393,7 @@ def is_link(status: os.stat_result) -> bool:
 
 
 def _real_as_far_as_it_exists(path: str) -> str:
-    """``path`` with links followed in the part of it that exists (C++:
-    ``std::filesystem::weakly_canonical``).
+    """``path`` with links followed as far as it exists (``std::filesystem::weakly_canonical``).
 
     A link that leads nowhere does not exist.
     """

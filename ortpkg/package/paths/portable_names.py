@@ -1,6 +1,4 @@
-"""Whether a set of file names means the same on every operating system; for archives, which
-travel.
-"""
+"""Whether a set of file names means the same on every operating system, as archives need."""
 
 from __future__ import annotations
 
@@ -29,8 +27,7 @@ def why_not_portable_file(name: str) -> str | None:
 
 
 def find_collision(names: Iterable[str]) -> tuple[str, str] | None:
-    """Two of ``names`` that some file system takes for one, or of which one is both file and
-    folder; None without.
+    """Two of ``names`` that some file system takes for one, or a file that is a folder too.
 
     Case counts as equal (full case folding), and so do the ways to compose a letter, in the names
     of folders too. A name that ends with ``/`` is a folder's own; others imply their folders.
