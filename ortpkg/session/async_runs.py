@@ -27,9 +27,7 @@ class AsyncRuns:
     def submit(
         self, run: Callable[[], Sequence[Value]], callback: AsyncCallback, user_data: Any
     ) -> None:
-        """Has ``run`` called in another thread, and ``callback(outputs, user_data, error)`` when it
-        is done.
-        """
+        """Calls ``run`` in another thread, then ``callback(outputs, user_data, error)``."""
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")

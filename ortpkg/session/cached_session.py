@@ -1,5 +1,4 @@
-"""A whole session in the cache of contexts: asked for before the source model is read, kept once it
-was partitioned.
+"""A whole session in the cache of contexts: looked up before the source model is read.
 
 See :mod:`ortpkg.ep_context.cached_sessions`. It is for models from files on native libraries; other
 sessions ask the cache partition by partition.
@@ -206,9 +205,7 @@ def caching_of(
 
 
 def files_of_weights(graph: Graph) -> dict[Path, FileStamp | None]:
-    """The files that the weights of a model as it was loaded lie in, with what the file system says
-    of each now.
-    """
+    """The files that a loaded model's weights lie in, with the file system's stamp of each."""
     sources = {
         each.source.path
         for current in all_graphs(graph)

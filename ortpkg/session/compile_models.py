@@ -1,5 +1,4 @@
-"""Compiles models to context models, one session each, or as a session group that shares one
-binary.
+"""Compiles models to context models, each by itself, or as a group that shares one binary.
 
 What a session does where ``ep.context_enable`` is set, for a list of models, on the EP device that
 this machine offers; in a child process, so that a compiler that crashes, hangs or exits is an error
@@ -270,8 +269,7 @@ def _advice(ep_device: EpDevice) -> str:
 
 
 def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -> EpDevice:
-    """The first EP device of that EP, and of that kind and backend where named, that this machine
-    offers.
+    """The first EP device of that EP, kind and backend that this machine offers.
 
     Raises NoSuitableVariantError, which says what there is, where there is none.
     """

@@ -1,5 +1,4 @@
-"""Inputs and outputs of a session as they cross between processes: a description as JSON, and raw
-bytes.
+"""A session's inputs and outputs as they cross between processes: JSON and raw bytes.
 
 Tensors of every element type, sequences, maps and absent values; what a caller gets owns its
 memory.

@@ -1,5 +1,4 @@
-"""Which execution providers a session has where nobody names any: all that the machine supports,
-CPU last.
+"""Which execution providers a session has if nobody names any: all that the machine supports.
 
 The order is that of ``ep_names.KNOWN_EPS``, the one table of priorities. A provider is *supported*
 where its library is installed and offers a device of this machine, or where its name says for which
@@ -64,8 +63,7 @@ def default_ep_names(options: SessionOptions) -> tuple[str, ...]:
 def may_do_without(
     error: ExecutionProviderError, providers: Sequence[ExecutionProvider], options: SessionOptions
 ) -> bool:
-    """Whether a session that failed over a provider which nobody asked for goes on with the CPU
-    provider alone.
+    """Whether a session goes on with the CPU alone after a provider failed that nobody asked for.
 
     It closes the others and says so. Not where the embedded provider was alone, a compiled context
     is at fault, which the model asks for, or contexts are to be made.
@@ -105,9 +103,7 @@ def supported_ep_names() -> tuple[str, ...]:
 
 
 def _is_supported(factory: EpFactory, *, has_device: bool, offers: int) -> bool:
-    """An offer without a device counts where the provider's name says what it runs on: the factory
-    looked for that.
-    """
+    """Whether the provider is offered a device here, or its name says what it runs on."""
     return has_device or (offers > 0 and factory.ep_name in IMPLIED_DEVICE_TYPES)
 
 

@@ -1,6 +1,4 @@
-"""Which EP devices a session takes where a policy, or a function of the caller's, chooses instead
-of names.
-"""
+"""Which EP devices a session takes where a policy, or the caller's function, chooses for it."""
 
 from __future__ import annotations
 

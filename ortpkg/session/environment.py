@@ -1,5 +1,4 @@
-"""What onnxruntime's Python module keeps per process: providers, logging, the seed, shared threads
-and allocators.
+"""What onnxruntime's module keeps per process: providers, logging, the seed, threads, allocators.
 
 Each function has onnxruntime's name and does what it does there, or as near as this engine comes;
 docs/interop.md has the table. Imports nothing heavy.
@@ -87,8 +86,7 @@ def get_hardware_devices() -> list[OrtHardwareDevice]:
 
 
 def register_execution_provider_library(registration_name: str, library_path: str) -> None:
-    """Takes a plug-in that nobody installed: its execution provider is one of this machine's until
-    it is unregistered.
+    """Takes a plug-in that nobody installed; its EP is of this machine until it is unregistered.
 
     Args:
         registration_name: for :func:`unregister_execution_provider_library`.
@@ -133,8 +131,7 @@ def unregister_execution_provider_library(registration_name: str) -> None:
 def get_hardware_device_ep_incompatibility_details(
     ep_name: str, device: OrtHardwareDevice
 ) -> dict[str, Any]:
-    """Why an execution provider cannot use a device: ``reasons_bitmask`` (0: it can), ``notes``,
-    ``error_code``.
+    """Why an EP cannot use a device: ``reasons_bitmask`` (0: it can), ``notes``, ``error_code``.
 
     Raises UnknownExecutionProviderError for a name that nothing here has.
     """
@@ -158,8 +155,7 @@ def get_hardware_device_ep_incompatibility_details(
 def get_model_compatibility_for_ep_devices(
     ep_devices: Sequence[OrtEpDevice | EpDevice], compatibility_info: str
 ) -> OrtCompiledModelCompatibility:
-    """How well a compiled model, by its compatibility string, runs on devices of one execution
-    provider.
+    """How well a model with that compatibility string runs on devices of one execution provider.
 
     Raises UsageError for no devices, or those of several providers; TypeError for what is no text.
     """
@@ -220,9 +216,7 @@ def get_version_string() -> str:
 
 
 def get_build_info() -> str:
-    """One line on what runs here: ortpkg, the release that it mirrors, Python, and the libraries
-    that compute.
-    """
+    """What runs here, in one line: ortpkg, the release it mirrors, Python, computing libraries."""
     libraries = ", ".join(
         f"{name}={version}" for name in _LIBRARIES if (version := _version_of(name))
     )
@@ -287,16 +281,12 @@ def set_default_logger_severity(severity: int) -> None:
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """Checks its argument only: there is nothing more detailed than severity 0 here, nor in
-    onnxruntime's releases.
-    """
+    """Checks its argument only: nothing is logged below severity 0, nor in onnxruntime."""
     _whole_number("verbosity", verbosity)
 
 
 def set_seed(seed: int) -> None:
-    """Seeds operators that draw random numbers without a ``seed`` of their own, in sessions that
-    are made after it.
-    """
+    """Seeds the random operators without a ``seed`` of their own, in sessions made from now on."""
     number = _whole_number("seed", seed, bits=64)
     from ortpkg.kernels.random_seed import set_random_seed  # numpy: only where it is wanted
 
@@ -328,9 +318,7 @@ def global_thread_pool_sizes() -> tuple[int, int] | None:
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None) -> None:
-    """Checks its arguments only: each session keeps blocks of its own between runs, shared by all
-    of its runs.
-    """
+    """Checks its arguments only: each session keeps its own blocks, which its runs share."""
     _check_allocator(CPU_EP, mem_info, arena_cfg)
 
 

@@ -1,6 +1,4 @@
-"""What the cache of contexts has for a model on an execution provider, and why it has not: without
-compiling.
-"""
+"""Says what the cache of contexts has for a model on an EP, and why not, without compiling."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ _TEXTS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _PlainInput:
-    """A tensor of numbers as a model declares it: its element type, and its shape as far as that is
-    fixed.
+    """A tensor of numbers as a model declares it: its element type, and its shape if that is fixed.
 
     ``shape``: of an input all of whose dimensions are fixed; else ``rank`` (None: any) and (axis,
         size) pairs.
@@ -54,9 +53,7 @@ class _PlainInput:
 
 
 class FeedCheck:
-    """:func:`check_feeds` for the inputs of one model, with a short way for arrays that are right
-    as they are.
-    """
+    """:func:`check_feeds` for the inputs of one model, quick for arrays that are right as given."""
 
     def __init__(self, inputs: Sequence[NodeArg], optional: Collection[str]) -> None:
         self._inputs = inputs
@@ -164,9 +161,7 @@ def check_feeds(
 def check_all_are_fed(
     feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]
 ) -> None:
-    """Raises InvalidFeedError, in onnxruntime's words, where an input is missing that has no
-    default value.
-    """
+    """Raises InvalidFeedError, as onnxruntime words it, for an input that is fed by nothing."""
     needed = [
         each
         for each in inputs

@@ -1,6 +1,4 @@
-"""Fixes symbolic dimensions of a model to the sizes that the options state, by name or by
-denotation.
-"""
+"""Fixes symbolic dimensions to the sizes that options state, by name or by denotation."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ def override_free_dimensions(
 
 
 def _denoted(graph: Graph, sizes: Mapping[str, int]) -> Iterator[tuple[str, int, Dimension, int]]:
-    """The inputs' dimensions that have a size by their denotation: input, axis, dimension as
-    declared, size.
-    """
+    """Inputs' dimensions sized by their denotation: input, axis, declared dimension, size."""
     for name in graph.inputs:
         value_type = graph.type_of(name)
         annotation = graph.annotations.get(name)

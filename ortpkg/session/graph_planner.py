@@ -1,5 +1,4 @@
-"""Plans a partitioned graph: execution plan, allocation plan, memory pattern, then kernels and
-weights.
+"""Plans a partitioned graph: steps, allocation, memory pattern, then kernels and weights.
 
 Sub-graphs (If, Loop, Scan) are planned before the graph around them is put together.
 """
@@ -63,7 +62,8 @@ class GraphPlanner:
         *,
         info_of: InfoOf | None = None,
     ) -> None:
-        """
+        """Plans for one session.
+
         Args:
             options: of the session.
             providers: whose kernels the nodes run on.
@@ -213,9 +213,7 @@ class GraphPlanner:
         return pool
 
     def _compute(self, graph: Graph, node: Node, step: NodeStep) -> Compute:
-        """The node's compute function; for a fused node, with a state that is released when the
-        session closes.
-        """
+        """The node's compute function; a fused node's state is released with the session."""
         poll_load()
         fused = self._fused.get(node)
         if is_copy(node):

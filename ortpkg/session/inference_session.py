@@ -347,9 +347,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self._falls_back = False
 
     def enable_fallback(self) -> None:
-        """An execution provider that fails in a run makes the session use the CPU instead, once,
-        with a warning.
-        """
+        """Lets an EP that fails in a run be replaced by the CPU, once, with a warning."""
         self._falls_back = True
 
     # --- ending -----------------------------------------------------------------------------------
@@ -374,9 +372,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             end_quietly(provider, provider.close)
 
     def __reduce__(self) -> NoReturn:
-        """Raises TypeError: a process makes sessions of its own, from the path or the bytes of the
-        model.
-        """
+        """Raises TypeError: another process makes a session from the model's path or bytes."""
         raise TypeError(
             "cannot pickle an 'InferenceSession' object; pickle its model's path, and make it anew"
         )

@@ -1,6 +1,4 @@
-"""IOBinding: inputs and outputs that are bound once and used in many runs, as onnxruntime's Python
-API has it.
-"""
+"""IOBinding: inputs and outputs bound once for many runs, as in onnxruntime's Python API."""
 
 from __future__ import annotations
 
@@ -108,8 +106,7 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Binds an output: to memory of the caller's, or (without ``buffer_ptr``) to whatever the
-        run makes.
+        """Binds an output to memory of the caller's, or (no ``buffer_ptr``) to what the run makes.
 
         What the run makes lies in the memory of the CPU whatever ``device_type`` is asked for, as
         with onnxruntime's package for the CPU. Raises UsageError for an unknown output or device,

@@ -216,9 +216,7 @@ class IsolatedSession:
 
 
 def _open() -> Message:
-    """Asks for the libraries to be loaded, and to be told what is logged where this process would
-    log it.
-    """
+    """Has the child load its libraries, and report what this process would log."""
     return Message(
         header={"action": "open", "log_level": logging.getLogger("ortpkg").getEffectiveLevel()}
     )

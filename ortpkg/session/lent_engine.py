@@ -1,6 +1,4 @@
-"""The engine as a session lends it to its execution providers, for partitions that they compute
-with kernels.
-"""
+"""The engine that a session lends to its providers, for partitions that they run with kernels."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ class SessionGraphEngine:
         self._options = options
 
     def optimize(self, graph: Graph, kernels: ExecutionProvider) -> None:
-        """Both steps of a session: basic transformers with inference after them, then what comes
-        after partitioning.
-        """
+        """Applies basic transformers, infers types, applies the later levels, as sessions do."""
         model = Model(graph=graph, ir_version=_IR_VERSION)
         context = transform_context([kernels])
         transform(model, (TransformLevel.BASIC,), _HIGHEST, context)

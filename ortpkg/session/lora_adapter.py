@@ -1,6 +1,4 @@
-"""AdapterFormat and LoraAdapter, as onnxruntime has them: tensors that stand in for inputs with
-defaults.
-"""
+"""onnxruntime's AdapterFormat and LoraAdapter: tensors that replace inputs' default values."""
 
 from __future__ import annotations
 
@@ -110,9 +108,7 @@ class LoraAdapter:
 
 
 def fed_with_adapters(feeds: Mapping[str, Any], adapters: Sequence[LoraAdapter]) -> dict[str, Any]:
-    """``feeds``, and what adapters have for inputs that are not fed; of several adapters the last
-    one counts.
-    """
+    """``feeds``, and what adapters have for inputs that are not fed; the last adapter wins."""
     found: dict[str, Any] = {}
     for adapter in adapters:
         found.update(adapter.parameters)

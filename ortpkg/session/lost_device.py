@@ -1,6 +1,4 @@
-"""A device may vanish between a selection and a session: then the session must not run on the CPU
-in silence.
-"""
+"""Keeps a session off the CPU where its device has vanished since the selection."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ def session_on(
     make: Callable[[], InferenceSession],
     make_on_cpu: Callable[[], InferenceSession] | None,
 ) -> InferenceSession:
-    """The session that ``make`` makes, unless ``ep_device`` takes no node of its model because it
-    is gone.
+    """The session of ``make``, unless ``ep_device`` is gone and took no node of its model.
 
     Then that of ``make_on_cpu``, so that its providers are those that it really has; where there is
     none, an ExecutionProviderError. The backend is asked anew only where nothing ran on the device.

@@ -1,5 +1,4 @@
-"""OrtMemoryInfo and OrtArenaCfg: descriptions of memory and of allocators, under onnxruntime's
-names.
+"""OrtMemoryInfo and OrtArenaCfg: memory and allocators described under onnxruntime's names.
 
 Values of this engine lie in the memory of the host; these say so to programs that ask. Imports
 nothing heavy.

@@ -1,5 +1,4 @@
-"""The memory pattern as a picture: steps from left to right, the block's bytes from bottom to top,
-one box a value.
+"""The memory pattern as a picture: steps to the right, the block's bytes upwards, a box per value.
 
 Two boxes that overlap would be two values that share bytes while both are alive. A dashed line is
 the peak, a dotted one the least that any layout of this order could need.

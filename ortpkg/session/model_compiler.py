@@ -1,6 +1,4 @@
-"""ModelCompiler: onnxruntime's Python API for models with compiled contexts, over sessions that
-keep theirs.
-"""
+"""ModelCompiler: onnxruntime's Python API that writes models with compiled contexts."""
 
 from __future__ import annotations
 

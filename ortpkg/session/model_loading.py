@@ -1,6 +1,4 @@
-"""Loads the model of a session: with the tensors that its options give, and the operators that its
-domains need.
-"""
+"""Loads a session's model, with tensors that options give and operators its domains need."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ from ortpkg.session.options import EXTERNAL_DATA_FOLDER_ENTRY, SessionOptions
 def load_for_session(
     source: ModelSource, options: SessionOptions, *, with_own_links: bool
 ) -> Model:
-    """The model; read again where an installed distribution brings operators for one of its
-    domains.
+    """The model; read once more where an installed distribution brings operators of its domains.
 
     ``with_own_links``: whether its external data may lie behind symbolic links that belong to the
         current user.

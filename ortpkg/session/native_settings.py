@@ -1,6 +1,4 @@
-"""What of a session's options goes on to native libraries
-(``ortpkg.providers.session_settings``).
-"""
+"""What of a session's options goes on to native libraries."""
 
 from __future__ import annotations
 

@@ -9,9 +9,7 @@ from enum import Enum, IntEnum, IntFlag
 
 
 class NamedNumber(IntEnum):
-    """Base of these enumerations, which are printed by their names, as onnxruntime's are, whatever
-    Python.
-    """
+    """Base of these enumerations, which print their names as onnxruntime's do in every Python."""
 
     __str__ = Enum.__str__
 

@@ -1,6 +1,4 @@
-"""The methods of onnxruntime's InferenceSession that stand on ``run`` and on what a session says of
-itself.
-"""
+"""Methods of onnxruntime's InferenceSession that need ``run`` and its answers on itself only."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ class OrtEpAssignedNode:
 
 @dataclass(frozen=True, slots=True)
 class OrtEpAssignedSubgraph:
-    """Nodes that a provider runs, or compiled into one: ep_name is the provider's name, nodes are
-    in their order.
-    """
+    """Nodes that a provider runs or compiled into one: ``ep_name``, and ``nodes`` in order."""
 
     ep_name: str
     nodes: tuple[OrtEpAssignedNode, ...]

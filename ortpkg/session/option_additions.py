@@ -1,5 +1,4 @@
-"""What a caller adds to session options beside their values: tensors, execution providers, sizes of
-dimensions.
+"""What a caller adds to session options beside values: tensors, providers, sizes of dimensions.
 
 Names and meaning are onnxruntime's. Nothing here is looked at before a session is made with the
 options, except the names of execution providers. Imports nothing heavy.
@@ -122,8 +121,7 @@ class OptionAdditions(KnownAttributesOnly):
     def add_external_initializers(
         self, names: Sequence[str], ort_values: Sequence[OrtValue]
     ) -> None:
-        """Takes tensors in place of initializers whose data lies in other files, which are then not
-        opened.
+        """Takes tensors in place of initializers in other files, which are then not opened.
 
         Raises InvalidSessionOptionError as :meth:`add_initializer`, or where there are not as many
         of both.
@@ -210,8 +208,7 @@ class OptionAdditions(KnownAttributesOnly):
         ep_devices: Sequence[EpDevice | OrtEpDevice],
         provider_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Adds the execution provider of ``ep_devices``, which are all of one, to use these
-        devices.
+        """Adds the one execution provider whose devices ``ep_devices`` are, to use them.
 
         Raises InvalidSessionOptionError for no devices, those of several providers, or one that was
         added before.
@@ -241,8 +238,7 @@ class OptionAdditions(KnownAttributesOnly):
             ) from None
 
     def set_provider_selection_policy_delegate(self, delegate: PolicyDelegate) -> None:
-        """Lets a function choose: ``delegate(ep_devices, model_metadata, runtime_metadata,
-        max_selections)``.
+        """Lets ``delegate(ep_devices, model_metadata, runtime_metadata, max_selections)`` choose.
 
         It returns those of the devices that the session shall use, in order. TypeError for what
         cannot be called.
@@ -268,9 +264,7 @@ class OptionAdditions(KnownAttributesOnly):
     def requested_providers(
         self,
     ) -> tuple[tuple[str, tuple[EpDevice, ...], Mapping[str, str]], ...]:
-        """The execution providers that were added, in order: name, devices (none: by name),
-        options.
-        """
+        """The EPs that were added, in order: name, devices (none: by name), options."""
         return tuple(self._providers)
 
     # --- compiled contexts ------------------------------------------------------------------------
@@ -298,8 +292,7 @@ class OptionAdditions(KnownAttributesOnly):
         self._context_data = replace(self._context_data, read_function=None)
 
     def set_ep_context_data_write_func(self, write_func: ContextWriteFunction) -> None:
-        """Hands contexts that a session makes for a context model to a function, instead of files
-        beside the model.
+        """Gives a function the contexts that a session makes, instead of files beside the model.
 
         It is called with the name that the model has for the data, and an
         :class:`~ortpkg.ep_context.ep_context_data.OrtEpContextData`. What it raises makes the
@@ -322,24 +315,21 @@ class OptionAdditions(KnownAttributesOnly):
     # --- the rest ---------------------------------------------------------------------------------
 
     def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
-        """Ends the making of a session with these options, from any thread, at its next stage
-        (LoadCancelledError).
+        """Ends sessions that are being made with these options, at their next stage.
+
+        From any thread; they raise LoadCancelledError.
         """
         self._load_cancellation.is_set = bool(is_cancelled)
 
     def check_not_cancelled(self) -> None:
-        """Raises LoadCancelledError where :meth:`set_load_cancellation_flag` was called with
-        True.
-        """
+        """Raises LoadCancelledError once :meth:`set_load_cancellation_flag` was given True."""
         if self._load_cancellation.is_set:
             raise LoadCancelledError(
                 "the making of the session was cancelled (set_load_cancellation_flag)"
             )
 
     def register_custom_ops_library(self, library_path: str) -> None:
-        """Raises SessionError: native libraries of operators are written against onnxruntime's own
-        kernels.
-        """
+        """Raises SessionError: native operators are written against onnxruntime's kernels."""
         raise SessionError(
             f"{quoted(library_path)} is not loaded: native libraries of operators are written"
             " against onnxruntime's own kernels; kernels of custom operators are written in Python"

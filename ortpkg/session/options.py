@@ -114,8 +114,7 @@ class SessionOptions(OptionAdditions):
     _config_entries: dict[str, str] = field(default_factory=dict, repr=False)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Sets a config entry; one that names an option of this class (``"session.<option>"``) sets
-        that option.
+        """Sets a config entry, or, for ``"session.<option>"`` of this class, that option.
 
         Raises InvalidSessionOptionError for an empty or too long key, a too long value, or one that
         does not parse.

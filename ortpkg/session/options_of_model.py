@@ -1,5 +1,4 @@
-"""Session options that a bare model states itself, where the user asks for them:
-``ORT_LOAD_CONFIG_FROM_MODEL=1``.
+"""Session options that a bare model states, if ``ORT_LOAD_CONFIG_FROM_MODEL=1`` asks for them.
 
 As in onnxruntime: the model's metadata has them as JSON under ``ort_config``. Models of packages
 are not asked: these have session options of their own, under the rules of trust.
@@ -33,8 +32,7 @@ _NUMBERS: Mapping[str, range | frozenset[int]] = {
 
 
 def with_options_of_model(options: SessionOptions, source: ModelSource) -> SessionOptions:
-    """``options``, or, where the user asks for it, a copy with what the model states in their
-    place.
+    """``options``, or a copy with what the model states where the user asks for that.
 
     Raises InvalidSessionOptionError where the model's text is no JSON or a value is none of its
     option, and as :func:`~ortpkg.graph.onnx_reader.load_model` does.

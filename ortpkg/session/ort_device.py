@@ -33,9 +33,7 @@ _NAMED: Mapping[str, tuple[OrtMemoryInfoDeviceType, OrtDeviceVendorId]] = {
 
 
 class OrtDevice:
-    """A device by numbers: ``OrtDevice(type, memory type, id)`` or ``OrtDevice(type, memory type,
-    vendor, id)``.
-    """
+    """A device by numbers: ``OrtDevice(type, memory type, [vendor,] id)``."""
 
     __slots__ = ("_device_id", "_device_type", "_mem_type", "_vendor_id")
 
@@ -145,9 +143,7 @@ class OrtDevice:
 
 
 def check_is_host(device: str | OrtDevice, device_id: int = 0) -> None:
-    """Raises UsageError for any device but the CPU: values of this engine lie in the host's
-    memory.
-    """
+    """Raises UsageError for any device but the CPU, in whose memory all of our values lie."""
     if isinstance(device, OrtDevice):
         name, device_id = (
             ("cpu" if device.device_type() == _CPU else repr(device)),

@@ -1,5 +1,4 @@
-"""OrtHardwareDevice and OrtEpDevice: what execution providers offer on this machine, under
-onnxruntime's names.
+"""OrtHardwareDevice and OrtEpDevice: what EPs offer on this machine, under onnxruntime's names.
 
 They stand for :class:`~ortpkg.devices.hardware.HardwareDevice` and
 :class:`~ortpkg.devices.hardware.EpDevice`, and have onnxruntime's numbers where ours have words.
@@ -122,8 +121,7 @@ def as_ep_device(device: EpDevice | OrtEpDevice) -> EpDevice:
 
 
 def offered_ep_devices(*, named: Collection[str] = ()) -> list[OrtEpDevice]:
-    """What every available execution provider offers here, in default priority order, the CPU's
-    last.
+    """What every available execution provider offers here, in default order, the CPU's last.
 
     Where several backends have one EP on one device, the one that a session takes by its name.
     Execution providers that report no devices are not among them.

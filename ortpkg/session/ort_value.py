@@ -52,8 +52,7 @@ class OrtValue:
         device_id: int = 0,
         vendor_id: int = -1,  # noqa: ARG003 - the CPU's is any
     ) -> OrtValue:
-        """Wraps ``array``, which must outlive the OrtValue unchanged; only one that is not
-        contiguous is copied.
+        """Wraps ``array``, which must outlive the OrtValue unchanged; copied if not contiguous.
 
         Raises UsageError for what is no array or scalar of numpy's, and for another device than the
         CPU.
@@ -69,8 +68,7 @@ class OrtValue:
     def ortvalue_from_numpy_with_onnx_type(
         cls, data: Tensor, /, onnx_element_type: int
     ) -> OrtValue:
-        """Wraps ``data``, its bytes read as another type of the same size, such as bfloat16 in an
-        array of uint16.
+        """Wraps ``data`` as another type of the same size, such as bfloat16 kept in uint16.
 
         Raises UsageError for an unknown type, or one of another size.
         """

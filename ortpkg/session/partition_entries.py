@@ -1,5 +1,4 @@
-"""The config entries for partitioning: ``ortpkg.partition_policy``, and ``ortpkg.partition_costs``,
-what things cost.
+"""The config entries ``ortpkg.partition_policy`` and ``ortpkg.partition_costs`` (what nodes cost).
 
 The costs are a JSON document, in the entry itself or in a file that it names (docs/guide.md has an
 example)::

@@ -1,5 +1,4 @@
-"""What ran where: nodes, weights and, with profiling, time per execution provider of a loaded
-session.
+"""What ran where: nodes, weights and, with profiling, time on each EP of a loaded session.
 
 onnxruntime and OpenVINO may give nodes to their CPU although another device was asked for; what
 they tell of that stands here as entries of their own, marked as fallback.
@@ -80,8 +79,9 @@ class Placement:
         return tuple(entry for entry in self.entries if entry.node_count == 0)
 
     def describe(self) -> str:
-        """One line, e.g. "1 of 1 EPs: OpenVINOExecutionProvider (openvino, CPU): 12 of 12 nodes,
-        150 kB of weights".
+        """One line: "1 of 1 EPs: OpenVINOExecutionProvider (openvino, CPU): 12 of 12 nodes".
+
+        With the size of the weights there.
         """
         total = self.node_count
         asked = {(entry.ep_name, entry.backend) for entry in self.entries}
@@ -142,9 +142,7 @@ def _entries_of(
     *,
     is_stand_in: bool,
 ) -> list[EpPlacement]:
-    """One entry for the provider, and one for each other place where its backend really runs
-    nodes.
-    """
+    """One entry for the provider, one for each other place where its backend runs nodes."""
     itself = BackendPlacement(ep_name=provider.name, is_fallback=is_stand_in)
     entries: dict[tuple[str, str, bool], EpPlacement] = {}
     for partition in partitions:
@@ -231,9 +229,7 @@ def _sum(first: EpPlacement, second: EpPlacement) -> EpPlacement:
 
 
 def _device_label(provider: ExecutionProvider, place: BackendPlacement) -> str:
-    """The hardware's label where it is known which it is, else the backend's word, else what the
-    EP's name implies.
-    """
+    """The hardware's label if it is known, else the backend's word, else what the name implies."""
     offered = _first_device(provider.get_ep_devices())
     kind = place.device.partition(".")[0].lower()
     if offered is not None and (

@@ -1,5 +1,4 @@
-"""A plug-in's contexts in a child process: the provider is made there, loads one context, and runs
-it once on zeros.
+"""Tries a plug-in's context in a child process, on zeros, before this process loads it.
 
 What happens in the child is in :mod:`ortpkg.session.plugin_context_worker`.
 """

@@ -1,5 +1,4 @@
-"""In a worker: a plug-in's provider, which loads one context and runs it, so that its crash or hang
-ends the worker.
+"""The worker that tries a plug-in's context: it alone ends where that crashes or hangs.
 
 The parent's side is :mod:`ortpkg.session.plugin_context_loader`.
 """

@@ -97,9 +97,7 @@ def create_execution_providers(
 def create_default_providers(
     names: Sequence[str], *, isolation: LoadLimits | None = None
 ) -> list[ExecutionProvider]:
-    """The providers of ``names``, which nobody asked for by name: one that cannot be made is left
-    out, and logged.
-    """
+    """The providers of ``names``, which nobody chose: what cannot be made is logged, left out."""
     providers: list[ExecutionProvider] = []
     for name in names:
         try:
@@ -114,9 +112,7 @@ def create_default_providers(
 
 
 def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[ExecutionProvider]:
-    """The providers of a session: those created, and the embedded CPU provider last, added where it
-    was left out.
-    """
+    """The providers of a session: those created, then the CPU's, added where it was left out."""
     providers = list(created)
     embedded = next(
         (provider for provider in providers if isinstance(provider, CPUExecutionProvider)), None

@@ -19,9 +19,7 @@ from ortpkg.session.session_state import SessionState
 
 
 class SessionAnswers(ABC):
-    """Base of :class:`~ortpkg.session.inference_session.InferenceSession`, which sets the
-    attributes.
-    """
+    """Base of InferenceSession, which sets the attributes: what a session says of itself."""
 
     _options: SessionOptions
     _providers: list[ExecutionProvider]
@@ -71,8 +69,7 @@ class SessionAnswers(ABC):
         return self._state.partitions
 
     def get_plan(self, sizes: Mapping[str, int] | None = None) -> SessionPlan:
-        """What was fixed before the first run: partitions, the steps in order, where each value
-        lies and how long.
+        """What was fixed before the first run: partitions, steps in order, each value's place.
 
         ``sizes``: of symbolic dimensions, by name: figures are then what runs of these sizes take.
         """

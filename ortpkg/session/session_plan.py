@@ -1,5 +1,4 @@
-"""What a session planned, as values to print: partitions, the steps in order, where each value lies
-and how long.
+"""What a session planned, as values to print: partitions, steps in order, each value's place.
 
 Read from the three planning layers; nothing is planned here, except that a graph whose memory
 pattern is switched off, or waits for the first run, is laid out as its static shapes allow.
@@ -81,8 +80,7 @@ class PlannedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCopy:
-    """A value that crosses between the CPU's memory and one that the CPU cannot read, once per run
-    of its graph.
+    """A value that crosses, once per run, between the CPU's memory and one the CPU cannot read.
 
     Attributes:
         step: when.
@@ -149,9 +147,7 @@ class GraphPlan:
 
     @property
     def has_intermediate_values(self) -> bool:
-        """Whether it plans memory for anything: feeds, outputs and weights are not in its
-        pattern.
-        """
+        """Whether anything lies in its pattern, which has no feeds, outputs or weights."""
         return any(value.kind in _PLANNED_KINDS for value in self.values)
 
     @property

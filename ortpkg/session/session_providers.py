@@ -1,5 +1,4 @@
-"""Which providers a session gets for what its caller names: what is a warning, what falls back,
-what is an error.
+"""The providers that a session gets for its caller's names, and which of these warn or fail.
 
 As onnxruntime's Python API has it: a provider that some release of it knows but that is not here is
 left out with a warning; any other mistake in the list makes the session fall back to the CPU, with
@@ -67,8 +66,7 @@ class ProviderRequest:
 def create_session_providers(
     request: ProviderRequest, options: SessionOptions, model: Model | None
 ) -> tuple[list[ExecutionProvider], bool]:
-    """The providers of a session, in order, and whether they are those that a session has where
-    nobody names any.
+    """The providers of a session, in order, and whether they are the default ones.
 
     Raises as :func:`create_requested_providers`, and UsageError for an ``ORTPKG_PROVIDERS`` that
     names nothing.
@@ -187,9 +185,7 @@ def _from_options(
 
 
 def _without_absent(request: ProviderRequest) -> ProviderRequest:
-    """The request with each provider once, its options beside it, and without those that are not
-    here.
-    """
+    """The request without repeated providers and those that are not here, options beside each."""
     kept: dict[str, Mapping[str, str]] = {}
     stated_providers = normalized_providers(request.providers or (), request.provider_options)
     _check_go_together({resolve_ep_name(stated) for stated, _ in stated_providers})

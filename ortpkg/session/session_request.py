@@ -1,6 +1,4 @@
-"""What a session is made from, as it crosses into a child process: model, options, providers,
-judged contexts.
-"""
+"""What a session is made from, as it goes to a child process: model, options, providers, ..."""
 
 from __future__ import annotations
 

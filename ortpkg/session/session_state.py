@@ -106,9 +106,7 @@ class SessionState:
         )
 
     def close(self) -> None:
-        """Waits for runs under way, then releases what compiled partitions hold, and ends the
-        threads.
-        """
+        """Waits for runs under way, releases compiled partitions, and ends the threads."""
         if self.executable.gate is not None:
             self.executable.gate.close()
         for release in self.releases:
@@ -186,9 +184,7 @@ def create_session_state(
 def abandon_generating_groups(
     options: SessionOptions, ep_names: Iterable[str], reason: BaseException
 ) -> None:
-    """A session with ``options`` failed: gives up the groups that it belongs to, if it was to make
-    a context model.
-    """
+    """Gives up the groups of a session that failed, if it was to make a context model."""
     if (
         options.config_entries.get(CONTEXT_ENABLE)
         == options.config_entries.get(SHARE_EP_CONTEXTS)
@@ -248,9 +244,7 @@ def _create(
 
 
 def _check_cpu_fallback(result: PartitionResult, options: SessionOptions) -> None:
-    """Raises where the embedded CPU provider runs nodes although the options forbid it (ONNX
-    Runtime's entry).
-    """
+    """Raises where the CPU provider runs nodes although an option forbids it, as onnxruntime."""
     if options.config_entries.get(DISABLE_CPU_FALLBACK_ENTRY) != "1":
         return
     left = [

@@ -1,6 +1,4 @@
-"""Outputs that come out sparse, as in onnxruntime: a model's own sparse constants, whatever their
-declared type.
-"""
+"""Outputs that come out sparse, as in onnxruntime: a model's own sparse constants."""
 
 from __future__ import annotations
 
@@ -36,8 +34,6 @@ def sparse_outputs_of(graph: Graph) -> dict[int, SparseTensor]:
 def with_sparse_outputs(
     results: list[Value], sparse: Mapping[int, SparseTensor], positions: Sequence[int] | None
 ) -> list[Value]:
-    """``results`` with the sparse ones of the outputs at ``positions`` (None: all of them) in their
-    places.
-    """
+    """``results`` with their sparse ones put in at ``positions`` (None: all outputs)."""
     chosen = range(len(results)) if positions is None else positions
     return [sparse.get(position, result) for position, result in zip(chosen, results, strict=True)]

@@ -1,6 +1,4 @@
-"""SparseTensor: a tensor by its non-zero values and their places, as onnxruntime's Python API has
-it.
-"""
+"""SparseTensor: a tensor's non-zero values and their places, as in onnxruntime's Python API."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""All threads or one: what the next run gets where the caller leaves it to the session
-(``intra_op_num_threads=0``).
+"""All threads or one: what a run gets if its session chooses (``intra_op_num_threads=0``).
 
 OpenBLAS's threads wait for each other by yielding their cores. Where other processes want these
 cores too, they do not get them back in time: with two busy processes on two cores, BERT took ten
@@ -50,9 +49,7 @@ class ThreadChoice:
         self._kinds: dict[Hashable, _Kind] = {}
 
     def begin(self, signature: Hashable) -> tuple[_Kind, bool, float]:
-        """The run's kind, whether it should have one thread, and when it began: what :meth:`end`
-        takes.
-        """
+        """What :meth:`end` takes: the run's kind, whether it gets one thread, when it began."""
         kind = self._kinds.get(signature)
         if kind is None:
             if len(self._kinds) >= _MOST_KINDS:

@@ -1,6 +1,4 @@
-"""Takes a model through the graph transformers of a session's levels, with what they may ask of its
-providers.
-"""
+"""Applies the graph transformers of a session's levels to a model."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ def transform(
 def transform_context(
     providers: Sequence[ExecutionProvider], only: frozenset[str] | None = None
 ) -> TransformContext:
-    """What transformers may ask of ``providers``; with ``only``, they leave the nodes of other
-    providers alone.
-    """
+    """What transformers may ask of ``providers``; ``only`` names those whose nodes may change."""
 
     def kernel_exists(node: Node, types: Mapping[str, ElementType]) -> bool:
         return any(
