@@ -1,5 +1,4 @@
-"""Names of execution providers: ONNX Runtime's full names in its priority order, and the short
-forms people type.
+"""Names of execution providers: ONNX Runtime's, in its priority order, and their short forms.
 
 Source of names and order: ``onnxruntime.get_all_providers()`` of 1.31 (its list of providers by
 default priority, CPU last). Names of providers that later releases dropped are known too, because
@@ -147,8 +146,7 @@ def resolve_ep_name(text: str) -> str:
 
 
 def short_ep_names(text: str) -> str:
-    """``text`` with each full name of a known execution provider by its alias, for where there is
-    little room.
+    """``text`` with the alias of each execution provider that it names in full, to save room.
 
     >>> short_ep_names("OpenVINOExecutionProvider (openvino), AcmeExecutionProvider")
     'openvino (openvino), AcmeExecutionProvider'
@@ -176,8 +174,7 @@ def context_sources_of(ep_name: str) -> tuple[str, ...]:
 
 
 def is_context_source_of(ep_name: str, source: str) -> bool:
-    """Whether an EPContext node with that ``source`` is the EP's: QNN's two names in either case,
-    others' as they are.
+    """Whether an EPContext node with that ``source`` is the EP's; case counts, but not for QNN.
 
     >>> is_context_source_of(QNN_EP, "qnn"), is_context_source_of(OPENVINO_EP, "OpenVINO")
     (True, False)
@@ -199,9 +196,7 @@ def ep_of_context_source(source: str) -> str:
 
 
 def is_known_ep(name: str) -> bool:
-    """Whether ``name`` is a full name that some release of ONNX Runtime has used (plug-ins are not
-    in the list).
-    """
+    """Whether some release of ONNX Runtime has used the full name ``name``; none of plug-ins'."""
     return name in _PRIORITIES
 
 

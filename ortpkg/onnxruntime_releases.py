@@ -1,5 +1,6 @@
-"""Names of releases of onnxruntime, each for those that behave like it: as a policy of selection, a
-target of ``validate``, and rules to read a package by.
+"""Names of onnxruntime releases, each standing for those that behave alike.
+
+They are policies of selection, targets of ``validate``, and rules to read a package by.
 """
 
 from __future__ import annotations

@@ -61,9 +61,7 @@ def limit_text(nbytes: int) -> str:
 
 
 def amount_text(nbytes: int) -> str:
-    """A size that is held against a limit: rounded up, so that what passes the limit looks like
-    it.
-    """
+    """A size held against a limit: rounded up, so that what passes the limit looks like it."""
     unit = next((size for size in (10**12, 10**9, 10**6, 10**3) if nbytes >= size), 1)
     return nbytes_text(nbytes if unit == 1 else -(-nbytes * 10 // unit) * unit // 10)
 

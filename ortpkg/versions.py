@@ -1,5 +1,4 @@
-"""Versions of SDKs, drivers, packages and requirements, compared as Python's packaging compares
-them (PEP 440).
+"""Versions of SDKs, drivers and packages, compared as Python's packaging does (PEP 440).
 
 A text that is no such version ("30.0.15.1179 (R512)", a build's hash) is compared as it stands.
 ``packaging`` is loaded only where two texts differ.
@@ -43,9 +42,7 @@ def is_same_version(first: str, second: str) -> bool:
 
 
 def are_same_versions(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether each of some texts means the same version as the one in its place: of an EP and its
-    driver, say.
-    """
+    """Whether texts mean the same versions pairwise: of an EP and its driver, for example."""
     return len(first) == len(second) and all(map(is_same_version, first, second))
 
 
@@ -61,9 +58,7 @@ def is_same_minor(first: str, second: str) -> bool:
 
 
 def release_of(text: str) -> str:
-    """The release in a version text: "2026.4.1" of "2026.4.1-22982-e213a147257" and of "onnxruntime
-    2026.4.1".
-    """
+    """The release in a version text: "2026.4.1" of "2026.4.1-22982-e213a147257"."""
     found = _RELEASE.search(text)
     return found.group() if found else ""
 

@@ -70,9 +70,7 @@ def read_npz(path: Path) -> dict[str, Array]:
 
 @contextmanager
 def _read_errors(path: Path) -> Iterator[None]:
-    """Whatever a damaged file makes zipfile, its decompressors and numpy's parser raise (some
-    twelve kinds), typed.
-    """
+    """Types the errors, of some twelve kinds, that zipfile and numpy raise for damaged files."""
     try:
         verify_regular(path)
         yield
@@ -83,9 +81,7 @@ def _read_errors(path: Path) -> Iterator[None]:
 
 
 def verify_regular(path: Path) -> None:
-    """UsageError where something else than a regular file is at ``path``: opening a pipe would wait
-    for its writer.
-    """
+    """UsageError if ``path`` is no regular file: opening a pipe would wait for its writer."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise UsageError(f"cannot read {quoted(path)}: it is not a regular file")
 
@@ -173,9 +169,7 @@ def _is_regular(file: IO[bytes]) -> bool:
 
 
 class _Stream:
-    """A file that is only written to: zipfile asks no device where it is, which /dev/null answers
-    with 0.
-    """
+    """A file that is only written to and so needs no position, which /dev/null does not have."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write

@@ -1,6 +1,4 @@
-"""A model's inputs: from files (npy, npz, and png or jpeg where the input is an image), or random
-ones.
-"""
+"""A model's inputs: read from files (npy, npz, for images png and jpeg), or random."""
 
 from __future__ import annotations
 
@@ -119,9 +117,7 @@ def random_feeds(
 def _files_of(
     assignment: str, by_name: Mapping[str, NodeArg]
 ) -> Iterator[tuple[str, Path | Array]]:
-    """Input names with the files that they are read from, or with the arrays of one file that has
-    several.
-    """
+    """Input names with their files, or with the arrays of one file that has several."""
     name, separator, file = assignment.partition("=")
     if separator:
         yield name, Path(file)
@@ -212,9 +208,7 @@ def _image_layout(shape: Sequence[int | None]) -> tuple[int, bool, int | None, i
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What an input takes of a picture: width and height in pixels (None: any), and whether to
-    resample for it.
-    """
+    """The picture an input takes: width, height (None: any), whether to resample for it."""
 
     name: str
     width: int | None

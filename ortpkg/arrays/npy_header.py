@@ -1,6 +1,4 @@
-"""Headers of npy arrays from strangers, and what is wrong with a damaged npy or npz file, in plain
-words.
-"""
+"""Headers of strangers' npy arrays, and what is wrong with a damaged file, in plain words."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Inputs for a model that comes without samples: seeded random values of the types and shapes that
-it declares.
+"""Random inputs for a model without samples: seeded, of the types and shapes that it declares.
 
 Dimensions that a model leaves open get a size by their name, the same in all inputs
 (docs/benchmarking.md): a first dimension or one called batch: 1; height, width: 224; sequence,

@@ -1,5 +1,4 @@
-"""The interface that the onnx package calls a backend, as ``onnxruntime.backend`` has it: prepare a
-model, run it.
+"""The onnx package's interface of a backend, as ``onnxruntime.backend``: prepare a model, run it.
 
 Source: ``onnx.backend.base``. Imports onnx; ``import ortpkg`` does not import this.
 """

@@ -24,8 +24,7 @@ class BackendRep(_Prepared):  # type: ignore[misc]  # onnx has no types here
         self._session = session
 
     def run(self, inputs: Any, **kwargs: Any) -> Sequence[Any]:
-        """The outputs, for a list of inputs by position, a mapping by name, or the one array of a
-        model with one input.
+        """The outputs for inputs in a list by position, a mapping by name, or a single array.
 
         ``kwargs``: attributes of the run options. UsageError for too many or too few inputs, or no
             such attribute.

@@ -1,6 +1,4 @@
-"""Measures every variant of a package that can run here, and keeps what came out for later
-selections.
-"""
+"""Measures every variant of a package that can run here, for later selections."""
 
 from __future__ import annotations
 
@@ -177,9 +175,7 @@ def _with_reference(
     plan: Plan,
     notes: list[str],
 ) -> Workload:
-    """The workload with outputs to compare with: where none are expected, those of the embedded
-    engine.
-    """
+    """The workload with outputs to compare with: expected ones, else the embedded engine's."""
     if workload.expected:
         return workload
     reference = embedded_candidate(component, candidates, offer)

@@ -21,8 +21,9 @@ def candidates_of(
     backend: str | None,
     trust: bool,
 ) -> list[Candidate]:
-    """Every variant on every EP device where selection calls it eligible, and those in quarantine,
-    which are skipped.
+    """Every variant on every EP device where selection calls it eligible, and quarantined ones.
+
+    Those are skipped in measuring.
 
     Of ``backend`` only, where one is named. Raises NoSuitableVariantError where there are none.
     """

@@ -1,5 +1,4 @@
-"""Records what the component models of a pipeline are fed and give, so that each can be measured by
-itself.
+"""Records what a pipeline's components are fed and give, to measure each by itself.
 
 The child's side runs the pipeline once or a few times with a session per component, on the embedded
 engine where that can run it.

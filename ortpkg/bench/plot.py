@@ -1,5 +1,4 @@
-"""The results of a benchmark as one SVG picture: a bar per candidate, drawn by hand, readable
-without a program.
+"""A benchmark's results as an SVG picture with a bar per candidate, drawn without any library.
 
 A bar is as long as the median; a line goes on to the 95th percentile. Colours tell what may be used
 (blue), what gave wrong outputs (hatched red), and what was not measured (a text in place of the

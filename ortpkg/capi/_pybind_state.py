@@ -1,6 +1,4 @@
-"""The same names as :mod:`ortpkg.capi.onnxruntime_pybind11_state`, where onnxruntime has them a
-second time.
-"""
+"""The names of :mod:`ortpkg.capi.onnxruntime_pybind11_state`, where onnxruntime repeats them."""
 
 from __future__ import annotations
 

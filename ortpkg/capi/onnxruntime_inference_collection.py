@@ -1,6 +1,4 @@
-"""The same names as :mod:`ortpkg.capi.onnxruntime_pybind11_state`, for what onnxruntime writes in
-Python.
-"""
+"""Names that onnxruntime writes in Python, most as ``capi.onnxruntime_pybind11_state`` has them."""
 
 from __future__ import annotations
 
@@ -32,8 +30,7 @@ def check_and_normalize_provider_args(
     provider_options: Sequence[Mapping[Any, Any]] | None,
     available_provider_names: Sequence[str],
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Names and options as two lists of texts, each provider once and only those that are
-    available.
+    """Names and options as two lists: each provider once, and only the available ones.
 
     Raises InvalidSessionOptionError (a ValueError too) where the arguments have no such form.
     """

@@ -1,5 +1,4 @@
-"""CPU microarchitectures: this machine's, by archspec, and which architectures run code made for
-which.
+"""CPU microarchitectures: this machine's (by archspec), and which of them run whose code.
 
 archspec is asked for the running machine only; its import takes as long as the rest of a probe, so
 that its answer is kept in the fact cache, keyed by what it depends on.
@@ -65,8 +64,7 @@ def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
 
 
 def architecture_distance(device_architecture: str, wanted: str) -> int | None:
-    """How far ``wanted`` is from the device's own architecture: 0 for the same, more for an older
-    ancestor.
+    """How many generations ``wanted`` is behind the device's own architecture; 0 for the same.
 
     None where the device does not run it, or where that is unknown.
     """

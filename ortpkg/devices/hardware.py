@@ -55,9 +55,7 @@ class HardwareDevice:
     fact_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def source_of(self, fact: str) -> str:
-        """Who says what an attribute ("memory_nbytes") or an entry ("metadata.driver_version")
-        says.
-        """
+        """Who says it: an attribute ("memory_nbytes") or entry ("metadata.driver_version")."""
         return self.fact_sources.get(fact, self.source)
 
 

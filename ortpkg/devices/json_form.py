@@ -33,9 +33,7 @@ def hardware_device_from_json(body: Mapping[str, Any]) -> HardwareDevice:
 
 
 def known_facts_to_json(device: HardwareDevice) -> dict[str, Any]:
-    """The same with what changes from moment to moment (``free_memory_nbytes``), and who says each
-    fact.
-    """
+    """The same with facts of the moment (``free_memory_nbytes``), and who says each."""
     return {
         **hardware_device_to_json(device),
         "free_memory_nbytes": device.free_memory_nbytes,

@@ -1,5 +1,4 @@
-"""The CPU of a Linux machine: proc(5) for cpuinfo and meminfo, sysfs for cores, cgroup v2 for
-limits.
+"""The CPU of a Linux machine: /proc for names and memory, sysfs for cores, cgroup v2 for limits.
 
 Arm CPUs have no name in cpuinfo but numbers of implementer and part (Arm's MIDR_EL1); the names are
 those of Arm's and the vendors' technical reference manuals. The name of the board comes from the

@@ -109,9 +109,7 @@ def driver_facts(root: Path, directory: Path) -> dict[str, str]:
 
 
 def nvidia_driver_version(root: Path) -> str | None:
-    """The version in /proc/driver/nvidia/version, which is there also where /sys/module is
-    hidden.
-    """
+    """The version in /proc/driver/nvidia/version, also there where /sys/module is hidden."""
     found = re.search(
         r"Kernel Module\S*(?: for \S+)?\s+([0-9][0-9.]{2,20})",
         text(root / "proc/driver/nvidia/version") or "",

@@ -1,5 +1,4 @@
-"""GPUs and NPUs of systems on a chip, which no PCI bus shows: Adreno, Mali, Tegra, Hexagon,
-Rockchip's NPU, ...
+"""GPUs and NPUs of systems on a chip, on no PCI bus: Adreno, Mali, Tegra, Hexagon, Rockchip, ...
 
 Sources: the kernel's device tree bindings (a platform device is called "<address>.gpu" or
 "<address>.npu") and the classes drm and accel; Qualcomm's FastRPC driver, whose device file
@@ -174,9 +173,7 @@ def _hexagon(root: Path) -> list[HardwareDevice]:
 
 
 def _wsl(root: Path) -> list[HardwareDevice]:
-    """Under the Windows Subsystem for Linux, GPUs stand behind one device file without further
-    facts.
-    """
+    """The GPU of the Windows Subsystem for Linux: one device file without further facts."""
     if not exists(root / "dev/dxg"):
         return []
     return [

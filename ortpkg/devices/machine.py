@@ -1,6 +1,4 @@
-"""A machine as a value: its hardware devices, its operating system, and what could not be found
-out.
-"""
+"""A machine as a value: hardware devices, operating system, what could not be found out."""
 
 from __future__ import annotations
 

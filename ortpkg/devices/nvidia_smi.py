@@ -41,8 +41,7 @@ def ask_nvidia_smi() -> str | None:
 def with_nvidia_facts(
     hardware: Sequence[HardwareDevice], ask: Ask = ask_nvidia_smi
 ) -> tuple[HardwareDevice, ...]:
-    """``hardware`` (of this machine) with the memory and architecture of its NVIDIA GPUs, from the
-    cache where known.
+    """``hardware`` of this machine with its NVIDIA GPUs' memory and architecture.
 
     The tool is asked only where a GPU has NVIDIA's driver, and once per driver version.
     """
@@ -82,9 +81,7 @@ Row = list[str | int | None]
 
 
 def parse_rows(answer: str) -> list[Row]:
-    """[PCI address as sysfs has it, total bytes, free bytes, architecture, driver version] per
-    GPU.
-    """
+    """Per GPU: [PCI address as in sysfs, all bytes, free bytes, architecture, driver version]."""
     rows: list[Row] = []
     for text in answer.splitlines():
         cells = [cell.strip() for cell in text.split(",")]

@@ -1,6 +1,4 @@
-"""Names of PCI devices from the system's copy of the PCI ID Repository (pci.ids), where it has
-one.
-"""
+"""Names of PCI devices by the system's copy of the PCI ID Repository (pci.ids), if it has one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""PCI numbers that decide what a device is: vendors, display adapters without compute, NPUs with an
-unusual class.
+"""PCI numbers that decide what a device is: vendors, displays that compute nothing, odd NPUs.
 
 Source: the PCI ID Repository (pci-ids.ucw.cz) for vendors and devices; the kernel's amdxdna driver
     for AMD's NPUs.

@@ -1,5 +1,4 @@
-"""The document of a machine profile: bytes of a file → a JSON object that keeps its schema, within
-limits.
+"""The document of a machine profile: a file's bytes → an object that its schema allows.
 
 A profile may come from a stranger as a package does, so it is measured before it is parsed. What is
 wrong is a ProfileError that names the file, the place as a JSON pointer, and what would be right
@@ -160,9 +159,7 @@ def _check_schema(value: dict[str, Any], file: Path | str) -> None:
 
 
 def _problems(error: Any, schema: Any) -> list[tuple[str, str]]:
-    """The pointers to what breaks the schema, each with what is wrong there and what would be
-    right.
-    """
+    """Pointers to what breaks the schema, each with what is wrong and what would be right."""
     for token in error.schema_path[:-1]:
         schema = schema[token]
     place = list(error.instance_path)

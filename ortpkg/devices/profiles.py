@@ -1,5 +1,4 @@
-"""Machine profiles: a machine, what execution providers offer on it and which software it has, as a
-file.
+"""Machine profiles: a machine, what EPs offer on it, and which software it has, as a file.
 
 ``ortpkg devices --export`` writes one, ``--profile`` takes one, so that selection can be asked
 about a machine that is not this one. The built-in profiles are constructed from public
@@ -175,9 +174,7 @@ def make_profile(
 
 
 def with_facts_of(device: HardwareDevice, told: HardwareDevice) -> HardwareDevice:
-    """``device`` with the facts that it lacks and ``told`` (the same device, as a backend knows it)
-    has.
-    """
+    """``device`` with facts that it lacks, from ``told``: the same device as a backend knows it."""
     names = ("is_discrete", "memory_nbytes", "free_memory_nbytes", "architecture")
     learned = {
         name: getattr(told, name)

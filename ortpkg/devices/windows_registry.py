@@ -1,5 +1,4 @@
-"""Windows' own interfaces as far as the probe needs them: the registry, the list of present
-devices, memory, features.
+"""Windows' interfaces that the probe needs: registry, present devices, memory, CPU features.
 
 Nothing is started and no driver is loaded. Sources: Microsoft's documentation of ``winreg``'s
 functions, CM_Get_Device_ID_ListW (cfgmgr32) and IsProcessorFeaturePresent (kernel32).

@@ -1,5 +1,4 @@
-"""``doctor``: what is wrong with this machine, this environment and this process for running
-models, and what to do.
+"""``doctor``: what keeps models from running well on this machine, and what to do about it.
 
 The report is meant to be pasted into a bug report: it names no user, no host and no path of a home,
 and of the environment only variables that change how models run.
@@ -86,9 +85,7 @@ def report_to_json(report: DoctorReport) -> dict[str, Any]:
 
 
 def report_lines(report: DoctorReport) -> list[str]:
-    """The report as lines of text, without what names a user: one block, in the same order on every
-    machine.
-    """
+    """The report as lines of text: no user's name in it, the same order on every machine."""
     return [clean(line) for line in _lines(report)]
 
 

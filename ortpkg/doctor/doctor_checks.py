@@ -1,6 +1,4 @@
-"""The checks of ``ortpkg doctor``: from what was gathered to complaints, each with what to do about
-it.
-"""
+"""The checks of ``ortpkg doctor``: from gathered facts to complaints, each with its remedy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What ``ortpkg doctor`` looks at, gathered into one value, so that its checks are functions of a
-value.
-"""
+"""What ``ortpkg doctor`` looks at, gathered into one value that its checks are functions of."""
 
 from __future__ import annotations
 

@@ -44,8 +44,9 @@ def shortened(words: str, most: int) -> str:
 
 
 def shown(words: str) -> str:
-    """``words`` for XML: names come from strangers, and XML knows no control characters, not even
-    escaped.
+    """``words`` for XML, which has no control characters, not even escaped.
+
+    Names come from strangers.
     """
     return escape(
         "".join(

@@ -104,8 +104,6 @@ class LoadCancelledError(CancelledError):
 
 
 class PlanVerificationError(OrtpkgError):
-    """Two live values share bytes, or a plan breaks another invariant: a bug of ours, never of the
-    model.
-    """
+    """Two live values share bytes, or the like: a bug of ours in planning, never the model's."""
 
     exit_code = ExitCode.MODEL

@@ -18,8 +18,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong (or doubtful) in a package, precise enough to be mended without
-    asking again.
+    """One thing that is wrong or doubtful in a package, precise enough to be mended.
 
     Attributes:
         rule: stable identifier, e.g. ``"ORT003"``; documented in ``docs/rules.md``.
@@ -51,9 +50,7 @@ class Finding:
 
 
 def quoted(text: object) -> str:
-    """Quotes untrusted text for a message: control and format characters escaped, length
-    bounded.
-    """
+    """Quotes untrusted text for a message: odd characters escaped, length bounded."""
     shown = str(text)
     if len(shown) > _MOST_QUOTED_CHARACTERS:
         shown = shown[: _MOST_QUOTED_CHARACTERS - 1] + "…"
@@ -66,9 +63,7 @@ def unquoted(text: object) -> str:
 
 
 def printable(error: BaseException) -> str:
-    """An error's text with control characters escaped and its length bounded: it may quote the
-    model.
-    """
+    """An error's text, which may quote the model: control characters escaped, length bounded."""
     text = str(error) or type(error).__name__
     escaped = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text

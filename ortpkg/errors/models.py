@@ -27,9 +27,7 @@ class ModelError(OrtpkgError):
 
 
 class ModelFileError(ModelError):
-    """The model file, or a file with its external data, is missing, empty, truncated or not
-    ONNX.
-    """
+    """The model file or its external data is missing, empty, truncated or not ONNX."""
 
     code = StatusCode.INVALID_PROTOBUF
     further: ClassVar[tuple[type[Exception], ...]] = (InvalidArgument, Fail)

@@ -62,9 +62,7 @@ class PackageFormatError(PackageError):
 
     @classmethod
     def from_findings(cls, findings: Sequence[Finding], *, path: Path | str) -> PackageFormatError:
-        """One error whose message has each error of ``findings`` (at least one) on a line, and no
-        warnings.
-        """
+        """One error with a line for each error of ``findings``, at least one; none for warnings."""
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         lines = "\n".join(f"  {finding}" for finding in errors)
         count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
@@ -82,9 +80,7 @@ class UnsupportedSchemaVersionError(PackageFormatError):
 
 
 class ResultUnreadableError(PackageError):
-    """A command has done its work, and the package at ``path`` is what it made; only reading it
-    afterwards failed.
-    """
+    """A command made the package at ``path`` as it should; only reading it afterwards failed."""
 
     exit_code = ExitCode.DONE
 

@@ -32,8 +32,7 @@ class CompileError(ExecutionProviderError):
 
 
 class EpContextError(ExecutionProviderError):
-    """An EPContext node's context is missing, stale, damaged or foreign (EPContext design:
-    INVALID_GRAPH).
+    """An EPContext node's context is missing, stale, damaged or foreign (status INVALID_GRAPH).
 
     Attributes:
         source: key of the execution provider that made the context; None where that is not known.
@@ -51,6 +50,4 @@ class EpContextError(ExecutionProviderError):
 
 
 class EpContextWriteError(ExecutionProviderError):
-    """What was compiled cannot be written: the disk is full, the folder is not to be written, the
-    name is taken.
-    """
+    """What was compiled cannot be written: a full disk, a folder without leave, a name in use."""

@@ -92,8 +92,7 @@ def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
 
 
 class DescendantMemory:
-    """What the processes hold that a process has started, and those have started; on Linux,
-    elsewhere nothing.
+    """The memory of all processes below a given one; known on Linux, elsewhere none.
 
     Only memory that is theirs alone counts: pages that a fork shares with the process that it was
     made from are that one's. One that cut itself loose (a daemon) is nobody's descendant.

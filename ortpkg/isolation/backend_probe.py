@@ -1,5 +1,4 @@
-"""Ask a backend what it has, in a child process, and remember the answer as long as nothing it
-depends on changes.
+"""Ask a backend what it has, in a child, and keep the answer until what it depends on changes.
 
 That a backend hangs is remembered too, for a few minutes: it would otherwise cost its whole timeout
 in every process. The reason says so, and how to ask again. Any other failure costs no more than an
@@ -36,9 +35,7 @@ _MOST_TIMEOUT_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """What a backend said; ``value`` is None where it failed, ``failure`` says how, ``is_hang``
-    that no answer came.
-    """
+    """What a backend said: ``value``, or None and why: ``failure``; ``is_hang`` (no answer)."""
 
     value: Any = None
     failure: str = ""
@@ -66,8 +63,7 @@ def ask_backend(
     timeout_s: float | None = None,
     is_kept: Callable[[Any], bool] = lambda _value: True,
 ) -> ProbeAnswer:
-    """The answer of ``"module:function"``, from the fact cache where ``fingerprint`` (all it
-    depends on) is the same.
+    """The answer of ``"module:function"``, kept for as long as ``fingerprint`` stays the same.
 
     ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. That a backend hangs is
     believed for three minutes, by later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set.

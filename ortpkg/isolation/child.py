@@ -1,5 +1,4 @@
-"""Run a function that loads foreign code in a child process, so that its crash, hang or exit is a
-value here.
+"""Run a function that loads foreign code in a child process: a crash, hang or exit is a value here.
 
 A child protects from accidents, not from attackers: it has all rights of this process. How it is
 started and ended is told in :mod:`ortpkg.isolation.process`.
@@ -169,9 +168,7 @@ def _result_of(status: int, output: str, errors: str) -> ChildResult:
 
 
 class _BoundedReader(threading.Thread):
-    """Reads a pipe to its end, or until more than ``limit`` bytes came (then it keeps the first
-    ones).
-    """
+    """Reads a pipe to its end, but keeps no more than its first ``limit`` bytes."""
 
     def __init__(self, pipe: IO[bytes], limit: int, *, keep_reading: bool = False) -> None:
         super().__init__(daemon=True)

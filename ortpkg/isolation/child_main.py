@@ -1,5 +1,4 @@
-"""The child's side of :mod:`ortpkg.isolation.child`: calls one function and writes its result to
-the real stdout.
+"""The child's side of :mod:`ortpkg.isolation.child`: calls one function and writes its result.
 
 Foreign libraries print, also from native code; so their standard output is turned to standard error
 first, and the result goes through a private copy of the descriptor.

@@ -1,6 +1,4 @@
-"""A child process that ends when its parent is gone, however that ended and whatever native code is
-doing meanwhile.
-"""
+"""A child process that ends with its parent, however that ended, whatever native code is doing."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ _SYNCHRONIZE, _FOR_EVER = 0x100000, 0xFFFFFFFF
 
 
 def end_with_parent() -> None:
-    """From now on, this process ends, on POSIX with all of its own process group, when its parent
-    does.
-    """
+    """Ends this process (on POSIX its whole process group) as soon as its parent has ended."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 

@@ -45,9 +45,7 @@ class _OwnValues(pickle.Unpickler):
 
 
 def portable_error(error: OrtpkgError) -> OrtpkgError:
-    """The error without what cannot be written: attributes that are no plain values become
-    texts.
-    """
+    """The error as it can be pickled: attributes that are no plain values become texts."""
     for name, value in list(error.__dict__.items()):
         if not _is_plain(value):
             error.__dict__[name] = str(value)

@@ -1,6 +1,4 @@
-"""Child processes of this interpreter: started alike, ended for certain, and their end told in
-words.
-"""
+"""Child processes of this interpreter: started alike, ended for certain, their ends explained."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ _BOOTSTRAP = (
 def start_process(
     module: str, *arguments: str, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """A child that calls ``main`` of ``module`` of ours, with pipes for its standard streams,
-    unbuffered.
+    """A child that calls ``main`` of our ``module``, with unbuffered pipes as standard streams.
 
     It is started by ``subprocess`` with ``-P`` (no module is taken from the current directory),
     never by multiprocessing's spawn, which would import the caller's main module again, and, on

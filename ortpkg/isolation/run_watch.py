@@ -33,9 +33,7 @@ class Watched(Protocol):
     """The part of OpKernelContext that is asked: each raises where the run is to end."""
 
     def check_cancelled(self) -> None:
-        """Raises CancelledError where the caller wants an end, LimitExceededError where the time is
-        over.
-        """
+        """Raises CancelledError if the caller wants an end, LimitExceededError if time is over."""
         ...
 
     def check_allocation(self, nbytes: int) -> None:
@@ -75,8 +73,7 @@ class _Call:
         self._stopped_at = 0.0
 
     def look(self, sharers: int) -> None:
-        """Stops the call where its run is to end; at each look, since a library may drop a request
-        that comes early.
+        """Stops the call if its run is to end: at each look, as libraries drop early requests.
 
         ``sharers``: calls among which the growth of memory is divided, as nobody tells whose it is.
         """
@@ -106,9 +103,7 @@ class _Watch:
         self.forget()
 
     def forget(self) -> None:
-        """In a fork of the process, whose threads are gone and whose locks may be held by them:
-        starts anew.
-        """
+        """Starts anew in a fork, which lacks our threads and may have locks they held."""
         self._calls: dict[_Call, None] = {}
         # Taken by itself where nobody waits: a condition's own entry and exit are calls of Python
         # functions.
@@ -163,8 +158,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def last_resort(act: Callable[[OrtpkgError], None]) -> Iterator[None]:
-    """Meanwhile, ``act`` is called, from the watching thread, where a library does not stop within
-    its grace.
+    """Has ``act`` called, by the watching thread, if a library does not stop within its grace.
 
     For programs that may end themselves, such as a command line; a library must not end its host.
     """
@@ -182,8 +176,7 @@ def run_watched(
     *,
     resident_nbytes: Callable[[], int] | None = None,
 ) -> ResultT:
-    """Returns ``run()``; where the run of ``context`` is to end meanwhile, calls ``stop`` and
-    raises why it ended.
+    """Returns ``run()``; if the run of ``context`` is to end, calls ``stop`` and raises why it did.
 
     Args:
         context: of the run; its memory limit is compared with what was taken since this call began.

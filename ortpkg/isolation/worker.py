@@ -1,5 +1,4 @@
-"""A child process that serves one caller: requests and replies of JSON and raw bytes, until it is
-ended.
+"""A child process that serves one caller's requests, of JSON and raw bytes, until it is ended.
 
 For foreign code whose crash, hang or hunger must not be this process's: unlike
 :mod:`ortpkg.isolation.child`, which asks one question, a worker keeps what it has loaded. It is
@@ -61,8 +60,7 @@ class Message:
 
 
 class Worker:
-    """A child process that calls ``"module:function"`` once for a handler, and the handler for
-    every request.
+    """A child that calls ``"module:function"`` for a handler, and this for every request.
 
     It ends when it is closed, and when nobody has it any more. One request at a time; further
     callers wait. Any thread may :meth:`kill` it meanwhile.

@@ -26,9 +26,7 @@ _SERVING: list[tuple[int, int]] = []
 
 
 def main() -> None:
-    """Makes the handler by "module:function" of the command line, and serves until the input
-    ends.
-    """
+    """Makes the handler that the command line names, and serves until the input ends."""
     channel, source = os.dup(1), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
     _SERVING.append((channel, os.getpid()))
@@ -68,9 +66,7 @@ def tell(note: str) -> None:
 
 
 def _end_copies() -> None:
-    """Ends this process where it is a copy that foreign code made by fork: one reply is what the
-    parent waits for.
-    """
+    """Ends this process if it is a fork made by foreign code: the parent awaits one reply only."""
     if os.getpid() != _SERVING[0][1]:
         os._exit(0)
 

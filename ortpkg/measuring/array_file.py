@@ -1,5 +1,4 @@
-"""Lists of named arrays in one npz file, for the border between a benchmark and its child
-processes.
+"""Lists of named arrays in one npz file, which cross between a benchmark and its children.
 
 Names stand in an index of their own, so that any ONNX name will do, and types that numpy does not
 know (bfloat16) cross as bytes with their name. Nothing is pickled.

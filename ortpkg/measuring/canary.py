@@ -1,6 +1,4 @@
-"""Choose the best variant that survives a try in a child process, and remember which did and which
-did not.
-"""
+"""Choose the best variant that survives a try in a child process, and remember the outcomes."""
 
 from __future__ import annotations
 
@@ -152,8 +150,7 @@ def canary(
     trust: bool = False,
     provider_options: Mapping[str, str] = EMPTY,
 ) -> CanaryResult:
-    """Tries one verdict's variant on its EP device in a child process, within the limits of
-    ``plan``; keeps nothing.
+    """Tries one verdict's variant on its EP device, in a child within ``plan``'s limits.
 
     ``provider_options`` come before the package's of the same key.
     """

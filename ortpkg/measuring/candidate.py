@@ -1,6 +1,4 @@
-"""What is measured: a variant on an EP device, with all that a child process needs to make a
-session of it.
-"""
+"""What is measured: a variant on an EP device, and all that a child needs to make its session."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ class Candidate:
         )
 
     def session_arguments(self, threads: int) -> dict[str, Any]:
-        """What ``child_worker`` makes the session of, as JSON. The same number of threads for every
-        backend.
-        """
+        """What ``child_worker`` makes the session of, as JSON; threads are the same for all."""
         return {
             "model": str(self.model_path),
             "session_entries": {

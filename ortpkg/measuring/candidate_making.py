@@ -64,8 +64,9 @@ def candidate_of(
 def embedded_candidate(
     component: ComponentInfo, candidates: Sequence[Candidate], offer: MachineOffer
 ) -> Candidate | None:
-    """The candidate to compare others with: a variant on the embedded engine, the first in full
-    precision if any is.
+    """The candidate that others are compared with: a variant on the embedded engine.
+
+    The first in full precision, if there is any.
 
     Where the package lets no variant run there, the first one's model runs there all the same. None
     where this machine has no embedded engine to offer, or no variant is a model.

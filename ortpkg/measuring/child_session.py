@@ -1,6 +1,4 @@
-"""In a child process: a session from what the parent wrote down, and whether the EP in question
-really runs it.
-"""
+"""A child's session from what the parent wrote, and whether the EP in question really runs it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The child's side of a benchmark: makes one session, runs it, says how long that took and how much
-memory.
+"""The child's side of a benchmark: makes one session, runs it, tells time and memory.
 
 One process per candidate and round, so that no backend finds another's threads, caches or memory.
 What fails while the session is made is raised; what fails in a run is returned with its stage,
@@ -120,9 +119,7 @@ class _Runs:
         return outputs
 
     def _fits(self) -> bool:
-        """Whether one more run would end before the parent loses patience, if it takes as long as
-        the last one.
-        """
+        """Whether one more run, as long as the last, ends before the parent's patience does."""
         return time.monotonic_ns() + self._last_ns < self._ends_ns
 
     def first_run_s(self) -> float:

@@ -1,5 +1,4 @@
-"""What measurements depend on, apart from the package: named facts, so that a change can be told by
-its name.
+"""What measurements depend on besides the package: named facts, so that changes have names.
 
 Facts: the operating system, each device with its driver, the CPU's microarchitecture, the number of
 threads, variables that steer the linear-algebra library, versions of ortpkg, numpy, onnx and of the
@@ -46,9 +45,7 @@ def default_threads() -> int:
 
 
 def fingerprint_of(machine: Machine, ep_devices: Iterable[EpDevice]) -> dict[str, str]:
-    """The facts about this process and ``machine``, with the versions of the EPs behind
-    ``ep_devices``.
-    """
+    """The facts on this process and ``machine``, with versions of the EPs of ``ep_devices``."""
     release = ".".join((machine.os_version or "").split(".")[:2])
     facts = {
         "operating system": machine.os,
@@ -83,8 +80,7 @@ def fingerprint_text(fingerprint: Fingerprint) -> str:
 
 
 def changes(then: Fingerprint, now: Fingerprint) -> tuple[str, ...]:
-    """What differs, a phrase each, e.g. "EP OpenVINOExecutionProvider (openvino) was 2025.1, is
-    2026.4".
+    """What differs, each as "EP OpenVINOExecutionProvider (openvino) was 2025.1, is 2026.4".
 
     Versions are compared as versions: "1.31" and "1.31.0" are one. An EP that was not measured then
     does not count, nor one that is no longer there: its variants fall for that reason.
@@ -107,9 +103,7 @@ def is_same_machine(then: Fingerprint, now: Fingerprint) -> bool:
 
 
 def nearest(fingerprints: Sequence[Fingerprint], now: Fingerprint) -> int:
-    """The position of the one that differs least, same machines before others, later ones before
-    earlier ones.
-    """
+    """The place of the one that differs least: same machine first, later before earlier ones."""
     return min(
         range(len(fingerprints)),
         key=lambda at: (

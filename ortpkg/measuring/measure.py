@@ -1,5 +1,4 @@
-"""Measures candidates: every one in a child process, all of them in every round, so that noise hits
-all alike.
+"""Measures candidates, each in a child process, all in every round: noise hits all alike.
 
 In each round the order starts at another candidate, so that none always runs after the same
 neighbour.
@@ -205,9 +204,7 @@ def measure_candidates(
 def run_once(
     candidate: Candidate, workload: Workload, plan: Plan
 ) -> tuple[CandidateResult, list[dict[str, npt.NDArray[Any]]]]:
-    """Loads a candidate in a child process and runs each feed once, untimed: the result, and the
-    outputs it gave.
-    """
+    """Loads a candidate in a child and runs each feed once, untimed: result and outputs."""
     state = _Progress(candidate=candidate, ended=_without_child(candidate))
     outputs: list[dict[str, npt.NDArray[Any]]] = []
     if state.ended is None:

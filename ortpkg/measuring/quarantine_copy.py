@@ -1,5 +1,4 @@
-"""What is in quarantine, kept a second time beside a package's records: a damaged file must not let
-a crash come back.
+"""Quarantine, kept a second time: damage to a package's records lets no crash come back.
 
 Measurements can be made again; that a variant brings the machine down should be found out once.
 """

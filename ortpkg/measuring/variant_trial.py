@@ -1,6 +1,4 @@
-"""Try a variant in a child process before it is loaded in this one: a driver that crashes takes the
-child along.
-"""
+"""Try a variant in a child process before loading it here: a driver's crash ends the child."""
 
 from __future__ import annotations
 

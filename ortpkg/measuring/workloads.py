@@ -40,8 +40,7 @@ def tolerances_of(samples: Sequence[SampleSet], variant: str) -> dict[str, Toler
 
 
 def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue]) -> Workload:
-    """What the samples feed, and what they expect; of several sets, those that expect as much as
-    the first.
+    """What the samples feed and expect; of several sets, those that expect as much as the first.
 
     Raises UsageError where a file cannot be read, PackageFormatError where its arrays do not fit
     together.
@@ -118,17 +117,13 @@ def pipeline_feeds(
 
 
 def batch_size(inputs: Sequence[DeclaredValue]) -> int:
-    """How many samples the model takes at a time: what its inputs' first dimensions are fixed to,
-    else 1.
-    """
+    """How many samples a run takes: what the inputs' first dimensions are fixed to, else 1."""
     fixed = [declared.shape[0] for declared in inputs if declared.shape]
     return max((each for each in fixed if isinstance(each, int)), default=1)
 
 
 def _runs_of(sample_set: SampleSet, batch: int) -> tuple[list[Feed], list[Feed], int]:
-    """Feeds, expected outputs (empty where there are none), and how many runs the whole set would
-    be.
-    """
+    """Feeds, expected outputs (or none), and how many runs the whole set would be."""
     inputs = read_npz(sample_set.inputs)
     expected = read_npz(sample_set.expected_outputs) if sample_set.expected_outputs else {}
     if sample_set.batch_axis is None:

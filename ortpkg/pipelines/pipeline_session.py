@@ -1,6 +1,4 @@
-"""Runs the component models of a package one after another, as pipeline.json says or wired by
-name.
-"""
+"""Runs the component models of a package one after another: by pipeline.json, or by names."""
 
 from __future__ import annotations
 

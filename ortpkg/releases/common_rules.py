@@ -1,5 +1,4 @@
-"""What the rules of two generations of onnxruntime have in common: what they look at, what they
-answer, how they rate.
+"""What the rules of two onnxruntime generations share: what they look at, answer, and rate by.
 
 A release selects by one execution provider (EP) and looks at what that EP exposes; each
 generation's rules are a module of their own (``metadata_rules``, ``component_rules``), followed by

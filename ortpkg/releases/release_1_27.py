@@ -1,5 +1,4 @@
-"""Reads a package as onnxruntime 1.26 and 1.27 do: the one place that knows what they open, refuse
-and make of it.
+"""Reads a package as onnxruntime 1.26 and 1.27 do: what they open, refuse and make of it.
 
 They read the metadata generation only, ignore what they do not know, confine nothing to the
 package, have no limits, and resolve the model of every variant, also of those that they would not
@@ -60,9 +59,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The component that a release reads: its name and folder, its metadata.json, and what is in
-    it.
-    """
+    """The component that a release reads: name, folder, metadata.json and what is in that."""
 
     name: str
     folder: str
@@ -72,8 +69,7 @@ class _Found:
 
 
 def read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[Refusal, ...]]:
-    """The package in ``root`` as onnxruntime 1.26 and 1.27 find it, or every reason for which they
-    do not open it.
+    """The package in ``root`` as onnxruntime 1.26 and 1.27 find it, or all reasons not to open it.
 
     ``model_path`` of a variant is what they would load, which need not be a file. Options, which
     they ignore, are left out. The model of a variant lies where they look for it, in the package or
@@ -267,9 +263,7 @@ def _entries(folder: str, document: str) -> Iterable[os.DirEntry[str]]:
 
 
 def _kind_of_entry(entry: os.DirEntry[str], document: str) -> PathKind:
-    """The kind that the folder tells; only links are followed, and one that leads in a circle stops
-    the release.
-    """
+    """The kind of a folder's entry; a link that leads in a circle stops the release."""
     if entry.is_symlink():
         return _kind_at(entry.path, document)
     if entry.is_dir():

@@ -1,6 +1,4 @@
-"""The lines of releases of onnxruntime that behave alike, a row each: how they read a package, with
-the statuses of what they refuse, and how they select from it.
-"""
+"""Lines of onnxruntime releases that behave alike: how each reads a package and selects from it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which variant a release of onnxruntime would select, and why: its rules on what this machine
-offers. Pure.
+"""Which variant an onnxruntime release would select by its rules on this machine, and why.
 
 It answers for an application that asks for execution providers (EPs) in an order, as session
 options do, not for one that leaves the choice to a policy of onnxruntime's.
@@ -30,9 +29,7 @@ _ONNXRUNTIME = "onnxruntime"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judged:
-    """A variant with the release's judgement, and where it stands among equal scores if it is
-    eligible.
-    """
+    """A variant as the release judged it, with its place among equal scores if it is eligible."""
 
     variant: VariantInfo
     judgement: ReleaseJudgement
@@ -138,9 +135,7 @@ def _full_names(
 
 
 def _selecting_ep(name: str, ep_devices: Sequence[EpDevice], rules: ReleaseRules) -> SelectingEp:
-    """The EP as the release knows it: by what onnxruntime reports here, or else another backend
-    that has it.
-    """
+    """The EP as the release knows it: as onnxruntime reports it here, else as another does."""
     places = tuple(each for each in ep_devices if each.ep_name == name)
     backends = [each.backend for each in places]
     reporting = _ONNXRUNTIME if _ONNXRUNTIME in backends else next(iter(backends), "")

@@ -1,6 +1,4 @@
-"""A package as a release of onnxruntime finds it: whether it opens it, and what it reads of each
-variant.
-"""
+"""A package as an onnxruntime release finds it: whether it opens, what each variant reads as."""
 
 from __future__ import annotations
 

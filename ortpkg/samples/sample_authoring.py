@@ -149,8 +149,7 @@ def record_samples(
 def declared_values(
     package: PackageInfo, component: str | None
 ) -> tuple[Sequence[Declared], Sequence[Declared]]:
-    """Inputs and outputs of what samples are for: a component model, by its first variant, or the
-    pipeline.
+    """What samples are for takes and gives: a component's first variant, or the pipeline.
 
     AuthoringError where no variant is one model.
     """

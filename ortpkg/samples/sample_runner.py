@@ -1,6 +1,4 @@
-"""Runs a package's own samples: are the outputs what the package expects, how right are they, how
-long do they take?
-"""
+"""Runs a package's samples: are the outputs as expected, how exact, and how long do they take?"""
 
 from __future__ import annotations
 
@@ -122,8 +120,7 @@ def run_samples(
     run_options: Any = None,
     keep_outputs: bool = False,
 ) -> SampleReport:
-    """Runs every sample of ``sample_set``, one at a time where the model allows, else as many as
-    its batch is fixed to.
+    """Runs every sample of ``sample_set``: one at a time, or as many as the model's batch takes.
 
     Args:
         session: what is run.

@@ -1,3 +1,1 @@
-"""Shape and type inference with symbols: what each operator makes, from what is known of what it
-takes.
-"""
+"""Shape and type inference with symbols: what operators make of what is known of their inputs."""

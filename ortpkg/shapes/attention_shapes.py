@@ -1,6 +1,4 @@
-"""Attention in all its forms, rotary embeddings, and the caches of keys and values that go with
-them.
-"""
+"""Attention in all its forms, rotary embeddings, and their caches of keys and values."""
 
 from __future__ import annotations
 
@@ -257,9 +255,7 @@ def microsoft_simplified_normalization(context: ShapeContext) -> None:
 
 @infers("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(context: ShapeContext) -> None:
-    """Inputs (ids, segment ids, word embedding, ...): (batch, length, hidden size), token counts,
-    the sum.
-    """
+    """Inputs: ids, segments, word embedding, ... Outputs: (batch, length, hidden), counts, sum."""
     ids, words, element_type = context.shape(0), context.shape(2), context.element_type(2)
     if ids is None or words is None or len(ids) != 2 or len(words) != 2:
         context.make(0, None, element_type)

@@ -34,9 +34,7 @@ def if_(context: ShapeContext) -> None:
 
 @infers("Loop")
 def loop(context: ShapeContext) -> None:
-    """Body (iteration, condition, states...) to (condition, states..., what it adds to the scan
-    outputs).
-    """
+    """Body (iteration, condition, states...) to (condition, states..., parts of scan outputs)."""
     body = context.subgraph("body")
     states: list[Knowledge | None] = [
         context.known(slot) for slot in range(2, len(context.node.inputs))

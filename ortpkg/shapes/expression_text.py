@@ -1,6 +1,4 @@
-"""Reads sizes back from the text that types hold: ``"4*batch*(past + 1)"`` and what else
-expressions print.
-"""
+"""Reads sizes back from the text in types: ``"4*batch*(past + 1)"``, all that expressions print."""
 
 from __future__ import annotations
 

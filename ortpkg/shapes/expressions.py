@@ -1,5 +1,4 @@
-"""Sizes as expressions: integers, named symbols, sums and products of them, quotients, the larger
-or smaller of two.
+"""Sizes as expressions: integers and symbols; their sums, products, quotients, larger, smaller.
 
 A size is an ``int`` where it is known, else an :class:`Expression`: a polynomial with integer
 coefficients over *atoms*. An atom is a symbol, or an operation over sizes that is no polynomial: a

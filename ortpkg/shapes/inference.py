@@ -1,5 +1,4 @@
-"""Fills in the types of a graph's values, by this package's functions, from inputs and constants to
-outputs.
+"""Fills in the types of a graph's values, from inputs and constants to outputs.
 
 Sizes are expressions over the symbols of the model's inputs while inference runs; a graph's types
 then hold their text, so that equal sizes have equal names. Sub-graphs are inferred where their node
@@ -65,8 +64,9 @@ _FEWEST_VISITS = 1000
 
 
 def types_are_known(model: Model, *, with_sizes: bool) -> bool:
-    """Whether inference has nothing to add: every node's output has a type, ``with_sizes`` one
-    without unknown ones.
+    """Whether each node's outputs have types, so that inference adds nothing.
+
+    ``with_sizes``: and no size is unknown.
     """
     for graph in all_graphs(model.graph):
         for node in graph.nodes:
@@ -104,8 +104,7 @@ def infer_types(model: Model) -> None:
 
 
 def infer_sizes(model: Model) -> Mapping[str, Knowledge]:
-    """What is known of the main graph's values, sizes as expressions over the symbols of its
-    inputs.
+    """What is known of the main graph's values, with sizes in the symbols of its inputs.
 
     Fills ``graph.types`` and raises as :func:`infer_types` does.
     """
@@ -372,9 +371,7 @@ def _shape_of(value_type: ValueType | None) -> Shape | None:
 
 
 def _with_type(known: Knowledge | None, by_definition: Knowledge | None) -> Knowledge | None:
-    """``known`` with the element type of the operator's definition, where its function said
-    none.
-    """
+    """``known``, with the element type of the operator's definition if its function said none."""
     if known is None:
         return by_definition
     if isinstance(known, KnownTensor) and known.element_type is ElementType.UNDEFINED:

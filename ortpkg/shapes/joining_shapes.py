@@ -71,9 +71,7 @@ def quantized_concat(context: ShapeContext) -> None:
 
 @infers("Split")
 def split(context: ShapeContext) -> None:
-    """Sizes of the parts are an attribute (1: perhaps an input; from 13 on an input), else the
-    parts are equal.
-    """
+    """Sizes of parts: an attribute (to 11), an input (from 13, perhaps in 1), else all equal."""
     shape, count = context.shape(0), len(context.node.outputs)
     if shape is None:
         return

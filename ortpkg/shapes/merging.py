@@ -1,6 +1,4 @@
-"""What two pieces of knowledge have in common: branches of an If, states of a loop, elements of a
-sequence.
-"""
+"""What two pieces of knowledge share: branches of an If, states of a loop, sequence elements."""
 
 from __future__ import annotations
 

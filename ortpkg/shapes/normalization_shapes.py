@@ -120,9 +120,7 @@ def loss(context: ShapeContext) -> None:
 
 @infers("Adagrad", "Adam", "Momentum", domain="ai.onnx.preview.training")
 def optimizer(context: ShapeContext) -> None:
-    """Inputs (rate, step, values, gradients, states...): new values and states, each like the
-    old.
-    """
+    """Inputs: rate, step, values, gradients, states... Outputs: values and states like the old."""
     kinds = {"Adagrad": 3, "Momentum": 3, "Adam": 4}[context.node.op_type]
     count = (len(context.node.inputs) - 2) // kinds
     outputs = len(context.node.outputs)

@@ -1,6 +1,4 @@
-"""Element types of outputs by the operator's definition: those that a type constraint ties to an
-input, or fixes.
-"""
+"""Outputs' element types by the operator's definition: fixed, or tied to an input's."""
 
 from __future__ import annotations
 

@@ -12,9 +12,7 @@ MICROSOFT = "com.microsoft"
 
 
 def product_shape(context: ShapeContext, left: Sizes | None, right: Sizes | None) -> Sizes | None:
-    """numpy's rule of ``matmul``: vectors are promoted, what lies before the last two dimensions is
-    broadcast.
-    """
+    """numpy's ``matmul``: vectors are promoted, all but the last two dimensions broadcast."""
     if left is None or right is None:
         return None
     if not left or not right:
@@ -64,9 +62,7 @@ def dynamic_quantize_matmul(context: ShapeContext) -> None:
 
 @infers("FusedMatMul", domain=MICROSOFT)
 def fused_matmul(context: ShapeContext) -> None:
-    """``transA`` and ``transB`` swap the last two axes, ``transBatchA`` and ``transBatchB`` the
-    first with them.
-    """
+    """``transA`` and ``transB`` swap the last two axes, ``transBatch*`` the first with them."""
     element_type = context.element_type(0)
     left = _swapped(
         context.shape(0), context.attribute("transA", 0), context.attribute("transBatchA", 0)
@@ -117,9 +113,7 @@ def fused_gemm(context: ShapeContext) -> None:
 
 @infers("QGemm", domain=MICROSOFT)
 def quantized_gemm(context: ShapeContext) -> None:
-    """Inputs (A, scale, zero point, B, scale, zero point, C, y's scale, y's zero point): float
-    without the last two.
-    """
+    """Inputs: A, scale, zero point; the same of B; C; those of y. No y: float output."""
     _gemm(context, 0, 3, context.element_type(8) if context.has(8) else ElementType.FLOAT)
 
 

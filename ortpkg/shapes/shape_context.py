@@ -1,6 +1,4 @@
-"""One node as its operator's inference sees it: what is known of its inputs, and where to say what
-it makes.
-"""
+"""One node as its operator's inference sees it: its inputs' knowledge, a place for outputs'."""
 
 from __future__ import annotations
 
@@ -258,9 +256,7 @@ _TAG = "__ortpkg_infers__"
 
 
 def infers(*op_types: str, domain: str = "") -> Callable[[InferenceFunction], InferenceFunction]:
-    """Tags an inference function with the operators of ``domain`` that it serves, in all
-    versions.
-    """
+    """Tags the inference function of these operators of ``domain``, in all of their versions."""
 
     def tag(function: InferenceFunction) -> InferenceFunction:
         own = tuple((domain, op_type) for op_type in op_types)

@@ -79,8 +79,9 @@ def sliced_size(
 
 
 def sliced_range(size: int, start: int, end: int, step: int) -> range:
-    """The positions that Slice takes of an axis: as numpy's, but that a start before the axis means
-    its first element where it goes backwards.
+    """The positions that Slice takes of an axis, mostly as numpy does.
+
+    Going backwards, a start before the axis means its first element.
     """
     first, last, _ = slice(max(start, -size), end, step).indices(size)
     return range(first, last, step)

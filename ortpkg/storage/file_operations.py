@@ -1,5 +1,4 @@
-"""Every change that authoring makes to a disk, one method per kind, so that a test can fail or kill
-at any of them.
+"""The ways that authoring changes a disk, a method each, so that a test can fail or kill at any.
 
 Linux, macOS and Windows. Where they differ, the method says so.
 """

@@ -1,6 +1,4 @@
-"""A file written anew and put in its place in one step: no reader ever sees half of it, and nothing
-is truncated.
-"""
+"""Replaces a file in one step: no reader sees half of the new one, the old one keeps its bytes."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ def replace_file(
     is_durable: bool = True,
     mode: int | None = None,
 ) -> None:
-    """Writes a new file and moves it to ``path``, so that a file that someone has mapped keeps its
-    bytes.
+    """Writes a new file and moves it to ``path``; who has the old one mapped keeps its bytes.
 
     Args:
         path: where it appears, whole or not at all.

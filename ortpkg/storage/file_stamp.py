@@ -35,8 +35,9 @@ class FileStamp(NamedTuple):
         )
 
     def is_settled(self, at_ns: int | None = None) -> bool:
-        """Whether the file was old enough at ``at_ns`` (``time.time_ns``; now) for any later change
-        to show in its stamp.
+        """Whether the file was old enough at ``at_ns`` for any later change to show in its stamp.
+
+        ``at_ns`` is a ``time.time_ns``, by default now.
 
         A file from the future counts as young.
         """

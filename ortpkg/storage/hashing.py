@@ -1,5 +1,4 @@
-"""SHA-256 of files: streamed, several at a time, in memory that does not depend on their size or
-number.
+"""SHA-256 of files: streamed, several at a time, in memory that file sizes do not change.
 
 hashlib lets other threads run while it hashes, so one thread per core hashes as fast as the machine
 can. A single file is one chain of blocks and stays on one core.

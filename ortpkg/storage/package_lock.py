@@ -40,8 +40,7 @@ logger = logging.getLogger(__name__)
 def lock_package(
     root: Path, *, timeout_s: float = LOCK_TIMEOUT_S, on_wait: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Holds the package at ``root`` (which need not exist yet) against other authoring commands of
-    this user.
+    """Holds the package at ``root``, which may not exist yet, against other commands of this user.
 
     Args:
         root: the package.
@@ -83,15 +82,12 @@ def lock_package(
 
 
 def locks_directory() -> Path:
-    """Where the locks of this user lie: ``locks`` in ``ORTPKG_CACHE_DIR``, else in the user's
-    directory for caches.
-    """
+    """Where this user's locks lie: ``locks`` in ``ORTPKG_CACHE_DIR`` or the folder of caches."""
     return cache_directory() / "locks"
 
 
 def _remove_unused(directory: Path) -> None:
-    """Removes locks that nobody has wanted for an hour: a package that is gone leaves one for ever
-    otherwise.
+    """Removes locks that nobody has wanted for an hour, as of packages that are gone.
 
     One is removed only while it is held here, and only if it is old even then: who wants it has
     touched it first.

@@ -1,5 +1,4 @@
-"""``load_config`` of onnxruntime's OpenVINO execution provider: properties of OpenVINO's devices,
-as a JSON text.
+"""``load_config`` of onnxruntime's OpenVINO provider: devices' properties as a JSON text.
 
 ::
 

@@ -1,5 +1,4 @@
-"""Which session and provider options of a package take effect: an allow-list, since a package comes
-from a stranger.
+"""Which options of a package take effect: an allow-list, as a package comes from a stranger.
 
 An option that only tunes a computation is allowed; one that writes files, loads libraries or reads
 paths outside the package is not, unless the caller trusts the package (docs/trust.md). What is not
@@ -36,8 +35,7 @@ _log = logging.getLogger(__name__)
 def session_options_of(
     variant: VariantInfo, package: PackageInfo, *, trust: bool
 ) -> dict[str, str]:
-    """The package's session options that take effect, as config entries of our own
-    :class:`SessionOptions`.
+    """The package's session options that take effect, as entries of our :class:`SessionOptions`.
 
     Raises:
         TrustRequiredError: one is not known to be harmless.
@@ -128,8 +126,9 @@ def _real_path(path: str) -> str:
 
 
 def _may_read(real: str, package: PackageInfo) -> bool:
-    """Opening a package of the layout "installed" fails unless its paths stay inside, or the caller
-    lets them leave.
+    """Whether an option may name ``real``: inside the package, or its layout is "installed".
+
+    Opening one of that layout fails unless its paths stay inside, or the caller lets them leave.
     """
     return package.layout is Layout.INSTALLED or is_inside(real, str(package.root))
 

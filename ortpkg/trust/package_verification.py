@@ -1,5 +1,4 @@
-"""Compares the files that a session is about to load with digests.json: the models and data, and
-the documents.
+"""Compares the files that a session will load with digests.json: documents, models, data.
 
 The digests say which bytes the files had when they were read for this. What an engine reads a
 moment later, or maps and reads for as long as it runs, are bytes of the same files, not the same

@@ -1,5 +1,4 @@
-"""Session and provider options that only tune a computation: what a stranger's package may set
-(docs/trust.md).
+"""Session and provider options that only tune computing, which a stranger's package may set.
 
 What is not here may write files, load libraries or read paths, or nobody has looked at it yet.
 """

@@ -1,5 +1,4 @@
-"""Session options of a package as onnxruntime 1.31 takes them when it makes a session: which keys
-and values it takes.
+"""The session options of a package that onnxruntime 1.31 takes: which keys, which values.
 
 Source: ``AddSessionConfigEntry`` of onnxruntime, as the releases 1.28 to 1.31 behave;
 tests/interop/ holds this against the library. A few keys have a type, and set an option of the
@@ -63,9 +62,7 @@ def _flag(text: str) -> str | None:
 
 
 def _own_threads(text: str) -> str | None:
-    """Threads that sessions share need an environment that has them, which a package cannot ask
-    for.
-    """
+    """Only threads of its own: sharing takes an environment, which no package can ask for."""
     return "1" if _flag(text) == "1" else None
 
 
@@ -122,9 +119,7 @@ def read_as_onnxruntime(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_leniently(options: Mapping[str, str]) -> dict[str, str]:
-    """The same, but what onnxruntime 1.31 would refuse is left as it stands: our own spelling may
-    be meant.
-    """
+    """The same, but what onnxruntime 1.31 refuses stays as written: it may be our spelling."""
     read = {
         key: _TYPED[key][0](value) if key in _TYPED else value for key, value in options.items()
     }
