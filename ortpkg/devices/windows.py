@@ -167,7 +167,7 @@ def _driver_facts(
 
 
 def _pci_address(location: str) -> str:
-    """The address, as Linux writes it, in Windows' "@...\pci.sys,#65536;PCI bus ...;(1,0,0)"."""
+    r"""The address, as Linux writes it, in Windows' "@...\pci.sys,#65536;PCI bus ...;(1,0,0)"."""
     found = re.search(r"pci.*\((\d{1,3}),(\d{1,2}),(\d)\)$", location, re.IGNORECASE)
     if found is None or int(found[1]) > 0xFF or int(found[2]) > 0x1F or int(found[3]) > 7:
         return ""
