@@ -50,14 +50,14 @@ def _library(
             )
 
             return OpenVinoLibrary(ep_devices=devices, options=options)
-        from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
+        from ortpkg.providers.onnxruntime_contexts import open_onnxruntime
     except OrtpkgError:
         raise
     except Exception as error:  # a damaged installation raises more than ImportError
         raise ExecutionProviderError(
             f"the library {backend} cannot be loaded: {quoted(error)}", ep_name=ep_name
         ) from error
-    return OnnxRuntimeLibrary(ep_name, ep_devices=devices, options=options)
+    return open_onnxruntime(ep_name, ep_devices=devices, options=options)
 
 
 class _Server:

@@ -15,7 +15,7 @@ from ortpkg.ep_context.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.ep_names import QNN_EP
 from ortpkg.errors import CompileError, ExecutionProviderError, quoted
 from ortpkg.providers.native_library import words_of
-from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
+from ortpkg.providers.onnxruntime_contexts import WheelLibrary, open_onnxruntime
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
 
 _MOST_DIMENSIONS_SHOWN = 5
@@ -30,9 +30,7 @@ class OnnxRuntimeCompiler:
     def __init__(self, ep_device: EpDevice, options: Mapping[str, str]) -> None:
         self._onnxruntime = load_onnxruntime()
         self._ep_name = ep_device.ep_name
-        self._library = OnnxRuntimeLibrary(
-            ep_device.ep_name, ep_devices=[ep_device], options=options
-        )
+        self._library = open_onnxruntime(ep_device.ep_name, ep_devices=[ep_device], options=options)
         if not hasattr(self._onnxruntime, "ModelCompiler"):
             raise ExecutionProviderError(
                 f"onnxruntime {self._onnxruntime.__version__} compiles no models; 1.23 and"
@@ -62,13 +60,13 @@ class OnnxRuntimeCompiler:
 
         Raises CompileError where the provider takes no node, makes no context, or fails.
         """
-        options = self._library.target_options()
-        if options is None:
+        if not isinstance(self._library, WheelLibrary):
             raise CompileError(
                 f"onnxruntime's {self._ep_name} makes no contexts: an execution provider's own"
                 " library does (onnxruntime-ep-openvino, onnxruntime-qnn, ...)",
                 ep_name=self._ep_name,
             )
+        options = self._library.target_options()
         model: Any = str(source)
         if data_folder:
             model = source.read_bytes()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.providers.bridged_execution_provider import BridgedExecutionProvider
-from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
+from ortpkg.providers.onnxruntime_contexts import open_onnxruntime
 
 
 class OnnxRuntimeExecutionProvider(BridgedExecutionProvider):
@@ -22,5 +22,5 @@ class OnnxRuntimeExecutionProvider(BridgedExecutionProvider):
         ep_devices: Sequence[EpDevice] = (),
         options: Mapping[str, str] | None = None,
     ) -> None:
-        library = OnnxRuntimeLibrary(ep_name, ep_devices=ep_devices, options=options)
+        library = open_onnxruntime(ep_name, ep_devices=ep_devices, options=options)
         super().__init__(ep_name, library, ep_devices=ep_devices, options=options)

@@ -1,43 +1,20 @@
 """The installed onnxruntime as a native library: a session per model, on one of its execution
-providers or a wheel's.
-
-What it keeps, on its CPU provider, is the model as it optimized it: loading that skips its
-transformers. The optimized model has layouts of this CPU in it, so that it fits one
-microarchitecture; other releases with the same major and minor version know its operators. A
-wheel's provider compiles the model into one with its contexts, which is kept whole.
+providers.
 """
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from ortpkg.devices.architecture import host_architecture
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
+from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
-from ortpkg.providers.ep_libraries import ep_library_of
-from ortpkg.providers.ep_library_target import (
-    EpLibraryTarget,
-    ep_library_target,
-    is_registered_library,
-    precision_options,
-)
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.native_library import (
     CompiledModel,
-    ContextLibrary,
+    NativeLibrary,
     NativeModel,
-    Part,
-    read_signature,
-    required_part,
-    signature_part,
     words_of,
 )
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
@@ -50,7 +27,6 @@ onnxruntime = load_onnxruntime()
 THREADS_OPTION = "intra_op_num_threads"
 #: Makes a session remember which of its providers took which nodes; older releases ignore it.
 _RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
-_MODEL = "model"
 #: Enumerations of onnxruntime, by the option that has them.
 _ENUMERATIONS = {
     "execution_mode": "ExecutionMode",
@@ -64,45 +40,18 @@ _SMALLEST_MODEL = bytes.fromhex(
 )
 
 
-class OnnxRuntimeLibrary(ContextLibrary):
-    """One execution provider of onnxruntime.
+class OnnxRuntimeLibrary(NativeLibrary):
+    """One of onnxruntime's own execution providers, which compiles and keeps nothing.
 
     What it leaves is run by onnxruntime's own CPU provider.
-
-    Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
     """
 
     backend = "onnxruntime"
 
-    def __init__(
-        self,
-        ep_name: str,
-        *,
-        ep_devices: Sequence[EpDevice] = (),
-        options: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, ep_name: str, options: Mapping[str, str]) -> None:
         self._ep_name = ep_name
-        self._options = dict(options or {})
-        #: Where the provider is a wheel's. onnxruntime's own have options that name the device.
-        self._target: EpLibraryTarget | None = None
+        self._options = dict(options)
         self._is_opened = False
-        library = ep_library_of(ep_name)
-        available = onnxruntime.get_available_providers()
-        if library is not None and (
-            ep_name not in available or is_registered_library(onnxruntime, library)
-        ):
-            self._target = ep_library_target(onnxruntime, library, ep_devices)
-            self._options = {
-                **self._target.options,
-                **precision_options(ep_name, self._options),
-                **self._options,
-            }
-        elif ep_name not in available:
-            raise ExecutionProviderError(
-                f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_name)}; it has:"
-                f" {', '.join(available)}",
-                ep_name=ep_name,
-            )
 
     def opened(self) -> None:
         """Raises InvalidSessionOptionError where onnxruntime makes no session at all with the
@@ -127,68 +76,19 @@ class OnnxRuntimeLibrary(ContextLibrary):
             ) from error
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
-        if model.is_kept and self._target is None and self._ep_name == CPU_EP:
-            with contextlib.suppress(Exception):  # whatever it was, it may be the writing
-                session, optimized = self._optimized(model)
-                made = _OnnxRuntimeModel(session, model.inputs, model.outputs, self._ep_name)
-                made.optimized = optimized
-                return made
-        return _OnnxRuntimeModel(
-            self._session(model.data, self._options_of(model)),
-            model.inputs,
-            model.outputs,
-            self._ep_name,
-            self._name_there,
-        )
+        session = self._session(model.data, self._options_of(model))
+        return self._model(session, model.inputs, model.outputs)
+
+    def _model(
+        self, session: Any, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> OnnxRuntimeModel:
+        return OnnxRuntimeModel(session, inputs, outputs, self._ep_name)
 
     def _options_of(self, model: NativeModel) -> Any:
         options = self._session_options()
         for key, value in model.config_entries.items():
             options.add_session_config_entry(key, value)
         return options
-
-    def _optimized(self, model: NativeModel) -> tuple[Any, bytes]:
-        """A session, and the model as it optimized it."""
-        with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
-            path = Path(folder) / "optimized.onnx"
-            options = self._options_of(model)
-            options.optimized_model_filepath = str(path)
-            return self._session(model.data, options), path.read_bytes()
-
-    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
-        """The optimized model, or the one that a wheel's provider compiled."""
-        if self._target is not None:
-            return {
-                _MODEL: self._compiled(model, self._target),
-                **signature_part(model.inputs, model.outputs),
-            }
-        assert isinstance(compiled, _OnnxRuntimeModel)
-        optimized, compiled.optimized = compiled.optimized, None
-        if optimized is None:
-            _, optimized = self._optimized(model)
-        return {_MODEL: optimized, **signature_part(model.inputs, model.outputs)}
-
-    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
-        inputs, outputs = read_signature(parts)
-        options = self._session_options()
-        if self._target is None:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = self._session(bytes(required_part(parts, _MODEL)), options)
-        return _OnnxRuntimeModel(session, inputs, outputs, self._ep_name, self._name_there)
-
-    def describe_environment(self) -> ContextDescriptor | None:
-        if self._target is not None:
-            return self._target.describe(self._own_options())
-        if self._ep_name != CPU_EP:
-            return None
-        options = self._own_options()
-        return ContextDescriptor(
-            ep=self._ep_name,
-            sdk_version=f"onnxruntime {onnxruntime.__version__}",
-            device="CPU",
-            architecture=host_architecture(),
-            options=MappingProxyType(options),
-        )
 
     def _session_options(self) -> Any:
         options = onnxruntime.SessionOptions()
@@ -205,48 +105,11 @@ class OnnxRuntimeLibrary(ContextLibrary):
             options.intra_op_num_threads = _thread_count(threads)
         return options
 
-    @property
-    def _name_there(self) -> str:
-        """What onnxruntime calls the provider: the program may have registered its library under
-        another name.
-        """
-        return self._ep_name if self._target is None else str(self._target.ep_devices[0].ep_name)
-
     def _own_options(self) -> dict[str, str]:
         return {key: value for key, value in self._options.items() if key != THREADS_OPTION}
 
-    def _compiled(self, model: NativeModel, target: EpLibraryTarget) -> bytes:
-        """The model with the provider's contexts inside.
-
-        Raises what onnxruntime does where it takes no node of it.
-        """
-        options = self._options_for(target)
-        flags = onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
-        compiler = onnxruntime.ModelCompiler(
-            options, model.data, embed_compiled_data_into_model=True, flags=flags
-        )
-        compiled: bytes = compiler.compile_to_bytes()
-        return compiled
-
-    def target_options(self) -> Any:
-        """onnxruntime's session options with a wheel's provider.
-
-        None for a provider of onnxruntime's own.
-        """
-        return None if self._target is None else self._options_for(self._target)
-
-    def _options_for(self, target: EpLibraryTarget) -> Any:
-        options = self._session_options()
-        options.add_provider_for_devices(list(target.ep_devices), self._own_options())
-        return options
-
     def _session(self, data: bytes, options: Any) -> Any:
-        own = self._own_options()
-        if self._target is not None:
-            options.add_provider_for_devices(list(self._target.ep_devices), own)
-            # Without fallback: it would print, and run on onnxruntime's CPU provider.
-            return onnxruntime.InferenceSession(data, options, enable_fallback=0)
-        providers: list[Any] = [(self._ep_name, own)]
+        providers: list[Any] = [(self._ep_name, self._own_options())]
         if self._ep_name != CPU_EP:
             providers.append(CPU_EP)
         return onnxruntime.InferenceSession(data, options, providers=providers)
@@ -276,7 +139,7 @@ def _thread_count(text: str) -> int:
     return int(text)
 
 
-class _OnnxRuntimeModel:
+class OnnxRuntimeModel:
     """A session; onnxruntime allows concurrent calls of ``run``."""
 
     def __init__(
@@ -285,15 +148,30 @@ class _OnnxRuntimeModel:
         inputs: Sequence[str],
         outputs: Sequence[str],
         ep_name: str,
+        *,
         name_there: str = "",
+        optimized: bytes | None = None,
     ) -> None:
+        """
+        Args:
+            session: onnxruntime's.
+            inputs, outputs: of the model, in order.
+            ep_name: whose it is.
+            name_there: what onnxruntime calls the provider: the program may have registered its
+                library under another name.
+            optimized: the model as it was optimized, until it is asked for.
+        """
         self._session = session
         self._ep_name = ep_name
         self._name_there = name_there or ep_name
         self._inputs = tuple(inputs)
         self._outputs = list(outputs)
-        #: The model as it was optimized, until it is asked for.
-        self.optimized: bytes | None = None
+        self._optimized = optimized
+
+    def take_optimized(self) -> bytes | None:
+        """The model as it was optimized, once; None where nobody kept it."""
+        optimized, self._optimized = self._optimized, None
+        return optimized
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         feeds = dict(zip(self._inputs, inputs, strict=True))

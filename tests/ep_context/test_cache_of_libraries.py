@@ -50,8 +50,9 @@ class Compilations:
     def __init__(self, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.compiled = self.imported = 0
         self._lock = threading.Lock()
-        module = pytest.importorskip(f"ortpkg.providers.{backend}_library")
-        library = module.OpenVinoLibrary if backend == OPENVINO else module.OnnxRuntimeLibrary
+        names = {OPENVINO: ("openvino_library", "OpenVinoLibrary")}
+        module, name = names.get(backend, ("onnxruntime_contexts", "OptimizingLibrary"))
+        library = getattr(pytest.importorskip(f"ortpkg.providers.{module}"), name)
         compile_model, import_model = library.compile_model, library.import_model
 
         def counted_compile(*arguments: Any) -> Any:

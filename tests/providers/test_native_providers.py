@@ -379,9 +379,9 @@ class _OrtSession:
 
 def test_a_provider_that_onnxruntime_could_not_start_is_told() -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers.onnxruntime_library import _OnnxRuntimeModel
+    from ortpkg.providers.onnxruntime_library import OnnxRuntimeModel
 
-    model = _OnnxRuntimeModel(
+    model = OnnxRuntimeModel(
         _OrtSession(["CPUExecutionProvider"]),
         (),
         (),
@@ -395,10 +395,10 @@ def test_a_provider_that_onnxruntime_could_not_start_is_told() -> None:
 
 def test_a_release_of_onnxruntime_that_tells_no_placement_is_said_to() -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers.onnxruntime_library import _OnnxRuntimeModel
+    from ortpkg.providers.onnxruntime_library import OnnxRuntimeModel
 
     providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
-    model = _OnnxRuntimeModel(_OrtSession(providers), (), (), providers[0])
+    model = OnnxRuntimeModel(_OrtSession(providers), (), (), providers[0])
     (place,) = model.get_placement()
     assert (place.ep_name, place.node_count) == ("CUDAExecutionProvider", None)
     assert "does not tell which of them its CPU provider runs" in place.reason
@@ -408,7 +408,8 @@ def test_what_a_wheels_provider_compiles_for_a_context_has_everything_inside(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    from ortpkg.providers import onnxruntime_library
+    from ortpkg.providers import onnxruntime_contexts
+    from ortpkg.providers.onnxruntime_library import OnnxRuntimeModel
 
     class Compiler:
         """Stands for onnxruntime's: what does not go into the model goes into a file beside it."""
@@ -438,12 +439,11 @@ def test_what_a_wheels_provider_compiles_for_a_context_has_everything_inside(
         architecture="unknown",
     )
     monkeypatch.setattr(onnxruntime, "ModelCompiler", Compiler)
-    monkeypatch.setattr(onnxruntime_library, "ep_library_of", lambda _name: library)
-    monkeypatch.setattr(onnxruntime_library, "ep_library_target", lambda *_: target)
-    acme = onnxruntime_library.OnnxRuntimeLibrary(library.ep_name)
-    compiled = onnxruntime_library._OnnxRuntimeModel(
-        _OrtSession([]), ("x",), ("y",), library.ep_name
-    )
+    monkeypatch.setattr(onnxruntime_contexts, "ep_library_of", lambda _name: library)
+    monkeypatch.setattr(onnxruntime_contexts, "ep_library_target", lambda *_: target)
+    acme = onnxruntime_contexts.open_onnxruntime(library.ep_name)
+    assert isinstance(acme, onnxruntime_contexts.WheelLibrary)
+    compiled = OnnxRuntimeModel(_OrtSession([]), ("x",), ("y",), library.ep_name)
     parts = acme.export_model(compiled, NativeModel(data=b"a model", inputs=("x",), outputs=("y",)))
     assert parts["model"] == b"a model with its context"
 

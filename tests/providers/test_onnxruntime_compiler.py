@@ -47,7 +47,8 @@ def test_open_dimensions_of_a_model_that_qnn_does_not_compile_are_named(
     fake = SimpleNamespace(__version__="1.31.0", ModelCompiler=_refuse, OrtCompileApiFlags=flags)
     library: Any = SimpleNamespace(target_options=SimpleNamespace)
     monkeypatch.setattr(onnxruntime_compiler, "load_onnxruntime", lambda: fake)
-    monkeypatch.setattr(onnxruntime_compiler, "OnnxRuntimeLibrary", lambda *_, **__: library)
+    monkeypatch.setattr(onnxruntime_compiler, "WheelLibrary", SimpleNamespace)
+    monkeypatch.setattr(onnxruntime_compiler, "open_onnxruntime", lambda *_, **__: library)
     compiler = OnnxRuntimeCompiler(EpDevice(ep_name=QNN_EP, device=None), {})
 
     with pytest.raises(CompileError) as caught:

@@ -372,7 +372,7 @@ def test_a_disk_that_cannot_take_the_optimized_model_is_no_obstacle(
     def full(**_keywords: object) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ortpkg.providers.onnxruntime_library.tempfile.TemporaryDirectory", full)
+    monkeypatch.setattr("ortpkg.providers.onnxruntime_contexts.tempfile.TemporaryDirectory", full)
     with bridged(
         model, options_of({"ortpkg.ep_context_cache": str(tmp_path / "contexts")})
     ) as session:

@@ -85,7 +85,7 @@ def test_numpys_settings_are_left_alone_where_a_library_computes(
         seen.append(np.geterr()["over"])
         return [inputs[0] + 0, inputs[0] + 0]
 
-    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", compute)
+    monkeypatch.setattr(onnxruntime_library.OnnxRuntimeModel, "compute", compute)
     with _session() as session, np.errstate(over="raise"):
         session.run(None, _feeds())
     assert seen == ["raise"]
@@ -154,7 +154,7 @@ def test_closing_waits_for_the_run_that_is_inside(monkeypatch: pytest.MonkeyPatc
         ended.set()
         return [inputs[0] + 0, inputs[0] + 0]
 
-    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", compute)
+    monkeypatch.setattr(onnxruntime_library.OnnxRuntimeModel, "compute", compute)
     with ThreadPoolExecutor(2) as threads:
         run = threads.submit(session.run, None, _feeds())
         assert inside.wait(10)
@@ -280,7 +280,7 @@ _MANNERS: dict[str, tuple[Compute, Any]] = {
 def test_whatever_a_library_does_the_caller_gets_arrays_of_its_own_or_an_error_that_names_the_node(
     compute: Compute, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", compute)
+    monkeypatch.setattr(onnxruntime_library.OnnxRuntimeModel, "compute", compute)
     feeds = _feeds()
     with _session() as session:
         if isinstance(expected, tuple):
@@ -304,7 +304,7 @@ def test_whatever_a_library_does_the_caller_gets_arrays_of_its_own_or_an_error_t
 def test_whatever_a_library_raises_is_an_error_of_the_run(
     error: BaseException, mode: ExecutionMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _raises(error))
+    monkeypatch.setattr(onnxruntime_library.OnnxRuntimeModel, "compute", _raises(error))
     options = _limited(execution_mode=mode, inter_op_num_threads=2, enable_profiling=True)
     with (
         _session(options=options) as session,
@@ -316,7 +316,7 @@ def test_whatever_a_library_raises_is_an_error_of_the_run(
 @pytest.mark.parametrize("mode", ExecutionMode)
 def test_an_interrupt_stays_one(mode: ExecutionMode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        onnxruntime_library._OnnxRuntimeModel, "compute", _raises(KeyboardInterrupt())
+        onnxruntime_library.OnnxRuntimeModel, "compute", _raises(KeyboardInterrupt())
     )
     options = _limited(execution_mode=mode, inter_op_num_threads=2, enable_profiling=True)
     with _session() as plain, pytest.raises(KeyboardInterrupt):
@@ -326,7 +326,7 @@ def test_an_interrupt_stays_one(mode: ExecutionMode, monkeypatch: pytest.MonkeyP
 
 
 def test_a_failure_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _MANNERS["raises"][0])
+    monkeypatch.setattr(onnxruntime_library.OnnxRuntimeModel, "compute", _MANNERS["raises"][0])
     with (
         _session() as session,
         pytest.raises(RunError, match=r"node 'CPU__0' \(CPU__0\) failed") as caught,

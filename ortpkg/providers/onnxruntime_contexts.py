@@ -1,0 +1,162 @@
+"""What onnxruntime keeps of models, on its CPU provider and on those of wheels.
+
+On its CPU provider it is the model as it optimized it: loading that skips its transformers. The
+optimized model has layouts of this CPU in it, so that it fits one microarchitecture; other releases
+with the same major and minor version know its operators. A wheel's provider compiles the model into
+one with its contexts, which is kept whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ortpkg.devices.architecture import host_architecture
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.providers.ep_libraries import ep_library_of
+from ortpkg.providers.ep_library_target import (
+    EpLibraryTarget,
+    ep_library_target,
+    is_registered_library,
+    precision_options,
+)
+from ortpkg.providers.native_library import (
+    CompiledModel,
+    ContextLibrary,
+    NativeModel,
+    Part,
+    read_signature,
+    required_part,
+    signature_part,
+)
+from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary, OnnxRuntimeModel
+from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+
+onnxruntime = load_onnxruntime()
+
+_MODEL = "model"
+
+
+def open_onnxruntime(
+    ep_name: str,
+    *,
+    ep_devices: Sequence[EpDevice] = (),
+    options: Mapping[str, str] | None = None,
+) -> OnnxRuntimeLibrary:
+    """onnxruntime with that execution provider, its own or a wheel's.
+
+    Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
+    """
+    library = ep_library_of(ep_name)
+    available = onnxruntime.get_available_providers()
+    if library is not None and (
+        ep_name not in available or is_registered_library(onnxruntime, library)
+    ):
+        target = ep_library_target(onnxruntime, library, ep_devices)
+        return WheelLibrary(ep_name, options or {}, target)
+    if ep_name not in available:
+        raise ExecutionProviderError(
+            f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_name)}; it has:"
+            f" {', '.join(available)}",
+            ep_name=ep_name,
+        )
+    made = OptimizingLibrary if ep_name == CPU_EP else OnnxRuntimeLibrary
+    return made(ep_name, options or {})
+
+
+class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
+    """onnxruntime's CPU provider, which keeps models as it optimized them."""
+
+    def compile_model(self, model: NativeModel) -> CompiledModel:
+        if model.is_kept:
+            with contextlib.suppress(Exception):  # whatever it was, it may be the writing
+                session, optimized = self._optimized(model)
+                return OnnxRuntimeModel(
+                    session, model.inputs, model.outputs, self._ep_name, optimized=optimized
+                )
+        return super().compile_model(model)
+
+    def _optimized(self, model: NativeModel) -> tuple[Any, bytes]:
+        """A session, and the model as it optimized it."""
+        with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
+            path = Path(folder) / "optimized.onnx"
+            options = self._options_of(model)
+            options.optimized_model_filepath = str(path)
+            return self._session(model.data, options), path.read_bytes()
+
+    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
+        assert isinstance(compiled, OnnxRuntimeModel)
+        optimized = compiled.take_optimized()
+        if optimized is None:
+            _, optimized = self._optimized(model)
+        return {_MODEL: optimized, **signature_part(model.inputs, model.outputs)}
+
+    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
+        inputs, outputs = read_signature(parts)
+        options = self._session_options()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = self._session(bytes(required_part(parts, _MODEL)), options)
+        return self._model(session, inputs, outputs)
+
+    def describe_environment(self) -> ContextDescriptor:
+        return ContextDescriptor(
+            ep=self._ep_name,
+            sdk_version=f"onnxruntime {onnxruntime.__version__}",
+            device="CPU",
+            architecture=host_architecture(),
+            options=MappingProxyType(self._own_options()),
+        )
+
+
+class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
+    """The execution provider of a wheel, which keeps models with its contexts in them."""
+
+    def __init__(self, ep_name: str, options: Mapping[str, str], target: EpLibraryTarget) -> None:
+        super().__init__(
+            ep_name, {**target.options, **precision_options(ep_name, options), **options}
+        )
+        self._target = target
+
+    def target_options(self) -> Any:
+        """onnxruntime's session options with the provider."""
+        options = self._session_options()
+        options.add_provider_for_devices(list(self._target.ep_devices), self._own_options())
+        return options
+
+    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
+        """The model with the provider's contexts inside.
+
+        Raises what onnxruntime does where it takes no node of it.
+        """
+        del compiled
+        flags = onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
+        compiler = onnxruntime.ModelCompiler(
+            self.target_options(), model.data, embed_compiled_data_into_model=True, flags=flags
+        )
+        return {_MODEL: compiler.compile_to_bytes(), **signature_part(model.inputs, model.outputs)}
+
+    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
+        inputs, outputs = read_signature(parts)
+        session = self._session(bytes(required_part(parts, _MODEL)), self._session_options())
+        return self._model(session, inputs, outputs)
+
+    def describe_environment(self) -> ContextDescriptor:
+        return self._target.describe(self._own_options())
+
+    def _model(
+        self, session: Any, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> OnnxRuntimeModel:
+        name_there = str(self._target.ep_devices[0].ep_name)
+        return OnnxRuntimeModel(session, inputs, outputs, self._ep_name, name_there=name_there)
+
+    def _session(self, data: bytes, options: Any) -> Any:
+        options.add_provider_for_devices(list(self._target.ep_devices), self._own_options())
+        # Without fallback: it would print, and run on onnxruntime's CPU provider.
+        return onnxruntime.InferenceSession(data, options, enable_fallback=0)
