@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, is_positive, larger
+from ortpkg.shapes.expressions import Size, is_positive, larger, smaller
 from ortpkg.shapes.knowledge import Knowledge, KnownTensor, Sizes
 from ortpkg.shapes.merging import common
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
@@ -98,12 +98,17 @@ def _stack(context: ShapeContext, slot: int, each: Knowledge | None, count: Size
 
 
 def _sizes_of_each(context: ShapeContext, each: KnownTensor, count: Size) -> Sizes | None:
-    """The sizes of what ``count`` iterations collect: without any, those that are no numbers are
-    0.
-    """
+    """The sizes of what ``count`` iterations collect: of none, those that are no numbers are 0."""
     if each.shape is None or is_positive(count):
         return each.shape
-    return tuple(size if isinstance(size, int) else context.new_size() for size in each.shape)
+    return tuple(
+        size if isinstance(size, int) else context.compute(_where_any, size, count)
+        for size in each.shape
+    )
+
+
+def _where_any(size: Size, count: Size) -> Size:
+    return size * smaller(1, count)
 
 
 @infers("Scan")
@@ -223,5 +228,5 @@ def _scan_batches(context: ShapeContext) -> None:
                 context.make(slot, sizes, each.element_type)
             continue
         size = context.new_size() if length is None else length
-        own = _sizes_of_each(context, each, 0 if context.has(0) else size)
+        own = _sizes_of_each(context, each, context.new_size() if context.has(0) else size)
         context.make(slot, None if own is None else (batch, size, *own), each.element_type)

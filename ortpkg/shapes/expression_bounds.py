@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ortpkg.shapes.expressions import Atom, Expression, Size, Symbol, least
+from ortpkg.shapes.expressions import Atom, Expression, Monomial, Size, Symbol, least
 
 
 def fits(size: Size, low: int, high: int, *, largest_symbol: int) -> bool:
@@ -38,8 +38,35 @@ def is_zero_with(size: Size, other: Size) -> bool:
         return False
     if any(count < 0 for _, count in other.terms) or least(other) < 0:
         return False
-    # Where the sum is 0, so is each product in it.
+    # Where the sum is 0, so is each product in it, and there one of its factors.
     return all(
-        any(set(factors) <= set(monomial) for factors, _ in other.terms)
+        any(
+            all(_is_zero_product(monomial, factor) for factor in factors)
+            for factors, _ in other.terms
+        )
         for monomial, _ in size.terms
     )
+
+
+def _is_zero_product(monomial: Monomial, factor: Atom) -> bool:
+    return any(_is_zero_atom(atom, factor) for atom in monomial)
+
+
+def _is_zero_atom(atom: Atom, factor: Atom) -> bool:
+    if atom == factor:
+        return True
+    if isinstance(atom, Symbol):
+        return False
+    left, right = (
+        each == 0
+        if isinstance(each, int)
+        else all(_is_zero_product(monomial, factor) for monomial, _ in each.terms)
+        for each in (atom.left, atom.right)
+    )
+    if atom.kind in {"max", "or"}:
+        return left and right
+    if atom.kind == "broadcast":
+        return left or right
+    if atom.kind == "min":
+        return (left and least(atom.right) >= 0) or (right and least(atom.left) >= 0)
+    return left

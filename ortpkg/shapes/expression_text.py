@@ -9,6 +9,7 @@ from ortpkg.shapes.expressions import (
     Size,
     TooLargeError,
     broadcast,
+    either,
     floor_divide,
     larger,
     remainder,
@@ -25,6 +26,7 @@ _OPERATIONS: dict[str, Callable[[Size, Size], Size]] = {
     "max": larger,
     "min": smaller,
     "broadcast": broadcast,
+    "or": either,
 }
 
 

@@ -2,9 +2,9 @@
 
 A size is an ``int`` where it is known, else an :class:`Expression`: a polynomial with integer
 coefficients over *atoms*. An atom is a symbol, or an operation over sizes that is no polynomial: a
-floor quotient, a remainder, a maximum, a minimum, what two sizes broadcast to. Equal sizes have
-equal polynomials, so ``==`` and ``hash`` decide; what is too large to be worth keeping becomes a
-new symbol where it is used.
+floor quotient, a remainder, a maximum, a minimum, what two sizes broadcast to, one size where it is
+not 0, else another. Equal sizes have equal polynomials, so ``==`` and ``hash`` decide; what is too
+large to be worth keeping becomes a new symbol where it is used.
 
 All symbols are sizes of dimensions: 0 or more.
 """
@@ -91,6 +91,7 @@ _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "max": max,
     "min": min,
     "broadcast": _broadcast_sizes,
+    "or": lambda left, right: left or right,
 }
 
 
@@ -325,8 +326,26 @@ def broadcast(left: Size, right: Size) -> Size:
         return _broadcast_sizes(left, right)
     if isinstance(left, int) or isinstance(right, int):
         return left if isinstance(left, int) else right  # the other is it, or 1
+    if _is_either(right, left) or _is_either(left, right):
+        return left if _is_either(right, left) else right
     first, second = sorted((left, right), key=str)
     return _operation("broadcast", first, second)
+
+
+def either(size: Size, otherwise: Size) -> Size:
+    """``size``, or ``otherwise`` where it is 0."""
+    if size == 0 or is_positive(size) or size == otherwise:
+        return otherwise if size == 0 else size
+    return _operation("or", size, otherwise)
+
+
+def _is_either(size: Expression, first: Expression) -> bool:
+    """Whether ``size`` is ``first`` where that is not 0."""
+    (monomial, count), *rest = size.terms
+    if rest or count != 1 or len(monomial) != 1:
+        return False
+    (atom,) = monomial
+    return isinstance(atom, Operation) and atom.kind == "or" and atom.left == first
 
 
 def product(sizes: Iterator[Size] | tuple[Size, ...] | list[Size]) -> Size:
@@ -372,7 +391,7 @@ def _least_atom(atom: Atom) -> float:
         return min(left, right)
     if atom.kind == "floor" and isinstance(atom.right, int) and atom.right > 0:
         return left // atom.right if left > -math.inf else left
-    return 0 if left >= 0 and (right > 0 or atom.kind == "broadcast") else -math.inf
+    return 0 if left >= 0 and (right > 0 or atom.kind in {"broadcast", "or"}) else -math.inf
 
 
 def is_at_least(left: Size, right: Size) -> bool:

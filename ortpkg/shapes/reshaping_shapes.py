@@ -10,9 +10,9 @@ from ortpkg.shapes.expressions import (
     Size,
     broadcast,
     divide_exactly,
+    either,
     floor_divide,
     is_at_least,
-    is_positive,
     product,
 )
 from ortpkg.shapes.knowledge import MOST_ELEMENTS, Sizes
@@ -53,8 +53,9 @@ def _reshaped(
         elif size is None or size == -1:
             made.append(size)
         else:
-            is_size = keeps_zero or not _may_keep_another(context, size, given, axis)
-            made.append(size if is_size and is_at_least(size, 0) else None)
+            is_size = is_at_least(size, 0)
+            kept = size if keeps_zero else _or_kept(context, size, given, axis)
+            made.append(kept if is_size else None)
     if made.count(-1) > 1:
         raise ShapeError(f"{context.node}: more than one size is left open")
     if -1 in made:
@@ -66,16 +67,18 @@ def _reshaped(
     return [context.new_size() if size is None else size for size in made]
 
 
-def _may_keep_another(context: ShapeContext, size: Size, given: Sizes | None, axis: int) -> bool:
-    """Whether ``size`` may be 0, and then keep another one of a tensor that has elements.
+def _or_kept(context: ShapeContext, size: Size, given: Sizes | None, axis: int) -> Size:
+    """``size``, or where that is 0 the size of ``axis`` of a tensor that has elements even then.
 
-    Where that has none, no harm is done; where nothing is known of it, ``size`` is believed.
+    Where it has none, or nothing is known of it, ``size`` is believed.
     """
-    if isinstance(size, int) or is_positive(size) or given is None or axis >= len(given):
-        return False
+    if isinstance(size, int) or given is None or axis >= len(given):
+        return size
     if any(is_zero_with(each, size) for each in given):
-        return False
-    return not is_zero_with(context.compute(lambda: product(given)), size)
+        return size
+    if is_zero_with(context.compute(lambda: product(given)), size):
+        return size
+    return context.compute(either, size, given[axis])
 
 
 def _what_is_left(

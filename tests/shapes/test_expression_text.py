@@ -11,6 +11,7 @@ from ortpkg.shapes.expressions import (
     Size,
     TooLargeError,
     broadcast,
+    either,
     floor_divide,
     larger,
     remainder,
@@ -34,6 +35,7 @@ N, M = symbol("N"), symbol("M")
         ("max(3, N)", larger(N, 3)),
         ("min(M, N + 1)", smaller(M, N + 1)),
         ("broadcast(M, N)", broadcast(M, N)),
+        ("or(N, 3)", either(N, 3)),
         ("max", symbol("max")),
         ("floor*2", 2 * symbol("floor")),
         ("encoder.length + 1", symbol("encoder.length") + 1),
@@ -85,7 +87,7 @@ def sizes(draw: st.DrawFn, depth: int = 3) -> Size:
     if depth == 0 or draw(st.booleans()):
         return draw(st.one_of(st.integers(-9, 99), st.sampled_from(_NAMES).map(symbol)))
     left, right = draw(sizes(depth - 1)), draw(sizes(depth - 1))
-    kind = draw(st.sampled_from(["+", "-", "*", "floor", "mod", "max", "min", "broadcast"]))
+    kind = draw(st.sampled_from(["+", "-", "*", "floor", "mod", "max", "min", "broadcast", "or"]))
     try:
         match kind:
             case "+":
@@ -100,6 +102,8 @@ def sizes(draw: st.DrawFn, depth: int = 3) -> Size:
                 )
             case "max" | "min":
                 return (larger if kind == "max" else smaller)(left, right)
+            case "or":
+                return either(left, right)
             case _:
                 return broadcast(left, right)
     except (ValueError, TooLargeError, ZeroDivisionError):

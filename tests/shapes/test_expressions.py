@@ -16,6 +16,7 @@ from ortpkg.shapes.expressions import (
     TooLargeError,
     broadcast,
     ceil_divide,
+    either,
     evaluate,
     floor_divide,
     is_at_least,
@@ -51,6 +52,11 @@ N, M = symbol("N"), symbol("M")
         (broadcast(N, 1), "N"),
         (broadcast(N, 5), "5"),
         (broadcast(M, N), "broadcast(M, N)"),
+        (either(N, M), "or(N, M)"),
+        (either(N + 1, M), "N + 1"),
+        (either(0, M), "M"),
+        (broadcast(N, either(N, M)), "N"),
+        (broadcast(either(N, M), N), "N"),
         (product([2, N, 3]), "6*N"),
         (product([N, 0]), "0"),
     ],
@@ -107,6 +113,7 @@ _OPERATIONS: dict[str, tuple[Callable[[Size, Size], Size], Callable[[int, int], 
     "mod": (remainder, operator.mod),
     "max": (larger, max),
     "min": (smaller, min),
+    "or": (either, lambda a, b: a or b),
 }
 _STEPS = st.lists(
     st.tuples(
