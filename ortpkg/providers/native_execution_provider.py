@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -35,10 +36,7 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.claim_blame import (
     MOST_NAMES_SHOWN,
-    ClaimBlame,
     compile_error,
-    first_made,
-    operator_of,
 )
 from ortpkg.providers.compatibility_info import compatibility_text
 from ortpkg.providers.compiled_partition import CompiledPartition, NotCompiled
@@ -51,7 +49,7 @@ from ortpkg.providers.execution_provider import (
 )
 from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
-from ortpkg.providers.library_traits import Operator
+from ortpkg.providers.native_claims import NativeClaims
 from ortpkg.providers.native_group import check_weights, share_weights
 from ortpkg.providers.native_library import (
     COMPILED,
@@ -68,10 +66,8 @@ from ortpkg.providers.native_library import (
 from ortpkg.providers.native_model import native_model
 from ortpkg.providers.openvino_container import OPENVINO_FORM
 from ortpkg.providers.partition_body import fused_node_of
-from ortpkg.providers.partition_border import PartitionBorder
 from ortpkg.providers.partition_cache import PartitionCache
 from ortpkg.providers.session_settings import SessionSettings
-from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
 from ortpkg.versions import is_same_minor, is_within_release, release_of
 
 _log = logging.getLogger(__name__)
@@ -101,8 +97,7 @@ class NativeExecutionProvider(CompilingProvider):
         self.context_sources = context_sources_of(name)
         self.context_form = CONTEXT_FORMS.get(library.backend)
         self._library = library
-        self._border = PartitionBorder(library.traits.border_types)
-        self._blame = ClaimBlame(ep_name=name, library=library, border=self._border)
+        self._claims = NativeClaims(name, library)
         #: Compiled at the claim, by the fused node's name, until ``compile`` asks for them.
         self._claimed: dict[str, CompiledModel] = {}
         #: The body that was handed to the library last, as it reads it, until what was compiled of
@@ -112,9 +107,6 @@ class NativeExecutionProvider(CompilingProvider):
         self._kept_info = ""
         #: Handed out, by the fused node's name.
         self._compiled: dict[str, CompiledModel] = {}
-        #: Operators that the library said it lacks: it is not asked again.
-        self._unknown: set[Operator] = set()
-        self._refusals: dict[str, None] = {}
 
     def use_session_settings(self, settings: SessionSettings) -> None:
         self._library.use_settings(settings)
@@ -127,9 +119,9 @@ class NativeExecutionProvider(CompilingProvider):
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> list[ComputeCapability]:
-        known = len(self._refusals)
+        known = len(self._claims.reasons)
         claims = super().get_capability(viewer, types_of)
-        if len(self._refusals) > known:
+        if len(self._claims.reasons) > known:
             outcome = "leaves nodes to other execution providers" if claims else "takes no node"
             _log.warning("%s (%s) %s: %s", self.name, self.backend, outcome, self.refusal_text)
         return claims
@@ -153,56 +145,16 @@ class NativeExecutionProvider(CompilingProvider):
         Nor those that it would take and get wrong.
         """
         self._library.opened()
-        candidates = {
-            node.index
-            for node in viewer.nodes
-            if operator_of(node) not in self._unknown and not self._has_fault(viewer.graph, node)
-        }
-        while foreign := self._foreign_border(viewer, candidates):
-            candidates -= foreign
-        return candidates
-
-    def _has_fault(self, graph: Graph, node: Node) -> bool:
-        if fault := self._library.traits.fault(graph, node):
-            self._refuse(fault)
-        return bool(fault)
+        return self._claims.candidates(viewer)
 
     def claim_subgraphs(
         self, viewer: GraphViewer, supported: Collection[int]
     ) -> list[ComputeCapability | None]:
-        claims: list[ComputeCapability | None] = []
-        waiting = supported_subgraphs(viewer, supported)
-        while waiting:
-            group = waiting.pop(0)
-            if not any(viewer.graph.node(index).op_type != "Constant" for index in group):
-                continue
-            claim = subgraph_claim(viewer.graph, group, self._partition_name(viewer.graph))
-            if claim is None:
-                continue
-            refused = self._try(viewer.graph, claim)
-            if not refused:
-                claims.append(claim)
-            elif len(refused) < len(group):
-                rest = set(group) - refused
-                while foreign := self._foreign_border(viewer, rest):
-                    rest -= foreign
-                waiting[:0] = supported_subgraphs(viewer, rest)
-        return claims
+        name = partial(self._partition_name, viewer.graph)
+        return [*self._claims.subgraphs(viewer, supported, name, self._try)]
 
-    def _foreign_border(self, viewer: GraphViewer, candidates: set[int]) -> set[int]:
-        """Candidates that take or give, across the border of their partition, what cannot cross
-        it.
-        """
-        found = self._border.foreign_values(viewer, candidates)
-        for value in found.values():
-            self._refuse(f"it cannot take or give values of the type of {quoted(value)}")
-        return set(found)
-
-    def _try(self, graph: Graph, claim: ComputeCapability) -> set[int]:
-        """Compiles a claim, or finds it compiled.
-
-        Indices of nodes that the library refuses, none if it took all.
-        """
+    def _try(self, graph: Graph, claim: ComputeCapability) -> ClaimRefusal | None:
+        """Compiles a claim, or finds it compiled; None where the library took all of it."""
         assert claim.meta_def is not None
         nodes = [graph.node(index) for index in claim.node_indices]
         fused = fused_node_of(graph, nodes, claim.meta_def, self.name)
@@ -211,13 +163,10 @@ class NativeExecutionProvider(CompilingProvider):
             found = self._compile_claim(graph, nodes, fused)
         else:
             found = self._find_or_compile_claim(caching, graph, nodes, fused)
-        if not isinstance(found, ClaimRefusal):
-            self._claimed[fused.node.name] = found
-            return set()
-        self._unknown |= found.unknown
-        for reason in found.reasons:
-            self._refuse(reason)
-        return {node.index for node in nodes if first_made(node) in found.makes}
+        if isinstance(found, ClaimRefusal):
+            return found
+        self._claimed[fused.node.name] = found
+        return None
 
     def _find_or_compile_claim(
         self, caching: PartitionCache, graph: Graph, nodes: Sequence[Node], fused: FusedNode
@@ -271,15 +220,12 @@ class NativeExecutionProvider(CompilingProvider):
         ):  # the caller's matter: no other provider mends it
             raise
         except Exception as error:  # noqa: BLE001 - libraries raise what they like
-            return self._blame.refusal(graph, nodes, error)
-
-    def _refuse(self, reason: str) -> None:
-        self._refusals[reason] = None
+            return self._claims.blame.refusal(graph, nodes, error)
 
     @property
     def refusal_text(self) -> str:
         """Why it left nodes; "" where it left none."""
-        return "; ".join(list(self._refusals)[:MOST_NAMES_SHOWN])
+        return "; ".join(list(self._claims.reasons)[:MOST_NAMES_SHOWN])
 
     def get_refusal(self) -> str:
         return "" if self._compiled else self.refusal_text

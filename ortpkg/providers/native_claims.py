@@ -1,0 +1,99 @@
+"""Which nodes a native library takes.
+
+Only compiling tells for certain, so each maximal sub-graph is tried, without the nodes that were
+refused, until nothing is refused any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from ortpkg.ep_context.claim_refusals import ClaimRefusal
+from ortpkg.errors import quoted
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.providers.claim_blame import ClaimBlame, first_made, operator_of
+from ortpkg.providers.execution_provider import ComputeCapability, GraphViewer
+from ortpkg.providers.library_traits import Operator
+from ortpkg.providers.native_library import NativeLibrary
+from ortpkg.providers.partition_border import PartitionBorder
+from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
+
+#: Compiles a claim; None where the library took all of it.
+Attempt = Callable[[Graph, ComputeCapability], ClaimRefusal | None]
+
+
+class NativeClaims:
+    """The claims of one session on one library.
+
+    Attributes:
+        blame: tells who is to blame for what the library raised.
+        reasons: why nodes were left, each once, in the order in which they were found.
+    """
+
+    def __init__(self, ep_name: str, library: NativeLibrary) -> None:
+        self._traits = library.traits
+        self._border = PartitionBorder(library.traits.border_types)
+        self.blame = ClaimBlame(ep_name=ep_name, library=library, border=self._border)
+        self.reasons: dict[str, None] = {}
+        #: Operators that the library said it lacks: it is not asked again.
+        self._unknown: set[Operator] = set()
+
+    def candidates(self, viewer: GraphViewer) -> set[int]:
+        """All nodes but those of operators that the library lacks, those that it would take and get
+        wrong, and those that would bring foreign values in.
+        """
+        found = {
+            node.index
+            for node in viewer.nodes
+            if operator_of(node) not in self._unknown and not self._has_fault(viewer.graph, node)
+        }
+        return self._within_border(viewer, found)
+
+    def subgraphs(
+        self,
+        viewer: GraphViewer,
+        supported: Collection[int],
+        make_name: Callable[[], str],
+        attempt: Attempt,
+    ) -> Iterator[ComputeCapability]:
+        """The largest sub-graphs of ``supported`` that the library takes."""
+        waiting = supported_subgraphs(viewer, supported)
+        while waiting:
+            group = waiting.pop(0)
+            if not any(viewer.graph.node(index).op_type != "Constant" for index in group):
+                continue
+            claim = subgraph_claim(viewer.graph, group, make_name())
+            if claim is None:
+                continue
+            refused = self._refused(viewer.graph, claim, attempt)
+            if not refused:
+                yield claim
+            elif len(refused) < len(group):
+                rest = self._within_border(viewer, set(group) - refused)
+                waiting[:0] = supported_subgraphs(viewer, rest)
+
+    def _refused(self, graph: Graph, claim: ComputeCapability, attempt: Attempt) -> set[int]:
+        """Indices of the nodes that the library refuses, none if it took all."""
+        refusal = attempt(graph, claim)
+        if refusal is None:
+            return set()
+        self._unknown |= refusal.unknown
+        self.reasons |= dict.fromkeys(refusal.reasons)
+        makes = refusal.makes
+        return {index for index in claim.node_indices if first_made(graph.node(index)) in makes}
+
+    def _has_fault(self, graph: Graph, node: Node) -> bool:
+        if fault := self._traits.fault(graph, node):
+            self.reasons[fault] = None
+        return bool(fault)
+
+    def _within_border(self, viewer: GraphViewer, nodes: set[int]) -> set[int]:
+        """Those of ``nodes`` that neither take nor give, across the border of their partition, what
+        cannot cross it.
+        """
+        while found := self._border.foreign_values(viewer, nodes):
+            for value in found.values():
+                reason = f"it cannot take or give values of the type of {quoted(value)}"
+                self.reasons[reason] = None
+            nodes = nodes - set(found)
+        return nodes
