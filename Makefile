@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance interop vendors crash-sweep fuzz mutants format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance interop vendors crash-sweep store-stress fuzz mutants format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -24,6 +24,7 @@ help:
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
+	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed"
 	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
 	@echo "make mutants      small changes of changed lines that no test notices (MUTANTS=\"--since main --room engine --sample 60\")"
 	@echo "make format       format the code; make docs: write the generated documents anew; make clean"
@@ -69,6 +70,9 @@ vendors:
 	.venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet onnxruntime \
 	  onnxruntime-ep-openvino==1.8.1 onnxruntime-qnn==2.7.0
 	@touch $@
+
+store-stress: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.store.stress $(STRESS)
 
 crash-sweep: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.crash_sweep

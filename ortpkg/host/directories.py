@@ -1,4 +1,4 @@
-"""Where what belongs to this user lies: caches, records, settings.
+"""Where what belongs to this user lies: caches, records, settings, installed packages.
 
 What a variable of ours names, else the platform's directory. None of them need exist yet.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 CACHE_ENVIRONMENT = "ORTPKG_CACHE_DIR"
 CONFIG_ENVIRONMENT = "ORTPKG_CONFIG_DIR"
 STATE_ENVIRONMENT = "ORTPKG_STATE_DIR"
+STORE_ENVIRONMENT = "ORTPKG_STORE"
 
 
 def cache_directory() -> Path:
@@ -30,6 +31,13 @@ def state_directory() -> str:
     Text, since a Path takes as long to make as a selection takes to see that nothing is there.
     """
     return os.environ.get(STATE_ENVIRONMENT) or _platform_directory("state", "~/.local/state")
+
+
+def store_directory() -> Path:
+    """Packages that are installed: ``ORTPKG_STORE``, else ``store`` in the user's for data."""
+    if stated := os.environ.get(STORE_ENVIRONMENT):
+        return Path(stated)
+    return Path(_platform_directory("data", "~/.local/share"), "store")
 
 
 def _platform_directory(kind: str, linux_default: str) -> str:

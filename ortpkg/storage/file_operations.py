@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import shutil
 import stat
@@ -16,12 +17,14 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from ortpkg.errors import AuthoringError, quoted
+from ortpkg.storage.file_clone import clone_file
 from ortpkg.storage.file_replacement import rename_over
 from ortpkg.storage.hashing import FileDigest, Progress, Sha256Stream
 from ortpkg.storage.planned_files import PlannedFiles
 
 CHUNK_NBYTES = 4 * 1024 * 1024
 _HERE = -100  # AT_FDCWD of Linux: relative paths start in the current folder
+_READ_ONLY = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
 
@@ -108,6 +111,26 @@ class FileOperations:
             yield NewFile(self, target, path)
             self._fsync(target, path)
 
+    @contextlib.contextmanager
+    def longer_file(self, path: Path) -> Iterator[NewFile]:
+        """A file that is there, to read, and to write more of at its end; durable as a new one."""
+        self.before("extend", path)
+        with path.open("r+b") as target:
+            target.seek(0, os.SEEK_END)
+            yield NewFile(self, target, path)
+            self._fsync(target, path)
+
+    def make_empty(self, path: Path) -> None:
+        """Makes an empty file, or takes all bytes from one that nobody else reads; not durable."""
+        self.before("truncate", path)
+        path.open("wb").close()
+
+    def append_line(self, path: Path, line: bytes) -> None:
+        """Adds a short line to a file, which is made if need be, in one write; not durable."""
+        self.before("append", path)
+        with path.open("ab", buffering=0) as target:
+            target.write(line)
+
     def replace(self, source: Path, target: Path) -> None:
         """Renames ``source`` to ``target`` atomically.
 
@@ -118,6 +141,39 @@ class FileOperations:
         """
         self.before("replace", target)
         rename_over(source, target)
+
+    def place(self, source: Path, target: Path) -> None:
+        """Renames a folder that holds something to a free name, atomically.
+
+        FileExistsError where something is there: of several that want one name, one gets it.
+        """
+        self.before("place", target)
+        if target.exists():  # an empty folder would be replaced, and Windows says something else
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        try:
+            source.rename(target)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.ENOTDIR):
+                raise FileExistsError(errno.EEXIST, error.strerror, str(target)) from error
+            raise
+
+    def link(self, source: Path, target: Path) -> None:
+        """Gives a file a second name. FileExistsError where that is taken."""
+        self.before("link", target)
+        os.link(source, target)
+
+    def clone(self, source: Path, target: Path) -> None:
+        """Makes a durable file of its own that shares the blocks of ``source`` until one changes.
+
+        OSError where the file system cannot; then nothing is there.
+        """
+        self.before("clone", target)
+        clone_file(source, target)
+
+    def make_read_only(self, path: Path) -> None:
+        """Takes away the permission to write a file, from everybody; all may read it."""
+        self.before("chmod", path)
+        path.chmod(_READ_ONLY)
 
     def exchange(self, first: Path, second: Path) -> None:
         """Gives each of two files or folders on one disk the other's name, in one step.

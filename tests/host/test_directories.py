@@ -8,7 +8,12 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from ortpkg.host.directories import cache_directory, config_directory, state_directory
+from ortpkg.host.directories import (
+    cache_directory,
+    config_directory,
+    state_directory,
+    store_directory,
+)
 
 _DIRECTORIES = {
     "CACHE": (cache_directory, platformdirs.user_cache_dir),
@@ -31,3 +36,12 @@ def test_they_are_those_of_platformdirs(
     assert str(ours()) == theirs("ortpkg", appauthor=False)
     monkeypatch.setenv(f"ORTPKG_{kind}_DIR", "/srv/chosen")
     assert str(ours()) == str(Path("/srv/chosen"))
+
+
+@pytest.mark.parametrize("stated", ["", "/srv/ours"])
+def test_the_store_lies_among_the_users_data(stated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ORTPKG_STORE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", stated)
+    assert store_directory() == Path(platformdirs.user_data_dir("ortpkg", appauthor=False), "store")
+    monkeypatch.setenv("ORTPKG_STORE", "/srv/chosen")
+    assert store_directory() == Path("/srv/chosen")

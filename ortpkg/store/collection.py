@@ -1,0 +1,306 @@
+"""Collects what nobody needs: old generations, then trees without generations, then blobs without
+trees; and what killed processes left.
+
+It never takes what is in use (:mod:`ortpkg.store.leases`), what is current, or what is young: an
+installation that is under way may not have said yet what it wants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from ortpkg.store.generations import (
+    Generation,
+    current_generation,
+    generations,
+    installed_names,
+    remove_generation,
+)
+from ortpkg.store.leases import Holdings, announce_collection, finished_announcements, leased
+from ortpkg.store.package_trees import read_tree, tree_keys
+from ortpkg.store.partial_blobs import age_s, is_free
+from ortpkg.store.process_names import Maker, maker_of
+from ortpkg.store.store_folder import StoreFolder, names_in
+from ortpkg.store.usage_log import uses
+
+_FOREIGN_AGE_S = 24 * 3600.0
+
+
+class CollectedKind(StrEnum):
+    """What gc removes."""
+
+    GENERATION = "generation"
+    PACKAGE = "package"
+    BLOB = "blob"
+    PARTIAL = "partial download"
+    LEFTOVER = "leftover"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionRules:
+    """What is to be kept.
+
+    Attributes:
+        keep: so many generations of each name, the newest; the one in use is always kept.
+        grace_s: what is younger stays.
+        used_within_s: generations that ran within that time stay; 0: that is not asked.
+        partial_age_s: a partial download to which nothing came for that long goes.
+    """
+
+    keep: int = 3
+    grace_s: float = 3600.0
+    used_within_s: float = 0.0
+    partial_age_s: float = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """One thing that was removed, or would be.
+
+    Attributes:
+        kind: what it is.
+        what: which one: ``name generation 3``, a tree's key, a digest, a file's name.
+        why: why nobody needs it.
+        nbytes: of its files; not all of them need become free.
+    """
+
+    kind: CollectedKind
+    what: str
+    why: str
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionReport:
+    """What gc did, or would do.
+
+    Attributes:
+        removed: in the order in which it goes.
+        kept: what would go by the rules, and stays because it is in use or young.
+        nbytes_freed: of files that have no other name left. Reflinks that share blocks with what
+            stays count in full.
+    """
+
+    removed: tuple[Collected, ...] = ()
+    kept: tuple[Collected, ...] = ()
+    nbytes_freed: int = 0
+
+
+@dataclass(slots=True)
+class _Plan:
+    generations: dict[tuple[str, int], Generation] = field(default_factory=dict)
+    trees: set[str] = field(default_factory=set)
+    blobs: set[str] = field(default_factory=set)
+    kept: list[Collected] = field(default_factory=list)
+
+    def restricted_to(self, other: _Plan) -> _Plan:
+        """What is in both."""
+        return _Plan(
+            generations={
+                key: each for key, each in self.generations.items() if key in other.generations
+            },
+            trees=self.trees & other.trees,
+            blobs=self.blobs & other.blobs,
+            kept=self.kept,
+        )
+
+
+def collect(
+    folder: StoreFolder, rules: CollectionRules, *, dry_run: bool = False
+) -> CollectionReport:
+    """Removes what nobody needs.
+
+    Raises:
+        StoreError: a record is damaged, so that nobody knows what is needed; nothing was removed.
+        OSError: something could not be removed; all that is installed is whole.
+    """
+    if not folder.exists:
+        return CollectionReport()
+    plan = _plan(folder, rules)
+    if dry_run:
+        return _report(folder, plan, _tidy(folder, rules, dry_run=True))
+    holdings = Holdings(
+        trees=frozenset({*plan.trees, *(each.tree for each in plan.generations.values())}),
+        blobs=frozenset(plan.blobs),
+    )
+    with announce_collection(folder, holdings):
+        plan = plan.restricted_to(_plan(folder, rules))
+        report = _report(folder, plan, ())
+        aside = list(_take_away(folder, plan))
+    for path in aside:
+        folder.operations.remove_tree(path)
+    tidied = _tidy(folder, rules, dry_run=False)
+    return CollectionReport(
+        removed=(*report.removed, *tidied),
+        kept=report.kept,
+        nbytes_freed=report.nbytes_freed + sum(each.nbytes for each in tidied),
+    )
+
+
+def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
+    """What the rules leave to nobody. Leases are looked at before names: an installation gives up
+    its lease after its generation is there.
+    """
+    plan = _Plan()
+    held = leased(folder)
+    live_trees = set(held.trees)
+    live_blobs = set(held.blobs)
+    for name in installed_names(folder):
+        for generation in _split(folder, name, rules, held, plan):
+            live_trees.add(generation.tree)
+            live_blobs.add(generation.digest.removeprefix("sha256:"))
+    for key in tree_keys(folder):
+        if key in live_trees or _is_young(folder.packages / key, rules):
+            tree = read_tree(folder, key)
+            digests = tree.receipt.blobs if tree is not None else ()
+            live_blobs.update(digest.removeprefix("sha256:") for digest in digests)
+            if key not in live_trees:
+                plan.kept.append(_young(CollectedKind.PACKAGE, key))
+        else:
+            plan.trees.add(key)
+    for sha256 in names_in(folder.blobs):
+        if sha256 in live_blobs:
+            continue
+        if _is_young(folder.blobs / sha256, rules):
+            plan.kept.append(_young(CollectedKind.BLOB, f"sha256:{sha256}"))
+        else:
+            plan.blobs.add(sha256)
+    return plan
+
+
+def _split(
+    folder: StoreFolder, name: str, rules: CollectionRules, held: Holdings, plan: _Plan
+) -> Iterator[Generation]:
+    """The generations of a name that stay; the others go into the plan."""
+    current = current_generation(folder, name)
+    if current is not None:
+        yield current  # its record is whole even where its number is not
+    used = {}
+    if rules.used_within_s:
+        used = {each.generation: each.time for each in uses(folder, name)}
+    for index, each in enumerate(generations(folder, name)):
+        reason = ""
+        if each.tree in held.trees:
+            reason = "in use"
+        elif time.time() - each.created < rules.grace_s:
+            reason = "young"
+        elif time.time() - used.get(each.number, 0.0) < rules.used_within_s:
+            reason = "ran a short while ago"
+        is_wanted = current is not None and (each.number == current.number or index < rules.keep)
+        if not is_wanted and not reason:
+            plan.generations[name, each.number] = each
+            continue
+        if not is_wanted:
+            plan.kept.append(
+                Collected(kind=CollectedKind.GENERATION, what=_title(each), why=reason)
+            )
+        yield each
+
+
+def _take_away(folder: StoreFolder, plan: _Plan) -> Iterator[Path]:
+    """Takes everything out of its place, first what names, then what is named; where it is now."""
+    for generation in plan.generations.values():
+        remove_generation(folder, generation)
+    for key in sorted(plan.trees):
+        with contextlib.suppress(FileNotFoundError):
+            yield folder.set_aside(folder.packages / key)
+        with contextlib.suppress(OSError):  # another tree of this manifest, or another process
+            folder.operations.remove_directory((folder.packages / key).parent)
+    if plan.trees:
+        folder.operations.fsync_directory(folder.packages)
+    for sha256 in sorted(plan.blobs):
+        with contextlib.suppress(FileNotFoundError):
+            yield folder.set_aside(folder.blobs / sha256)
+
+
+def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> tuple[Collected, ...]:
+    """Removes what processes left that ended, and partial downloads that nobody went on with."""
+    found: list[tuple[Path, Collected]] = []
+    for name in names_in(folder.partial):
+        path = folder.partial / name
+        is_done = (folder.blobs / name.partition(".")[0]).exists()
+        if is_free(path) and (is_done or age_s(path) > rules.partial_age_s):
+            why = "the blob is there" if is_done else "nothing came for a long time"
+            found.append((path, _collected(CollectedKind.PARTIAL, name, why, path)))
+    for path in folder.leftovers():
+        maker = maker_of(folder.owner_of(path))
+        if maker is Maker.IS_GONE or (maker is Maker.UNKNOWN and age_s(path) > _FOREIGN_AGE_S):
+            why = "its process ended"
+            found.append((path, _collected(CollectedKind.LEFTOVER, path.name, why, path)))
+    for path in finished_announcements(folder):
+        why = "its process ended"
+        found.append((path, _collected(CollectedKind.LEFTOVER, path.name, why, path)))
+    if not dry_run:
+        for path, _ in found:
+            folder.discard(path)
+    return tuple(each for _, each in found)
+
+
+def _report(folder: StoreFolder, plan: _Plan, tidied: tuple[Collected, ...]) -> CollectionReport:
+    removed = [
+        Collected(
+            kind=CollectedKind.GENERATION,
+            what=_title(each),
+            why="older than those that are kept",
+        )
+        for each in plan.generations.values()
+    ]
+    places = [
+        (CollectedKind.PACKAGE, key, folder.packages / key, "no generation has it")
+        for key in sorted(plan.trees)
+    ]
+    places += [
+        (CollectedKind.BLOB, f"sha256:{sha256}", folder.blobs / sha256, "no package has it")
+        for sha256 in sorted(plan.blobs)
+    ]
+    removed += [_collected(kind, what, why, path) for kind, what, path, why in places]
+    freed = _freed_nbytes([path for _, _, path, _ in places])
+    return CollectionReport(
+        removed=(*removed, *tidied),
+        kept=tuple(plan.kept),
+        nbytes_freed=freed + sum(each.nbytes for each in tidied),
+    )
+
+
+def _freed_nbytes(paths: list[Path]) -> int:
+    """How many bytes lie in files all of whose names are below ``paths``."""
+    names: dict[tuple[int, int], int] = {}
+    statuses: dict[tuple[int, int], os.stat_result] = {}
+    for status in (status for path in paths for status in _files_at(path)):
+        key = (status.st_dev, status.st_ino)
+        names[key] = names.get(key, 0) + 1
+        statuses[key] = status
+    return sum(status.st_size for key, status in statuses.items() if names[key] >= status.st_nlink)
+
+
+def _files_at(path: Path) -> Iterator[os.stat_result]:
+    with contextlib.suppress(OSError):
+        if not path.is_dir():
+            yield path.lstat()
+            return
+        for parent, _, names in os.walk(path):
+            for name in names:
+                yield Path(parent, name).lstat()
+
+
+def _collected(kind: CollectedKind, what: str, why: str, path: Path) -> Collected:
+    nbytes = sum(status.st_size for status in _files_at(path))
+    return Collected(kind=kind, what=what, why=why, nbytes=nbytes)
+
+
+def _young(kind: CollectedKind, what: str) -> Collected:
+    return Collected(kind=kind, what=what, why="young")
+
+
+def _title(generation: Generation) -> str:
+    return f"{generation.name} generation {generation.number}"
+
+
+def _is_young(path: Path, rules: CollectionRules) -> bool:
+    return age_s(path) < rules.grace_s

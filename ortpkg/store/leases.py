@@ -1,0 +1,223 @@
+"""What processes use of a store, so that nobody collects it; and what is being collected, so that
+nobody begins to use it.
+
+Both are announced by files in ``leases/``, of which each appears whole. Who wants something first
+announces that he uses it and then looks whether it is being collected; who collects first announces
+what and then looks whether somebody uses it. Whichever comes first, one of both sees the other
+(docs/adr/0021-store.md). The lock that is on such a file tells only whether its process lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from ortpkg.errors import StoreError, quoted
+from ortpkg.storage.held_file import hold, is_held
+from ortpkg.store.process_names import Maker, maker_of, new_name
+from ortpkg.store.store_folder import StoreFolder, damaged, dump_json, names_in, read_json
+
+_LEASE, _COLLECTION, _UNFINISHED = ".lease", ".gc", ".new"
+_WAIT_S = 60.0
+_PAUSE_S = 0.01
+#: What another machine announced, and nobody seems to hold, is believed for so long: on a network
+#: file system without locks all seem free.
+_FOREIGN_AGE_S = 7 * 24 * 3600.0
+_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """Parts of a store.
+
+    Attributes:
+        trees: keys of package trees.
+        blobs: SHA-256 of blobs.
+    """
+
+    trees: frozenset[str] = frozenset()
+    blobs: frozenset[str] = frozenset()
+
+    def __or__(self, other: Holdings) -> Holdings:
+        return Holdings(trees=self.trees | other.trees, blobs=self.blobs | other.blobs)
+
+    def meets(self, other: Holdings) -> bool:
+        """Whether something is part of both."""
+        return not (self.trees.isdisjoint(other.trees) and self.blobs.isdisjoint(other.blobs))
+
+
+class Lease:
+    """Keeps parts of a store from being collected, until it is released or its process ends.
+
+    Attributes:
+        is_recorded: False in a store that this process may not write: there, whoever may collect
+            has to know that others use it.
+    """
+
+    def __init__(self, announcement: _Announcement | None) -> None:
+        self.is_recorded = announcement is not None
+        self._release = (
+            None if announcement is None else weakref.finalize(self, announcement.withdraw)
+        )
+
+    def release(self) -> None:
+        """Gives free what was held. A second time nothing happens."""
+        if self._release is not None:
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def take_lease(folder: StoreFolder, holdings: Holdings, *, timeout_s: float = _WAIT_S) -> Lease:
+    """Holds parts of the store, whether they are there already or not.
+
+    Afterwards, what is there stays there. Waits while some of it is being collected; that may be
+    gone then.
+
+    Raises:
+        StoreError: that took longer than ``timeout_s``.
+        OSError: the lease cannot be written, for another reason than that nothing may be.
+    """
+    try:
+        announcement = _announce(folder, holdings, _LEASE)
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE:
+            raise
+        return Lease(None)
+    lease = Lease(announcement)
+    try:
+        _wait_for_collections(folder, holdings, timeout_s)
+    except BaseException:
+        lease.release()
+        raise
+    return lease
+
+
+@contextlib.contextmanager
+def announce_collection(folder: StoreFolder, holdings: Holdings) -> Iterator[None]:
+    """Tells all that ``holdings`` are being collected, as far as nobody has a lease on them."""
+    announcement = _announce(folder, holdings, _COLLECTION)
+    try:
+        yield
+    finally:
+        announcement.withdraw()
+
+
+def leased(folder: StoreFolder) -> Holdings:
+    """What living processes hold now."""
+    found = Holdings()
+    for path in _announcements(folder, _LEASE):
+        if not is_over(path):
+            found |= _holdings_of(path)
+    return found
+
+
+def finished_announcements(folder: StoreFolder) -> list[Path]:
+    """Those whose processes ended without taking them back."""
+    return [
+        path
+        for suffix in (_LEASE, _COLLECTION, _UNFINISHED)
+        for path in _announcements(folder, suffix)
+        if is_over(path)
+    ]
+
+
+def is_over(path: Path) -> bool:
+    """Whether the process that works at the file ``path``, and named it, has ended."""
+    if is_held(path):
+        return False  # also where its process has ended, and a child of it goes on
+    match maker_of(path.name.partition(".")[0]):
+        case Maker.LIVES:
+            return False
+        case Maker.IS_GONE:
+            return True
+    try:
+        return time.time() - path.stat().st_mtime > _FOREIGN_AGE_S
+    except FileNotFoundError:
+        return True
+
+
+class _Announcement:
+    """A file in ``leases/`` that this process holds."""
+
+    def __init__(self, folder: StoreFolder, path: Path, descriptor: int) -> None:
+        self._folder = folder
+        self._path = path
+        self._descriptor = descriptor
+        self._process = os.getpid()
+
+    def withdraw(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+        if (
+            os.getpid() == self._process
+        ):  # a forked child has a copy of what its parent goes on using
+            with contextlib.suppress(OSError):
+                self._folder.operations.unlink(self._path)
+
+
+def _announce(folder: StoreFolder, holdings: Holdings, suffix: str) -> _Announcement:
+    """Writes the file under another name and holds it before anybody sees it."""
+    if not folder.leases.is_dir():
+        folder.prepare()
+        folder.make_folder(folder.leases)
+    content = {"trees": sorted(holdings.trees), "blobs": sorted(holdings.blobs)}
+    name = new_name()
+    temporary, path = folder.leases / f"{name}{_UNFINISHED}", folder.leases / f"{name}{suffix}"
+    folder.operations.before("create", temporary)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        hold(descriptor)
+        folder.operations.before("write", temporary)
+        os.write(descriptor, dump_json(content))
+        folder.operations.replace(temporary, path)
+    except BaseException:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            folder.operations.unlink(temporary)
+        raise
+    return _Announcement(folder, path, descriptor)
+
+
+def _wait_for_collections(folder: StoreFolder, holdings: Holdings, timeout_s: float) -> None:
+    began_s = time.monotonic()
+    while any(
+        holdings.meets(_holdings_of(path)) and not is_over(path)
+        for path in _announcements(folder, _COLLECTION)
+    ):
+        if time.monotonic() - began_s > timeout_s:
+            raise StoreError(
+                f"another process has been collecting what is wanted of the store"
+                f" {quoted(folder.root)} for {timeout_s:g} s: try again when it is done"
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _announcements(folder: StoreFolder, suffix: str) -> list[Path]:
+    return [folder.leases / name for name in names_in(folder.leases) if name.endswith(suffix)]
+
+
+def _holdings_of(path: Path) -> Holdings:
+    document = read_json(path)
+    if document is None:  # withdrawn meanwhile
+        return Holdings()
+    return Holdings(
+        trees=_texts(path, document.get("trees")), blobs=_texts(path, document.get("blobs"))
+    )
+
+
+def _texts(path: Path, value: Any) -> frozenset[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise damaged(path)
+    return frozenset(value)

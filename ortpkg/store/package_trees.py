@@ -1,0 +1,215 @@
+"""Packages as folders, made of blobs: a tree appears whole, with its receipt, and never changes.
+
+``packages/<manifest>/<key>/`` holds ``NAME.ortpackage`` and ``receipt.json``. The key is a digest
+of which files are there and how they were made: other files of the same package are another tree,
+so that who has one open sees no change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ortpkg.errors import StoreError, quoted
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
+from ortpkg.registry.descriptors import is_digest
+from ortpkg.storage.hashing import hash_bytes
+from ortpkg.store.receipts import RECEIPT, FileMode, Receipt, StoredFile, read_receipt
+from ortpkg.store.store_folder import StoreFolder, dump_json, names_in
+from ortpkg.store.tree_files import FileMaker
+
+_KEY_CHARACTERS = 16
+_MOST_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeContent:
+    """What a tree is to be.
+
+    Attributes:
+        manifest: digest of the package's manifest.
+        reference: where it came from.
+        folder: the name of the package's folder, ``NAME.ortpackage``.
+        documents: path in the package → bytes.
+        files: path → blob that is in the store.
+        absent: path → what the manifest has besides.
+        blobs: digests of blobs that belong to it besides ``files``: manifest, config, the layer of
+            documents, signatures. They need be in the store.
+        is_linked: whether files may be hard links to blobs, where there are no reflinks.
+            ``onnx.load`` refuses hard-linked external data.
+    """
+
+    manifest: str
+    reference: str
+    folder: str
+    documents: Mapping[str, bytes]
+    files: Mapping[str, StoredFile] = EMPTY
+    absent: Mapping[str, StoredFile] = EMPTY
+    blobs: tuple[str, ...] = ()
+    is_linked: bool = True
+
+    @property
+    def all_blobs(self) -> tuple[str, ...]:
+        """Every blob that the tree needs, sorted."""
+        return tuple(sorted({*self.blobs, *(each.digest for each in self.files.values())}))
+
+    @property
+    def key(self) -> str:
+        """The tree's key: its path below ``packages``."""
+        files = sorted((path, each.digest) for path, each in self.files.items())
+        said = [self.folder, self.is_linked, sorted(self.documents), files]
+        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        return f"{self.manifest.removeprefix('sha256:')}/{digest[:_KEY_CHARACTERS]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageTree:
+    """A package's folder in the store.
+
+    Attributes:
+        key: its path below ``packages``.
+        root: the package, which ``ModelPackage`` opens.
+        receipt: which of its files are there.
+    """
+
+    key: str
+    root: Path
+    receipt: Receipt
+
+
+def make_tree(folder: StoreFolder, content: TreeContent) -> PackageTree:
+    """Makes a tree; where there is one of that key already, that one.
+
+    The caller has a lease on its key and blobs.
+
+    Raises:
+        StoreError: a blob is not in the store, or a path may not be one of a package.
+        OSError: the tree cannot be written; nothing of it is there.
+    """
+    _check(folder, content)
+    if (found := read_tree(folder, content.key)) is not None:
+        if _is_whole(found):
+            return found
+        folder.discard(folder.packages / found.key)  # somebody took files away
+    folder.prepare()
+    staging = folder.new_staging()
+    try:
+        _build(folder, content, staging)
+        _place(folder, staging, folder.packages / content.key)
+    except OSError:
+        folder.remove_quietly(staging)
+        raise
+    made = read_tree(folder, content.key)
+    if made is None:
+        raise StoreError(f"{quoted(folder.packages / content.key)} was removed while it was made")
+    return made
+
+
+def read_tree(folder: StoreFolder, key: str) -> PackageTree | None:
+    """The tree of that key; None where there is none. StoreError where its receipt is damaged."""
+    receipt = read_receipt(folder.packages / key)
+    if receipt is None:
+        return None
+    return PackageTree(key=key, root=folder.packages / key / receipt.folder, receipt=receipt)
+
+
+def tree_keys(folder: StoreFolder) -> Iterator[str]:
+    """All trees."""
+    for manifest in names_in(folder.packages):
+        for key in names_in(folder.packages / manifest):
+            yield f"{manifest}/{key}"
+
+
+def _check(folder: StoreFolder, content: TreeContent) -> None:
+    if not is_digest(content.manifest):
+        raise StoreError(f"{quoted(content.manifest)} is not the digest of a manifest")
+    if reason := why_not_a_name(content.folder):
+        raise StoreError(f"{quoted(content.folder)} cannot be a package's folder: it {reason}")
+    paths = (*content.documents, *content.files)
+    for path in paths:
+        if reason := why_not_portable_file(path):
+            raise StoreError(f"{quoted(path)} may not be a file of a package: it {reason}")
+    if (collision := find_collision(paths)) or len(set(paths)) < len(paths):
+        first, second = collision or (paths[0], paths[0])
+        raise StoreError(f"{quoted(first)} and {quoted(second)} cannot lie in one package")
+    for digest in content.all_blobs:
+        if not is_digest(digest) or not (folder.blobs / digest.removeprefix("sha256:")).is_file():
+            raise StoreError(
+                f"blob {quoted(digest)} of {quoted(content.folder)} is not in the store"
+                f" {quoted(folder.root)}"
+            )
+
+
+def _is_whole(tree: PackageTree) -> bool:
+    """Whether all files are there, as long as they should be; no more is asked each time."""
+    try:
+        return all(
+            (tree.root / path).stat().st_size == each.nbytes
+            for path, each in tree.receipt.files.items()
+        )
+    except OSError:
+        return False
+
+
+def _build(folder: StoreFolder, content: TreeContent, staging: Path) -> None:
+    operations = folder.operations
+    operations.make_directory(staging)
+    root = staging / content.folder
+    directories = sorted(_directories(root, (*content.documents, *content.files)))
+    for directory in directories:
+        operations.make_directory(directory)
+    for path in sorted(content.documents):
+        operations.write_file(root / path, content.documents[path])
+        operations.make_read_only(root / path)
+    maker = FileMaker(operations, is_linked=content.is_linked)
+    for path in sorted(content.files):
+        blob = folder.blobs / content.files[path].digest.removeprefix("sha256:")
+        maker.make(blob, root / path)
+    for directory in directories:
+        operations.fsync_directory(directory)
+    receipt = _receipt_of(content, maker.mode if content.files else FileMode.COPY)
+    operations.write_file(staging / RECEIPT, dump_json(receipt.to_json()))
+    operations.make_read_only(staging / RECEIPT)
+    operations.fsync_directory(staging)
+
+
+def _place(folder: StoreFolder, staging: Path, target: Path) -> None:
+    for _ in range(_MOST_ATTEMPTS):
+        folder.make_folder(target.parent)
+        try:
+            folder.operations.place(staging, target)
+        except FileExistsError:
+            folder.operations.remove_tree(staging)  # another process was faster
+            return
+        except FileNotFoundError:
+            continue  # gc removed the empty folder that was to hold it
+        folder.operations.fsync_directory(target.parent)
+        return
+
+
+def _receipt_of(content: TreeContent, mode: FileMode) -> Receipt:
+    documents = {
+        path: StoredFile(digest=f"sha256:{hash_bytes(data).sha256}", nbytes=len(data))
+        for path, data in content.documents.items()
+    }
+    receipt = Receipt(
+        manifest=content.manifest,
+        reference=content.reference,
+        folder=content.folder,
+        files={**documents, **content.files},
+        absent=content.absent,
+        blobs=content.all_blobs,
+    )
+    return replace(receipt, mode=mode)
+
+
+def _directories(root: Path, paths: Collection[str]) -> set[Path]:
+    found = {root}
+    for path in paths:
+        found.update(parent for parent in (root / path).parents if parent.is_relative_to(root))
+    return found

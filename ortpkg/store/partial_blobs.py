@@ -1,0 +1,111 @@
+"""Content on its way into the store: one process at a time works at what has arrived of a blob.
+
+What a broken transfer left lies at ``partial/<hex>.part``. Who goes on with it first renames it to
+a name of its own, which one process alone can do. What a killed process left has that process's
+name, and is taken over in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ortpkg.storage.held_file import hold, is_held
+from ortpkg.store.process_names import Maker, maker_of, new_name
+from ortpkg.store.store_folder import StoreFolder, names_in
+
+_FREE = "part"
+#: Nothing was written for so long, by a process of which nobody can say whether it lives.
+_FOREIGN_AGE_S = 3600.0
+
+
+class ClaimedPart:
+    """What has arrived of a blob: one process's, until it lets go.
+
+    Attributes:
+        path: the file, which is there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDWR)
+        hold(self._descriptor)
+
+    def let_go(self) -> None:
+        """Before it is renamed: Windows renames no file that is open."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+@contextlib.contextmanager
+def claimed_part(folder: StoreFolder, sha256: str) -> Iterator[ClaimedPart]:
+    """A file for what has arrived of a blob and what comes, of this call alone.
+
+    When the context is left, what is still there is free for the next that wants the blob.
+    """
+    folder.make_folder(folder.partial)
+    path = folder.partial / f"{sha256}.{new_name()}"
+    _take_over(folder, sha256, path)
+    if not path.exists():
+        folder.operations.make_empty(path)
+    part = ClaimedPart(path)
+    try:
+        yield part
+    finally:
+        part.let_go()
+        _set_free(folder, sha256, path)
+
+
+def _take_over(folder: StoreFolder, sha256: str, path: Path) -> None:
+    """Claims the longest of what is free; where others were faster, nothing."""
+    free = [
+        folder.partial / name
+        for name in names_in(folder.partial)
+        if name.startswith(sha256) and is_free(folder.partial / name)
+    ]
+    for found in sorted(free, key=_nbytes, reverse=True):
+        with contextlib.suppress(FileNotFoundError):
+            folder.operations.replace(found, path)
+            return
+
+
+def _set_free(folder: StoreFolder, sha256: str, path: Path) -> None:
+    """Leaves what arrived to others, unless they have more; a file without content helps nobody."""
+    if not path.exists():  # it is a blob now
+        return
+    with contextlib.suppress(OSError):  # it is free as soon as this process ends
+        other = folder.partial / f"{sha256}.{_FREE}"
+        if _nbytes(path) > max(0, _nbytes(other)):
+            folder.operations.replace(path, other)
+        else:
+            folder.operations.unlink(path)
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody works at the part of a blob that lies at ``path``."""
+    owner = path.name.partition(".")[2]
+    if owner == _FREE:
+        return True
+    maker = maker_of(owner)
+    if maker is Maker.LIVES or is_held(path):
+        return False
+    return maker is Maker.IS_GONE or age_s(path) > _FOREIGN_AGE_S
+
+
+def age_s(path: Path) -> float:
+    """How long ago something was written to a file; 0 where it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _nbytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1

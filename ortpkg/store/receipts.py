@@ -1,0 +1,121 @@
+"""What lies beside a package's tree in the store: which files of its manifest are there, and where
+the others can be had.
+
+Outside of the package, whose documents stay byte for byte those of its publisher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ortpkg.package.frozen import EMPTY
+from ortpkg.registry.descriptors import is_digest
+from ortpkg.store.store_folder import damaged, read_json
+
+RECEIPT = "receipt.json"
+
+
+class FileMode(StrEnum):
+    """How the files of a tree are made of blobs."""
+
+    REFLINK = "reflink"  # files of their own that share blocks with the blobs
+    HARD_LINK = "hard link"  # second names of the blobs
+    COPY = "copy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file of a package, as its manifest states it."""
+
+    digest: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a tree is.
+
+    Attributes:
+        manifest: digest of the manifest that the package came with.
+        reference: where it came from, with its tag or digest.
+        folder: the name of the package's folder, ``NAME.ortpackage``.
+        files: path in the package → what is there, documents included.
+        absent: path → what its manifest has besides, and this tree has not.
+        blobs: digests of all blobs that belong to it: manifest, config, layers, signatures.
+        mode: how most of its files were made.
+    """
+
+    manifest: str
+    reference: str
+    folder: str
+    files: Mapping[str, StoredFile]
+    absent: Mapping[str, StoredFile] = EMPTY
+    blobs: tuple[str, ...] = ()
+    mode: FileMode = FileMode.COPY
+
+    @property
+    def nbytes(self) -> int:
+        """Of all files that are there."""
+        return sum(each.nbytes for each in self.files.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``receipt.json`` has it."""
+        return {
+            "schema_version": "1.0",
+            "manifest": self.manifest,
+            "reference": self.reference,
+            "folder": self.folder,
+            "mode": self.mode.value,
+            "files": _files_to_json(self.files),
+            "absent": _files_to_json(self.absent),
+            "blobs": list(self.blobs),
+        }
+
+
+def read_receipt(folder: Path) -> Receipt | None:
+    """The receipt in the folder of a tree; None where there is none.
+
+    StoreError where it is damaged.
+    """
+    path = folder / RECEIPT
+    document = read_json(path)
+    if document is None:
+        return None
+    try:
+        receipt = Receipt(
+            manifest=document["manifest"],
+            reference=document["reference"],
+            folder=document["folder"],
+            mode=FileMode(document["mode"]),
+            files=_files_of(document["files"]),
+            absent=_files_of(document["absent"]),
+            blobs=tuple(document["blobs"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path) from error
+    texts = (receipt.reference, receipt.folder)
+    if not all(isinstance(text, str) for text in texts) or "/" in receipt.folder:
+        raise damaged(path)
+    if not all(is_digest(digest) for digest in (receipt.manifest, *receipt.blobs)):
+        raise damaged(path)
+    return receipt
+
+
+def _files_to_json(files: Mapping[str, StoredFile]) -> dict[str, Any]:
+    return {
+        path: {"digest": files[path].digest, "nbytes": files[path].nbytes} for path in sorted(files)
+    }
+
+
+def _files_of(value: Any) -> dict[str, StoredFile]:
+    files = {
+        path: StoredFile(digest=entry["digest"], nbytes=entry["nbytes"])
+        for path, entry in value.items()
+    }
+    if not all(is_digest(each.digest) and type(each.nbytes) is int for each in files.values()):
+        raise ValueError
+    return files

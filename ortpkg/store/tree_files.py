@@ -1,0 +1,77 @@
+"""Files of package trees, made of blobs: as reflinks, hard links or copies, whichever the file
+system can and the reader takes.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.store.receipts import FileMode
+
+#: What a file system without one of them, or between two file systems, answers with.
+_CANNOT = frozenset(
+    {
+        errno.ENOTSUP,
+        errno.EOPNOTSUPP,
+        errno.ENOSYS,
+        errno.ENOTTY,
+        errno.EINVAL,
+        errno.EXDEV,
+        errno.EPERM,
+        errno.EACCES,
+        errno.EMLINK,
+    }
+)
+_CHUNK_NBYTES = 1024 * 1024
+
+
+class FileMaker:
+    """Makes the files of one tree, in the first of some ways that works.
+
+    Attributes:
+        mode: the way that worked last; before the first file, the first that is tried.
+    """
+
+    def __init__(self, operations: FileOperations, *, is_linked: bool) -> None:
+        self._operations = operations
+        self._ways = [FileMode.REFLINK, FileMode.COPY]
+        if is_linked:
+            self._ways.insert(1, FileMode.HARD_LINK)
+
+    @property
+    def mode(self) -> FileMode:
+        return self._ways[0]
+
+    def make(self, blob: Path, target: Path) -> None:
+        """A read-only file at ``target`` with the content of ``blob``.
+
+        A way that fails once is not tried again: a tree lies on one file system. But a blob may
+        have as many names as it can (EMLINK): then this file alone is copied.
+        """
+        while True:
+            way = self._ways[0]
+            try:
+                self._make(way, blob, target)
+            except OSError as error:
+                if way is FileMode.COPY or error.errno not in _CANNOT:
+                    raise
+                if error.errno == errno.EMLINK:
+                    self._make(FileMode.COPY, blob, target)
+                    return
+            else:
+                return
+            self._ways.pop(0)
+
+    def _make(self, way: FileMode, blob: Path, target: Path) -> None:
+        if way is FileMode.HARD_LINK:
+            self._operations.link(blob, target)
+            return
+        if way is FileMode.REFLINK:
+            self._operations.clone(blob, target)
+        else:
+            with blob.open("rb") as source, self._operations.new_file(target) as copy:
+                while chunk := source.read(_CHUNK_NBYTES):
+                    copy.write(chunk)
+        self._operations.make_read_only(target)

@@ -1,0 +1,226 @@
+"""gc takes what nobody needs, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ortpkg.errors import StoreError
+from ortpkg.store.collection import CollectedKind, CollectionReport, CollectionRules
+from ortpkg.store.package_store import PackageStore
+from tests.store.store_packages import (
+    AT_ONCE,
+    ConnectionBrokenError,
+    Source,
+    descriptor_of,
+    expected_package,
+    install,
+    make_old,
+    package,
+    read_package,
+    receive,
+    receive_blobs,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PackageStore:
+    return PackageStore(tmp_path / "store")
+
+
+def _removed(report: CollectionReport, kind: CollectedKind) -> list[str]:
+    return [each.what for each in report.removed if each.kind is kind]
+
+
+def _nbytes(root: Path) -> int:
+    inodes = {}
+    for path in root.rglob("*"):
+        status = path.lstat()
+        if path.is_file():
+            inodes[status.st_ino] = status.st_size
+    return sum(inodes.values())
+
+
+def test_the_newest_generations_stay_and_the_older_go_with_their_files(
+    store: PackageStore,
+) -> None:
+    for version in (1, 2, 3, 4):
+        install(store, version)
+
+    report = store.gc(replace(AT_ONCE, keep=2))
+
+    assert _removed(report, CollectedKind.GENERATION) == [
+        "digits generation 2",
+        "digits generation 1",
+    ]
+    assert [each.number for each in store.history("digits")] == [4, 3]
+    for version in (3, 4):
+        with store.open("digits", tag=str(version)) as opened:
+            assert read_package(opened.root) == expected_package(version)
+    trees = list((store.root / "packages").iterdir())
+    assert len(trees) == 2
+    assert len(list(store.blobs.digests())) == 5  # two manifests, two of "a", one of "b"
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(store: PackageStore) -> None:
+    for version in (1, 2):
+        install(store, version)
+    before = sorted(store.root.rglob("*"))
+
+    foretold = store.gc(AT_ONCE, dry_run=True)
+
+    assert sorted(store.root.rglob("*")) == before
+    nbytes = _nbytes(store.root)
+    assert store.gc(AT_ONCE) == foretold
+    assert foretold.nbytes_freed > 0
+    records = 800  # of generations, which are not counted
+    assert nbytes - _nbytes(store.root) - foretold.nbytes_freed < records
+
+
+def test_what_is_current_stays_however_old(store: PackageStore) -> None:
+    for version in (1, 2, 3):
+        install(store, version)
+    store.activate("digits", 1)
+
+    store.gc(AT_ONCE)
+
+    assert [each.number for each in store.history("digits")] == [3, 1]
+    with store.open("digits") as opened:
+        assert read_package(opened.root) == expected_package(1)
+
+
+def test_what_is_open_stays(store: PackageStore) -> None:
+    install(store, 1)
+    with store.open("digits") as opened:
+        install(store, 2)
+        report = store.gc(AT_ONCE)
+        assert read_package(opened.root) == expected_package(1)
+        assert [each.why for each in report.kept] == ["in use"]
+        store.uninstall("digits")
+        store.gc(AT_ONCE)
+        assert read_package(opened.root) == expected_package(1)
+    store.gc(AT_ONCE)
+    assert list(store.blobs.digests()) == []
+    assert list((store.root / "packages").iterdir()) == []
+
+
+def test_what_an_installation_holds_stays(store: PackageStore) -> None:
+    content = package(1)
+    with store.hold(trees=[content.key], digests=content.all_blobs):
+        receive_blobs(store, 1)
+        store.gc(AT_ONCE)
+        store.make_tree(content)
+        store.gc(AT_ONCE)
+        store.install("digits", content)
+    store.gc(AT_ONCE)
+    with store.open("digits") as opened:
+        assert read_package(opened.root) == expected_package(1)
+
+
+def test_what_is_young_stays(store: PackageStore) -> None:
+    receive(store, b"blob")
+    content = package(1)
+    receive_blobs(store, 1)
+    store.make_tree(content)
+    for version in (2, 3):
+        install(store, version)
+    rules = CollectionRules(keep=1, grace_s=3600)
+
+    report = store.gc(rules)
+
+    assert report.removed == ()
+    assert {(each.kind, each.why) for each in report.kept} == {
+        (CollectedKind.GENERATION, "young"),
+        (CollectedKind.PACKAGE, "young"),
+        (CollectedKind.BLOB, "young"),
+    }
+    for path in (*(store.root / "blobs/sha256").iterdir(), store.root / "packages" / content.key):
+        make_old(path)
+    report = store.gc(rules)
+    assert _removed(report, CollectedKind.PACKAGE) == [content.key]
+    assert descriptor_of(b"blob").digest in _removed(report, CollectedKind.BLOB)
+
+
+def test_what_ran_lately_stays_where_that_is_wanted(store: PackageStore) -> None:
+    first = install(store, 1)
+    for version in (2, 3):
+        install(store, version)
+    store.note_use(first, "m/a")
+
+    report = store.gc(replace(AT_ONCE, used_within_s=3600))
+
+    assert _removed(report, CollectedKind.GENERATION) == ["digits generation 2"]
+    assert [each.number for each in store.history("digits")] == [3, 1]
+
+
+def test_a_partial_download_stays_for_a_while(store: PackageStore) -> None:
+    content = bytes(100)
+    with pytest.raises(ConnectionBrokenError):
+        store.blobs.receive(descriptor_of(content), Source(content, breaks_at=50).read, source="s")
+    (part,) = (store.root / "partial").iterdir()
+
+    assert store.gc().removed == ()
+    make_old(part)
+    report = store.gc()
+
+    assert [(each.kind, each.nbytes) for each in report.removed] == [(CollectedKind.PARTIAL, 50)]
+    assert report.nbytes_freed == 50
+    assert not part.exists()
+
+
+def test_a_download_that_is_under_way_is_never_taken(store: PackageStore) -> None:
+    content = bytes(100)
+    source = Source(content)
+
+    def read_while_it_is_collected(offset: int) -> object:
+        store.gc(AT_ONCE)
+        return source.read(offset)
+
+    store.blobs.receive(descriptor_of(content), read_while_it_is_collected, source="s")  # type: ignore[arg-type]
+    assert store.blobs.has(descriptor_of(content).digest)
+
+
+def test_what_killed_processes_left_goes(store: PackageStore) -> None:
+    install(store, 1)
+    gone = "-".join([*next(iter(_names(store))).split("-")[:3], str(2**31 - 5), "0123456789abcdef"])
+    tree = store.root / "staging" / gone
+    tree.mkdir()
+    (tree / "file").write_bytes(b"12345")
+    (store.root / f".ortpkg-{gone}").write_bytes(b"1")
+    (store.root / "leases" / f"{gone}.new").write_bytes(b"")
+    (store.root / "leases" / f"{gone}.gc").write_bytes(b"{}")
+
+    report = store.gc()
+
+    assert len(report.removed) == 4
+    assert report.nbytes_freed == 8
+    assert not any(gone in path.name for path in store.root.rglob("*"))
+
+
+def _names(store: PackageStore) -> list[str]:
+    with store.hold():
+        return [path.stem for path in (store.root / "leases").iterdir()]
+
+
+def test_where_a_record_is_damaged_nothing_is_taken(store: PackageStore) -> None:
+    for version in (1, 2):
+        install(store, version)
+    record = store.root / "names/digits/generations/0000001/generation.json"
+    record.write_bytes(b"")
+    blobs = set(store.blobs.digests())
+
+    with pytest.raises(StoreError, match="is damaged"):
+        store.gc(AT_ONCE)
+    assert set(store.blobs.digests()) == blobs
+
+
+def test_an_installation_that_was_never_in_use_goes(store: PackageStore) -> None:
+    install(store, 1)
+    (store.root / "names/digits/current.json").unlink()
+
+    store.gc(AT_ONCE)
+
+    assert list(store.blobs.digests()) == []
+    assert store.packages() == ()
