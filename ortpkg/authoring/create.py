@@ -18,14 +18,13 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.asset_sharing import check_can_have_assets
 from ortpkg.authoring.component_choice import (
     DEFAULT_COMPONENT,
     component_to_extend,
     say_what_is_new,
 )
-from ortpkg.authoring.dedup import DedupReport, carry_out_assets
+from ortpkg.authoring.dedup import carry_out_assets
 from ortpkg.authoring.document_edits import (
     adding_variant,
     new_documents,
@@ -34,7 +33,6 @@ from ortpkg.authoring.document_edits import (
     variant_folder,
 )
 from ortpkg.authoring.joining import join_variant
-from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import (
     NewVariant,
     Notify,
@@ -45,11 +43,11 @@ from ortpkg.authoring.new_variant import (
 from ortpkg.authoring.overall_values import overall_values_after
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
 from ortpkg.authoring.sharing_plan import SharedLayout
+from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
-from ortpkg.errors import AuthoringError, ModelError, UsageError, quoted
-from ortpkg.graph.model_signature import ModelSignature
+from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import (
@@ -61,7 +59,7 @@ from ortpkg.package.changes.transaction import (
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.named_parts import component_named, variant_named
-from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
@@ -136,8 +134,8 @@ def create(
         )
     check_new_name("component", component, ())
     prepared = prepare_variants(models, notify)
-    _check_agreement(prepared, force, notify)
-    _warn_of_missing_ep(prepared, form, notify)
+    check_agreement(prepared, force, notify)
+    warn_of_missing_ep(prepared, form, notify)
     documents = new_documents(
         name=_package_name(target, name),
         version=version,
@@ -223,22 +221,16 @@ def add_variant(
         change = _adding(package, extended, prepared, force, notify)
         commit = partial(commit_change, target, operations=operations, progress=progress)
         existing = package.component(extended) if share_weights is True else None
-        if existing is None or not join_variant(
-            package,
-            existing,
-            prepared,
-            commit=commit,
-            notify=notify,
-            on_note=on_note,
-            progress=progress,
-        ):
+        join = partial(
+            join_variant, commit=commit, notify=notify, on_note=on_note, progress=progress
+        )
+        if existing is None or not join(package, existing, prepared):
             commit(change)
         if share_weights == SharedLayout.SHARED_ASSETS:
             added = (extended, prepared.name)
-            report = carry_out_assets(
-                open_package(target), only=[added], operations=operations, progress=progress
+            _share_as_assets(
+                target, added, notify, on_note, progress=progress, operations=operations
             )
-            (on_note if report.moved else notify)(_told_of_assets(report, prepared.name))
         return open_written(target)
 
 
@@ -284,12 +276,28 @@ def _check_can_share(package: PackageInfo, share_weights: bool | str) -> None:
         )
 
 
-def _told_of_assets(report: DedupReport, variant: str) -> str:
-    """What came of putting what the new variant shares with others into shared assets."""
+def _share_as_assets(
+    root: Path,
+    added: tuple[str, str],
+    notify: Notify,
+    on_note: Notify,
+    *,
+    progress: Progress | None,
+    operations: FileOperations | None,
+) -> None:
+    """Puts what the new variant (component, name) shares with others into shared assets, and says
+    what came of it.
+    """
+    report = carry_out_assets(
+        open_package(root), only=[added], operations=operations, progress=progress
+    )
     reasons = [each.reason for each in report.left_out]
-    shared = f"shares its weights: {report.saved_nbytes} bytes saved"
-    unshared = f"shares no weights: {reasons[0] if reasons else 'no other variant has the same'}"
-    return f"variant {quoted(variant)} {shared if report.moved else unshared}"
+    variant = f"variant {quoted(added[1])}"
+    if report.moved:
+        on_note(f"{variant} shares its weights: {report.saved_nbytes} bytes saved")
+    else:
+        why = reasons[0] if reasons else "no other variant has the same"
+        notify(f"{variant} shares no weights: {why}")
 
 
 def _adding(
@@ -301,9 +309,9 @@ def _adding(
     else:
         names = {name for each in existing.variants for name in (each.name, each.directory.name)}
         check_new_name("variant", prepared.name, sorted(names))
-        _check_agreement([prepared], force, notify, siblings=_signatures(existing, notify))
+        check_agreement([prepared], force, notify, siblings=signatures_of(existing, notify))
     siblings = () if existing is None else existing.variants
-    _warn_of_missing_ep([prepared], package.format, notify, siblings=siblings)
+    warn_of_missing_ep([prepared], package.format, notify, siblings=siblings)
     signature = prepared.files.facts.signature if prepared.files.facts else None
     overall = (
         overall_values_after(package, joining={component: signature}) if existing is None else None
@@ -338,92 +346,6 @@ def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> P
         new_directories={},
         removes=files_of_component(package, component),
     )
-
-
-def _check_agreement(
-    prepared: Sequence[PreparedVariant],
-    force: bool,
-    notify: Notify,
-    siblings: Sequence[tuple[str, ModelSignature]] = (),
-) -> None:
-    """Compares each variant with ``siblings`` and with those before it.
-
-    ``force`` makes a warning of a refusal.
-    """
-    seen = list(siblings)
-    for variant in prepared:
-        if variant.files.facts is None:
-            continue
-        ours = variant.files.facts.signature
-        for name, theirs in seen:
-            if found := differences(ours, theirs):
-                message = (
-                    f"variant {quoted(variant.name)} cannot stand for {quoted(name)}:"
-                    f" {'; '.join(found)}"
-                )
-                if not force:
-                    raise AuthoringError(f"{message} (force adds it nevertheless)")
-                notify(message)
-        _warn_of_fixed_dimensions(variant.name, ours, seen, notify)
-        seen.append((variant.name, ours))
-
-
-def _warn_of_fixed_dimensions(
-    name: str, ours: ModelSignature, siblings: Sequence[tuple[str, ModelSignature]], notify: Notify
-) -> None:
-    """Says (as ORT121 does) with which other variant no feed is shared; of several, the first."""
-    for other, theirs in siblings:
-        found = [] if differences(ours, theirs) else fixed_dimension_differences(ours, theirs)
-        for difference in found:
-            notify(
-                f"variant {quoted(name)} differs from {quoted(other)}: {difference}; no feed suits"
-                " both"
-            )
-        if found:
-            return
-
-
-def _warn_of_missing_ep(
-    prepared: Sequence[PreparedVariant],
-    form: PackageFormat,
-    notify: Notify,
-    *,
-    siblings: Sequence[VariantInfo] = (),
-) -> None:
-    """Says which variants without an EP ortpkg selects, but onnxruntime does not.
-
-    onnxruntime's rules for the component generation have no wildcard.
-    """
-    names = [each.name for each in prepared if each.entry.constraints.ep is None]
-    if names and form is not PackageFormat.METADATA:
-        listed = ", ".join(map(quoted, names))
-        plural = "variants" if len(names) > 1 else "variant"
-        is_alone = len(names) == len(prepared) and all(
-            each.constraints.ep is None for each in siblings
-        )
-        alone = "; one for the CPU (--cpu MODEL) beside it would be selected" if is_alone else ""
-        notify(
-            f"onnxruntime 1.28 and later never select the {plural} {listed}, since no ep is"
-            f" named{alone}"
-        )
-
-
-def _signatures(component: ComponentInfo, notify: Notify) -> list[tuple[str, ModelSignature]]:
-    """What the component's variants take and give.
-
-    A damaged one cannot be compared with, which is said.
-    """
-    found = []
-    for variant in component.variants:
-        if variant.model_path is None:
-            continue
-        try:
-            found.append((variant.name, read_model_facts(variant.model_path).signature))
-        except ModelError as error:
-            notify(
-                f"inputs and outputs were not compared with variant {quoted(variant.name)}: {error}"
-            )
-    return found
 
 
 def _check_is_outside(root: Path, model: Path) -> None:

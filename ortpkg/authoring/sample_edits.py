@@ -115,21 +115,15 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
     }
     names = {key: _free_name(package, f"{new.name}_{key}") for key in files}
     body = _body(package, new, old, names)
-    samples[
-        index if index is not None else len(samples) : len(samples) if index is None else index + 1
-    ] = [body]
+    place = len(samples) if index is None else index
+    samples[place : place + 1] = [body]
     if old is not None and body == old:
         raise AuthoringError(
             f"the samples {quoted(new.name)} say all of this already; nothing was changed"
         )
+    after = checked_content(document, SAMPLES, schema="samples")
     return PackageChange(
-        documents=(
-            DocumentChange(
-                path=SAMPLES,
-                before=before,
-                after=checked_content(document, SAMPLES, schema="samples"),
-            ),
-        ),
+        documents=(DocumentChange(path=SAMPLES, before=before, after=after),),
         new_directories={},
         new_files={
             f"{SAMPLES_DIRECTORY}/{names[key]}": ComposedFile((content,))
