@@ -1,9 +1,11 @@
-"""Read-only JSON values that can be compared and pickled."""
+"""Read-only values that can be compared and pickled: JSON, and tuples that are made at the first
+look.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, overload
 
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 
@@ -41,6 +43,58 @@ class FrozenMapping(Mapping[str, ValueT_co]):
 
     def __hash__(self) -> int:
         return hash(tuple(self._items))
+
+
+class TupleLike(Sequence[ValueT_co]):
+    """A sequence that compares, prints and pickles as the tuple of its items."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == (tuple(other) if isinstance(other, TupleLike) else other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
+
+
+class LazyTuple(TupleLike[ValueT_co]):
+    """A tuple that ``make`` makes at the first look: a choice among thousands of variants is used
+    far more often than read.
+    """
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], tuple[ValueT_co, ...]]) -> None:
+        self._make: Callable[[], tuple[ValueT_co, ...]] | None = make
+        self._made: tuple[ValueT_co, ...] = ()
+
+    def _as_tuple(self) -> tuple[ValueT_co, ...]:
+        make = self._make
+        if make is not None:
+            self._made = make()
+            self._make = None  # after the result is there: another thread may look at the same time
+        return self._made
+
+    @overload
+    def __getitem__(self, place: int) -> ValueT_co: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[ValueT_co, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> ValueT_co | tuple[ValueT_co, ...]:
+        return self._as_tuple()[place]
+
+    def __iter__(self) -> Iterator[ValueT_co]:
+        return iter(self._as_tuple())
+
+    def __len__(self) -> int:
+        return len(self._as_tuple())
 
 
 EMPTY: FrozenMapping[Any] = FrozenMapping()

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from ortpkg.errors import quoted
+from ortpkg.package.frozen import LazyTuple
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.candidate import Candidate, best_first
 from ortpkg.selection.judging import Judges
-from ortpkg.selection.lazy_tuple import LazyTuple
 from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA, deciding_criterion
 from ortpkg.selection.reasons import lower_rank_reason
 from ortpkg.selection.request import SelectionRequest

@@ -7,9 +7,9 @@ and cannot fail.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, overload
+from typing import NamedTuple, Protocol, overload
 
-from ortpkg.package.frozen import EMPTY
+from ortpkg.package.frozen import EMPTY, TupleLike
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 
 
@@ -51,10 +51,8 @@ class Alike(NamedTuple):
     places: list[int]
 
 
-class LazyVariants(Sequence[VariantInfo]):
-    """A tuple of variants that are made at the first look.
-
-    Compares, prints and pickles as that tuple.
+class LazyVariants(TupleLike[VariantInfo]):
+    """A tuple of variants, each of which is made at the first look at it.
 
     Attributes:
         checked: what was read of each variant.
@@ -112,18 +110,6 @@ class LazyVariants(Sequence[VariantInfo]):
 
     def __len__(self) -> int:
         return len(self._made)
-
-    def __eq__(self, other: object) -> bool:
-        return tuple(self) == (tuple(other) if isinstance(other, LazyVariants) else other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return tuple, (tuple(self),)
 
 
 def checked_variants(component: ComponentInfo) -> Sequence[CheckedVariant]:
