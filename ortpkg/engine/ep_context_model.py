@@ -53,7 +53,7 @@ def dump_ep_context_model(
         options: where the model goes.
 
     Returns None where no provider made an EPContext node: then there is nothing to keep, and the
-        log says so.
+    log says so.
 
     Raises:
         EpContextError: a provider compiled a partition and made no node for it, while it made

@@ -2,7 +2,7 @@
 ranks, known sizes.
 
 Made once per node, asked at every run: nothing is copied or looked through, but for the members of
-    sequences.
+sequences.
 """
 
 from __future__ import annotations

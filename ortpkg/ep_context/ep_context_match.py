@@ -29,7 +29,7 @@ def check_context_entry(
     ``node`` was made with.
 
     Notes are free text: those that are no descriptor of ours say nothing, and only the arity is
-        compared.
+    compared.
     """
     where = f"the context of partition {quoted(attributes.partition_name or node.name)}"
     noted = _noted(attributes.notes, where, ep_name)

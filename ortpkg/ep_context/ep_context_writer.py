@@ -134,7 +134,7 @@ class EpContextWriter:
         is, with its context carried over.
 
         The first one of each graph is a main node: whoever loads the model may come to its graphs
-            in any order.
+        in any order.
 
         Raises EpContextError where a context is too large to be embedded, or a name comes twice.
         """

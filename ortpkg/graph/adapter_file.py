@@ -3,9 +3,8 @@ them.
 
 Source: ``adapter_schema.fbs`` of onnxruntime: a FlatBuffers file, identifier "TORT", root table
 (format version, adapter version, model version, parameters), each parameter a table (name, dims,
-data type, raw data). FlatBuffers' own
-layout: offsets are forward and relative to where they stand; a table begins with the distance back
-    to its vtable.
+data type, raw data). FlatBuffers' own layout: offsets are forward and relative to where they
+stand; a table begins with the distance back to its vtable.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class MappedFile:
     """A file, memory-mapped on first use and for as long as an array of it lives.
 
     Unaligned ranges are read instead of mapped: a library that needs alignment would copy them on
-        each use.
+    each use.
     """
 
     def __init__(self, path: Path) -> None:

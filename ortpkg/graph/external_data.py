@@ -25,7 +25,7 @@ class ExternalDataInfo:
     bytes.
 
     ``length`` is None where the tensor does not state one: the data then reaches to the end of what
-        it needs.
+    it needs.
     """
 
     location: str

@@ -2,7 +2,7 @@
 are bound to.
 
 Source: onnx.defs. Operators of other domains have no schema here: their version is the imported
-    one.
+one.
 """
 
 from __future__ import annotations

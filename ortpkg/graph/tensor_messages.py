@@ -7,7 +7,7 @@ some tensors only. Parsing and serializing the whole message would also reorder 
 weights that lie in the model.
 
 Source: protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) and onnx.proto's
-    field numbers.
+field numbers.
 """
 
 from __future__ import annotations

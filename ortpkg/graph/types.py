@@ -1,7 +1,7 @@
 """ONNX types as values: element types, tensor types, the container types around them.
 
 Source: onnx.proto (TypeProto, TensorProto.DataType). Names of element types are ONNX Runtime's
-    ("float", "int64").
+("float", "int64").
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ graph's initializers; here these are found in the encoding and left where they a
 rest is handed to protobuf.
 
 Source: protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) and onnx.proto's
-    field numbers.
+field numbers.
 """
 
 from __future__ import annotations

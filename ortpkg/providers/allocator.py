@@ -22,7 +22,7 @@ class Allocator(ABC):
     """Hands out a provider's memory.
 
     Two allocators of one ``name`` hand out the same memory: what lies in it is never copied between
-        their providers.
+    their providers.
 
     Attributes:
         name: of the memory, e.g. "Cpu"; where there are several of a kind, with a number

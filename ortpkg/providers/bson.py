@@ -2,8 +2,7 @@
 flags and documents.
 
 Everything comes from a stranger: lengths are checked against what is there before anything is cut
-    out, and depth and
-number of values are bounded. Source: the BSON specification, version 1.1
+out, and depth and number of values are bounded. Source: the BSON specification, version 1.1
 (https://bsonspec.org/spec.html), and the unsigned numbers that nlohmann::json writes in the place
 of its time stamps.
 """

@@ -2,7 +2,7 @@
 what it fused.
 
 Source: the partitioning article and the high-level design, and the EPContext design for the context
-    methods.
+methods.
 """
 
 from __future__ import annotations

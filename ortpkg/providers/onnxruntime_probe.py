@@ -73,7 +73,7 @@ def missing_operators(ep_name: str, operators: Sequence[Sequence[str]]) -> list[
     """Those that neither the EP nor onnxruntime's CPU provider has a kernel of.
 
     EPs without kernels in this build compile what they take: there only what onnxruntime does not
-        define is missing.
+    define is missing.
     """
     onnxruntime = load_onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state

@@ -9,7 +9,7 @@ the latter. Parts with equal bytes are stored once, so that partitions, and mode
 weights.
 
 All of it comes from a stranger: names, types, shapes and lengths are checked, the graph is checked
-    as any model is.
+as any model is.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class PrepackKernels(ExecutionProvider):
     """Our kernels, for the nodes inside a partition.
 
     PrepackExecutionProvider itself brings none to a session: it would be given single nodes, which
-        it cannot keep.
+    it cannot keep.
     """
 
     backend = "prepack"

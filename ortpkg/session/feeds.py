@@ -42,7 +42,7 @@ class _PlainInput:
     """A tensor of numbers as a model declares it: its element type, and its shape if that is fixed.
 
     ``shape``: of an input all of whose dimensions are fixed; else ``rank`` (None: any) and (axis,
-        size) pairs.
+    size) pairs.
     """
 
     name: str
@@ -129,7 +129,7 @@ def check_feeds(
     """One value per input, in order; None for an input in ``optional`` that is not fed.
 
     Raises InvalidFeedError: an unknown or missing name, a wrong element type, rank or fixed
-        dimension.
+    dimension.
     """
     known = [declared.name for declared in inputs]
     if not isinstance(feeds, Mapping):

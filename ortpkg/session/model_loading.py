@@ -16,7 +16,7 @@ def load_for_session(
     """The model; read once more where an installed distribution brings operators of its domains.
 
     ``with_own_links``: whether its external data may lie behind symbolic links that belong to the
-        current user.
+    current user.
 
     Raises LoadCancelledError where the options say so, and as
     :func:`~ortpkg.graph.onnx_reader.load_model` does.
