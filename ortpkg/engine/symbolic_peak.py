@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ortpkg.engine.allocation_planner import AllocationPlan
-from ortpkg.shapes.expressions import Size, TooLargeError, is_at_least, larger, symbols_of, total
+from ortpkg.shapes.expression_bounds import is_at_least
+from ortpkg.shapes.expressions import Size, TooLargeError, symbols_of
+from ortpkg.shapes.size_operations import larger, total
 
 #: More formulas than these tell nobody anything.
 _MOST_FORMULAS = 6

@@ -11,7 +11,8 @@ from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.types import Dimension, ElementType, TensorType, ValueType, numpy_dtype
 from ortpkg.shapes.expression_text import size_of_text
-from ortpkg.shapes.expressions import Size, TooLargeError, product, symbol
+from ortpkg.shapes.expressions import Size, TooLargeError, symbol
+from ortpkg.shapes.size_operations import product
 
 
 def value_sizes(graph: Graph, plan: ExecutionPlan) -> list[Size | None]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, floor_divide, larger
+from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import floor_divide, larger
 
 MICROSOFT = "com.microsoft"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType, MapType, TensorType
-from ortpkg.shapes.expressions import Size, product
+from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import Knowledge, KnownOptional, KnownOther, KnownSequence, KnownTensor
 from ortpkg.shapes.merging import common
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import product
 
 ML = "ai.onnx.ml"
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, is_positive, larger, smaller
+from ortpkg.shapes.expression_bounds import is_positive
+from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import Knowledge, KnownTensor, Sizes
 from ortpkg.shapes.merging import common
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import larger, smaller
 
 #: Every round makes at least one size open, or one rank; after so many nothing is said of what a
 #: loop carries.

@@ -10,19 +10,18 @@ import math
 from collections.abc import Callable, Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import (
-    Size,
-    TooLargeError,
+from ortpkg.shapes.expression_bounds import is_at_least
+from ortpkg.shapes.expressions import Size, TooLargeError
+from ortpkg.shapes.knowledge import MOST_ELEMENTS, WHOLE_NUMBERS, Elements, KnownTensor, Sizes
+from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import (
     broadcast,
     divide_exactly,
     floor_divide,
-    is_at_least,
     larger,
     remainder,
     smaller,
 )
-from ortpkg.shapes.knowledge import MOST_ELEMENTS, WHOLE_NUMBERS, Elements, KnownTensor, Sizes
-from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
 
 MICROSOFT = "com.microsoft"
 

@@ -1,10 +1,55 @@
-"""How large a size may be, and when it is 0, whatever its symbols are."""
+"""How small and how large a size may be, and when it is 0, whatever its symbols are."""
 
 from __future__ import annotations
 
 import math
 
-from ortpkg.shapes.expressions import Atom, Expression, Monomial, Size, Symbol, least
+from ortpkg.shapes.expressions import Atom, Expression, Monomial, Size, Symbol, TooLargeError
+
+
+def least(size: Size) -> float:
+    """A number that the size is never below, with every symbol 0 or more.
+
+    Minus infinity where there is none.
+    """
+    return size if isinstance(size, int) else sum(_least_term(*term) for term in size.terms)
+
+
+def _least_term(monomial: Monomial, coefficient: int) -> float:
+    if not monomial:
+        return coefficient
+    low = (
+        math.prod(_least_atom(atom) for atom in monomial)
+        if all(_least_atom(a) >= 0 for a in monomial)
+        else -math.inf
+    )
+    return coefficient * low if coefficient > 0 and low > -math.inf else -math.inf
+
+
+def _least_atom(atom: Atom) -> float:
+    if isinstance(atom, Symbol):
+        return 0
+    left, right = least(atom.left), least(atom.right)
+    if atom.kind == "max":
+        return max(left, right)
+    if atom.kind == "min":
+        return min(left, right)
+    if atom.kind == "floor" and isinstance(atom.right, int) and atom.right > 0:
+        return left // atom.right if left > -math.inf else left
+    return 0 if left >= 0 and (right > 0 or atom.kind in {"broadcast", "or"}) else -math.inf
+
+
+def is_at_least(left: Size, right: Size) -> bool:
+    """Whether ``left >= right`` for all values of the symbols; False where that is not known."""
+    try:
+        return least(left - right) >= 0
+    except TooLargeError:
+        return False
+
+
+def is_positive(size: Size) -> bool:
+    """Whether it is 1 or more for all values of the symbols."""
+    return least(size) >= 1
 
 
 def fits(size: Size, low: int, high: int, *, largest_symbol: int) -> bool:

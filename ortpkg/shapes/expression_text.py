@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from ortpkg.shapes.expressions import (
-    Size,
-    TooLargeError,
+from ortpkg.shapes.expressions import Size, TooLargeError, symbol
+from ortpkg.shapes.size_operations import (
     broadcast,
     either,
     floor_divide,
     larger,
     remainder,
     smaller,
-    symbol,
 )
 
 #: Longer texts are no expressions of ours; nor are more brackets in each other.

@@ -1,4 +1,4 @@
-"""Sizes as expressions: integers and symbols; their sums, products, quotients, larger, smaller.
+"""Sizes as expressions: integers and symbols, their sums and products, and operations on them.
 
 A size is an ``int`` where it is known, else an :class:`Expression`: a polynomial with integer
 coefficients over *atoms*. An atom is a symbol, or an operation over sizes that is no polynomial: a
@@ -15,7 +15,6 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 #: Bounds of an expression: a stranger's model must not make it grow.
 _MOST_TERMS = 24
@@ -79,7 +78,8 @@ def _bracketed(size: Size, operators: str) -> str:
     return f"({text})" if any(character in text for character in operators) else text
 
 
-def _broadcast_sizes(left: int, right: int) -> int:
+def broadcast_numbers(left: int, right: int) -> int:
+    """The size that two broadcast to. ValueError where they do not."""
     if left != right and 1 not in {left, right}:
         raise ValueError(f"sizes {left} and {right} do not broadcast")
     return right if left == 1 else left
@@ -90,7 +90,7 @@ _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "mod": operator.mod,
     "max": max,
     "min": min,
-    "broadcast": _broadcast_sizes,
+    "broadcast": broadcast_numbers,
     "or": lambda left, right: left or right,
 }
 
@@ -123,7 +123,7 @@ class Expression:
         return monomial[0] if isinstance(monomial[0], Symbol) else None
 
     def __add__(self, other: Size) -> Size:
-        return _made(_sum(self.terms, _terms(other)))
+        return size_of_terms(_sum(self.terms, terms_of(other)))
 
     __radd__ = __add__
 
@@ -139,9 +139,9 @@ class Expression:
     def __mul__(self, other: Size) -> Size:
         total: tuple[tuple[Monomial, int], ...] = ()
         for left, times in self.terms:
-            row = tuple((_product(left, right), times * count) for right, count in _terms(other))
+            row = tuple((_product(left, right), times * count) for right, count in terms_of(other))
             total = _sum(total, row)
-        return _made(total)
+        return size_of_terms(total)
 
     __rmul__ = __mul__
 
@@ -174,7 +174,8 @@ def depth_of(size: Size) -> int:
     return 0 if isinstance(size, int) else size.depth
 
 
-def _terms(size: Size) -> tuple[tuple[Monomial, int], ...]:
+def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:
+    """The terms whose sum the size is; none of 0."""
     if isinstance(size, Expression):
         return size.terms
     return (((), size),) if size else ()
@@ -206,7 +207,8 @@ def _sum(
     return tuple(sorted(kept, key=lambda term: _order(term[0]))) if len(kept) > 1 else tuple(kept)
 
 
-def _made(terms: tuple[tuple[Monomial, int], ...]) -> Size:
+def size_of_terms(terms: tuple[tuple[Monomial, int], ...]) -> Size:
+    """The sum of terms, of which no two have the same factors."""
     if not terms:
         return 0
     if len(terms) == 1 and not terms[0][0]:
@@ -214,197 +216,14 @@ def _made(terms: tuple[tuple[Monomial, int], ...]) -> Size:
     return Expression(terms)
 
 
-def _operation(kind: str, left: Size, right: Size) -> Size:
+def operation(kind: str, left: Size, right: Size) -> Size:
+    """The operation of that kind, or its number. TooLargeError where too many are nested."""
     if isinstance(left, int) and isinstance(right, int):
         return _OPERATIONS[kind](left, right)
     made = Operation(kind, left, right)
     if made.depth > _MOST_DEPTH:
         raise TooLargeError
     return Expression((((made,), 1),))
-
-
-def floor_divide(left: Size, right: Size) -> Size:
-    """``left // right``, exactly divided where every coefficient allows it.
-
-    ZeroDivisionError for a divisor of 0.
-    """
-    if right == 0:
-        raise ZeroDivisionError("a size is divided by 0")
-    if right == 1:
-        return left
-    if left == right and is_positive(right):
-        return 1
-    exact = divide_exactly(left, right)
-    if exact is not None:
-        return exact
-    if isinstance(right, int) and right > 0 and isinstance(left, Expression):
-        # What the divisor divides stands outside: (4*N + 3) // 2 is 2*N + 1.
-        outside = tuple(
-            (monomial, count // right)
-            for monomial, count in left.terms
-            if not count % right or not monomial
-        )
-        inside = tuple(
-            (monomial, count % right if not monomial else count)
-            for monomial, count in left.terms
-            if count % right
-        )
-        rest = _made(inside)
-        quotient = 0 if rest == 0 else _operation("floor", rest, right)
-        return _made(tuple(term for term in outside if term[1])) + quotient
-    return _operation("floor", left, right)
-
-
-def divide_exactly(left: Size, right: Size) -> Size | None:
-    """The quotient where ``right``, a number or one term, divides every term of ``left``.
-
-    None where it does not.
-
-    A symbol of the divisor may be 0, and then there is no quotient; whoever divides has ruled that
-    out.
-    """
-    if right == 0:
-        return None
-    divisor = _terms(right)
-    if len(divisor) != 1:
-        return 1 if left == right else None
-    monomial, coefficient = divisor[0]
-    found = []
-    for own, count in _terms(left):
-        remaining = list(own)
-        for atom in monomial:
-            if atom not in remaining:
-                return None
-            remaining.remove(atom)
-        if count % coefficient:
-            return None
-        found.append((tuple(remaining), count // coefficient))
-    return _made(tuple(found))
-
-
-def remainder(left: Size, right: Size) -> Size:
-    """``left % right``. ZeroDivisionError for a divisor of 0."""
-    if right == 0:
-        raise ZeroDivisionError("a size is divided by 0")
-    if right == 1 or divide_exactly(left, right) is not None:
-        return 0
-    return _operation("mod", left, right)
-
-
-def ceil_divide(left: Size, right: Size) -> Size:
-    """The least whole number of ``right``, which is 1 or more, that cover ``left``."""
-    return floor_divide(left + right - 1, right)
-
-
-def larger(left: Size, right: Size) -> Size:
-    """The larger of two, without an operation where it is clear which."""
-    if is_at_least(left, right):
-        return left
-    if is_at_least(right, left):
-        return right
-    first, second = sorted((left, right), key=str)
-    return _operation("max", first, second)
-
-
-def smaller(left: Size, right: Size) -> Size:
-    """The smaller of two, without an operation where it is clear which."""
-    if is_at_least(left, right):
-        return right
-    if is_at_least(right, left):
-        return left
-    first, second = sorted((left, right), key=str)
-    return _operation("min", first, second)
-
-
-def broadcast(left: Size, right: Size) -> Size:
-    """The size that two dimensions broadcast to. ValueError where they are known not to."""
-    if left == right or right == 1:
-        return left
-    if left == 1:
-        return right
-    if isinstance(left, int) and isinstance(right, int):
-        return _broadcast_sizes(left, right)
-    if isinstance(left, int) or isinstance(right, int):
-        return left if isinstance(left, int) else right  # the other is it, or 1
-    if _is_either(right, left) or _is_either(left, right):
-        return left if _is_either(right, left) else right
-    first, second = sorted((left, right), key=str)
-    return _operation("broadcast", first, second)
-
-
-def either(size: Size, otherwise: Size) -> Size:
-    """``size``, or ``otherwise`` where it is 0."""
-    if size == 0 or is_positive(size) or size == otherwise:
-        return otherwise if size == 0 else size
-    return _operation("or", size, otherwise)
-
-
-def _is_either(size: Expression, first: Expression) -> bool:
-    """Whether ``size`` is ``first`` where that is not 0."""
-    (monomial, count), *rest = size.terms
-    if rest or count != 1 or len(monomial) != 1:
-        return False
-    (atom,) = monomial
-    return isinstance(atom, Operation) and atom.kind == "or" and atom.left == first
-
-
-def product(sizes: Iterator[Size] | tuple[Size, ...] | list[Size]) -> Size:
-    """Of all; 1 of none."""
-    found = list(sizes)
-    if any(isinstance(size, int) and size == 0 for size in found):
-        return 0
-    known = math.prod(size for size in found if isinstance(size, int))
-    return reduce(operator.mul, (size for size in found if not isinstance(size, int)), known)
-
-
-def total(*sizes: Size) -> Size:
-    """The sum of all; 0 of none."""
-    return reduce(operator.add, sizes, 0)
-
-
-def least(size: Size) -> float:
-    """A number that the size is never below, with every symbol 0 or more.
-
-    Minus infinity where there is none.
-    """
-    return size if isinstance(size, int) else sum(_least_term(*term) for term in size.terms)
-
-
-def _least_term(monomial: Monomial, coefficient: int) -> float:
-    if not monomial:
-        return coefficient
-    low = (
-        math.prod(_least_atom(atom) for atom in monomial)
-        if all(_least_atom(a) >= 0 for a in monomial)
-        else -math.inf
-    )
-    return coefficient * low if coefficient > 0 and low > -math.inf else -math.inf
-
-
-def _least_atom(atom: Atom) -> float:
-    if isinstance(atom, Symbol):
-        return 0
-    left, right = least(atom.left), least(atom.right)
-    if atom.kind == "max":
-        return max(left, right)
-    if atom.kind == "min":
-        return min(left, right)
-    if atom.kind == "floor" and isinstance(atom.right, int) and atom.right > 0:
-        return left // atom.right if left > -math.inf else left
-    return 0 if left >= 0 and (right > 0 or atom.kind in {"broadcast", "or"}) else -math.inf
-
-
-def is_at_least(left: Size, right: Size) -> bool:
-    """Whether ``left >= right`` for all values of the symbols; False where that is not known."""
-    try:
-        return least(left - right) >= 0
-    except TooLargeError:
-        return False
-
-
-def is_positive(size: Size) -> bool:
-    """Whether it is 1 or more for all values of the symbols."""
-    return least(size) >= 1
 
 
 def evaluate(size: Size, values: Mapping[str, int]) -> int:

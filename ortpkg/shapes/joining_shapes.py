@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.shapes.expressions import (
-    Size,
-    TooLargeError,
-    divide_exactly,
-    floor_divide,
-    larger,
-    smaller,
-    total,
-)
+from ortpkg.shapes.expressions import Size, TooLargeError
 from ortpkg.shapes.knowledge import MOST_ELEMENTS
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import divide_exactly, floor_divide, larger, smaller, total
 
 
 @infers("Concat")

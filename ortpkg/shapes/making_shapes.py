@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, floor_divide, is_at_least, larger, product, total
+from ortpkg.shapes.expression_bounds import is_at_least
+from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import MOST_ELEMENTS
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, constant_knowledge, infers
+from ortpkg.shapes.size_operations import floor_divide, larger, product, total
 
 _BATCH_AND_CHANNELS = 2
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, TooLargeError, larger, product, smaller
+from ortpkg.shapes.expressions import Size, TooLargeError
 from ortpkg.shapes.knowledge import Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import larger, product, smaller
 
 _AXES_INPUT_SINCE = 18
 _SUM_AXES_INPUT_SINCE = 13

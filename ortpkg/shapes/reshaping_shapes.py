@@ -5,18 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ortpkg.shapes.expression_bounds import is_zero_with
-from ortpkg.shapes.expressions import (
-    Size,
-    broadcast,
-    divide_exactly,
-    either,
-    floor_divide,
-    is_at_least,
-    product,
-)
+from ortpkg.shapes.expression_bounds import is_at_least, is_zero_with
+from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import MOST_ELEMENTS, Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import broadcast, divide_exactly, either, floor_divide, product
 
 
 @infers("Reshape")

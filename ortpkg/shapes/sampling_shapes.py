@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, floor_divide
+from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import floor_divide
 
 _SCALES_SINCE_11, _SIZES_SINCE_11 = 2, 3
 

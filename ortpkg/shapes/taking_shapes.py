@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, floor_divide, is_at_least, is_positive, larger, smaller
+from ortpkg.shapes.expression_bounds import is_at_least, is_positive
+from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import floor_divide, larger, smaller
 
 _FAR = 1 << 31
 

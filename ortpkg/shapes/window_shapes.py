@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, ceil_divide, floor_divide, larger, smaller, total
+from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
+from ortpkg.shapes.size_operations import ceil_divide, floor_divide, larger, smaller, total
 
 MICROSOFT = "com.microsoft"
 

@@ -17,7 +17,8 @@ from ortpkg.engine.memory_planning import plan_memory
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.size_classes import STATIC_CLASS, SizeClass, SizeClassPlanner
 from ortpkg.engine.symbolic_peak import peak_formulas
-from ortpkg.shapes.expressions import Size, evaluate, floor_divide, larger, smaller, symbol
+from ortpkg.shapes.expressions import Size, evaluate, symbol
+from ortpkg.shapes.size_operations import floor_divide, larger, smaller
 from tests.engine.plan_factories import DEVICE, Planned
 
 B, L, P = symbol("batch"), symbol("length"), symbol("past")

@@ -7,17 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.shapes.expression_bounds import fits, is_zero_with
-from ortpkg.shapes.expressions import (
-    Size,
-    broadcast,
-    either,
-    evaluate,
-    floor_divide,
-    larger,
-    smaller,
-    symbol,
-    symbols_of,
-)
+from ortpkg.shapes.expressions import Size, evaluate, symbol, symbols_of
+from ortpkg.shapes.size_operations import broadcast, either, floor_divide, larger, smaller
 from tests.shapes.test_expression_text import sizes
 
 N, M = symbol("N"), symbol("M")
@@ -76,7 +67,7 @@ def test_sizes_that_may_be_something_where_another_is_nothing(size: Size, other:
     assert not is_zero_with(size, other)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(sizes(), sizes(), st.lists(st.integers(0, 3), min_size=4, max_size=4))
 def test_what_is_said_holds_for_numbers(size: Size, other: Size, numbers: list[int]) -> None:
     names = sorted(each.name for each in symbols_of(size) | symbols_of(other))

@@ -7,16 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.shapes.expression_text import size_of_text
-from ortpkg.shapes.expressions import (
-    Size,
-    TooLargeError,
+from ortpkg.shapes.expressions import Size, TooLargeError, symbol
+from ortpkg.shapes.size_operations import (
     broadcast,
     either,
     floor_divide,
     larger,
     remainder,
     smaller,
-    symbol,
 )
 
 N, M = symbol("N"), symbol("M")

@@ -10,22 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.shapes.expressions import (
-    Expression,
-    Size,
-    TooLargeError,
+from ortpkg.shapes.expression_bounds import is_at_least
+from ortpkg.shapes.expressions import Expression, Size, TooLargeError, evaluate, symbol, symbols_of
+from ortpkg.shapes.size_operations import (
     broadcast,
     ceil_divide,
     either,
-    evaluate,
     floor_divide,
-    is_at_least,
     larger,
     product,
     remainder,
     smaller,
-    symbol,
-    symbols_of,
 )
 
 N, M = symbol("N"), symbol("M")
