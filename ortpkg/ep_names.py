@@ -244,7 +244,7 @@ def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
 
     names = {**_FULL_NAMES, **{_squeezed(name): name for name in known}}
     squeezed = _squeezed(text)
-    near = difflib.get_close_matches(squeezed, names, n=1, cutoff=0.75)
+    near = difflib.get_close_matches(squeezed, names, n=1, cutoff=0.8)
     if not near:
-        near = difflib.get_close_matches(squeezed.removesuffix(_SUFFIX), names, n=1, cutoff=0.75)
+        near = difflib.get_close_matches(squeezed.removesuffix(_SUFFIX), names, n=1, cutoff=0.8)
     return names[near[0]] if near and names[near[0]] != text else None

@@ -52,6 +52,7 @@ def test_cpu_has_the_last_priority_and_plugins_come_before_it() -> None:
         ("opnvino", "OpenVINOExecutionProvider"),
         ("CPUExecutorProvider", "CPUExecutionProvider"),
         ("something else", None),
+        ("nope", None),  # SNPE is not near
     ],
 )
 def test_suggests_the_nearest_name(text: str, meant: str | None) -> None:

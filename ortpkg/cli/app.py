@@ -2,8 +2,8 @@
 called.
 
 A typer application of many commands costs about 100 ms before it does anything, so ``ortpkg
-select`` builds one with the command ``select`` alone; help, completion and mistyped names build all
-of them.
+select`` builds one with the command ``select`` alone, and completion knows of the others no more
+than their names and what they are for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.cli import interrupts, streams
-from ortpkg.cli.help import examples_text, print_help
+from ortpkg.cli.completion import words_to_complete
+from ortpkg.cli.help import SUMMARIES, examples_text, print_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults
@@ -100,8 +101,6 @@ _HELP_FLAGS = frozenset({"--help", "-h"})
 _COMPLETION = "_ORTPKG_COMPLETE"
 #: Shows where an error that nobody expected arose.
 TRACEBACK_VARIABLE = "ORTPKG_TRACEBACK"
-#: typer exports this class's children only, and takes it from click or from its own copy of click.
-_USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -139,8 +138,9 @@ def run(words: Sequence[str]) -> int:
 
 def _call(words: Sequence[str], output: Output) -> int:
     words = _without_help_command(words)
-    called = next((word for word in words if not word.startswith("-")), None)
     is_completion = _COMPLETION in os.environ
+    given = words_to_complete() if is_completion else words
+    called = next((word for word in given if not word.startswith("-")), None)
     if not is_completion and _asks_for_help(words):
         configure(is_colorless="--no-color" in words)
         print_help(
@@ -163,8 +163,7 @@ def _call(words: Sequence[str], output: Output) -> int:
         defaults = option_defaults(called, words, output) if wants_one and called else NO_DEFAULTS
     except UsageError as error:
         return _wrong_usage(str(error), output)
-    names = [called] if wants_one and called else list(COMMANDS)
-    application = typer.main.get_command(_application(names, defaults))
+    application = typer.main.get_command(_application(called, defaults, is_alone=wants_one))
     default_map = {called: dict(defaults.values)} if called else {}
     if is_completion:
         application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
@@ -175,8 +174,9 @@ def _call(words: Sequence[str], output: Output) -> int:
             application.invoke(context)
     except typer.Exit as error:
         return error.exit_code
-    except _USAGE_ERROR as error:
-        place = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
+    except typer.TyperException as error:
+        refused = getattr(error, "ctx", None)
+        place = f"; see {refused.command_path} --help" if refused is not None else ""
         return _wrong_usage(f"{error.format_message().rstrip('.')}{place}", output)
     except SystemExit as error:
         # rich ends the process where the reader of a help text has gone.
@@ -229,17 +229,25 @@ def _wrong_usage(message: str, output: Output) -> int:
     return ExitCode.USAGE
 
 
-def _application(names: Sequence[str], defaults: OptionDefaults) -> typer.Typer:
+def _application(called: str | None, defaults: OptionDefaults, *, is_alone: bool) -> typer.Typer:
+    """The commands, of which ``called`` alone is loaded."""
     application = typer.Typer(
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     application.callback()(_global_options)
-    for name in names:
-        function = importlib.import_module(COMMANDS[name]).command
-        application.command(name, epilog=examples_text(name))(_with_typed_exit(function, defaults))
+    for name, module in COMMANDS.items():
+        if name == called:
+            function = _with_typed_exit(importlib.import_module(module).command, defaults)
+            application.command(name, epilog=examples_text(name))(function)
+        elif not is_alone:
+            application.command(name, help=SUMMARIES[name])(_not_loaded)
     return application
+
+
+def _not_loaded() -> None:
+    raise AssertionError("the command that is called is loaded")
 
 
 def _print_version(wanted: bool) -> None:

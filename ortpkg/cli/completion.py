@@ -7,6 +7,7 @@ probes nothing, and never raises; where it knows nothing it offers nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,12 @@ Completion = Callable[[Any, str], list[str]]
 
 #: What commands call the argument that is a package.
 _PACKAGE_PARAMETERS = ("package", "model", "target")
+
+
+def words_to_complete() -> list[str]:
+    """The words behind ``ortpkg`` on the line that a shell asks about."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
 
 
 def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:

@@ -58,6 +58,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "quarantine": "Show or lift the quarantine of variants that failed here",
     },
 }
+#: Command → what it does.
+SUMMARIES: dict[str, str] = {
+    command: text for summaries in GROUPS.values() for command, text in summaries.items()
+}
 #: Command → lines to try.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "create": (
@@ -173,13 +177,12 @@ def _grouped(commands: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
     One that has none yet comes last, with what its module says.
     """
-    known = {name for summaries in GROUPS.values() for name in summaries}
     present = {
         heading: {name: text for name, text in summaries.items() if name in commands}
         for heading, summaries in GROUPS.items()
     }
     others = {
-        name: _first_sentence(module) for name, module in commands.items() if name not in known
+        name: _first_sentence(module) for name, module in commands.items() if name not in SUMMARIES
     }
     return {**present, **({"Other": others} if others else {})}
 

@@ -29,7 +29,7 @@ def machine_memory_nbytes() -> int:
     ``sys.maxsize`` where the operating system does not say.
     """
     try:
-        # Every run asks, and psutil, which does the same on these systems, takes 15 ms to load.
+        # Every run asks; psutil, which does the same on these systems, is not loaded for that.
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except AttributeError:  # Windows
         total = physical_memory_nbytes()[0] or sys.maxsize

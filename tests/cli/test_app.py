@@ -306,6 +306,32 @@ def test_completion_knows_the_commands() -> None:
     assert done.stdout.split() == ["select"]
 
 
+@pytest.mark.parametrize(
+    ("line", "loaded"), [("ortpkg s", []), (f"ortpkg edit {DIGITS} --", ["ortpkg.cli.edit"])]
+)
+def test_completion_loads_no_command_but_the_one_that_is_written(
+    line: str, loaded: list[str]
+) -> None:
+    program = """
+import sys
+from ortpkg.cli.app import COMMANDS, run
+try:
+    run([])
+finally:
+    print(sorted(set(COMMANDS.values()) & set(sys.modules)), file=sys.stderr)
+"""
+    asked = {"_ORTPKG_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **asked},
+    )
+    assert done.stderr == f"{loaded}\n"
+    assert ("select" if not loaded else "--order") in done.stdout
+
+
 def test_a_package_that_cannot_be_read_is_no_wrong_usage(tmp_path: Path) -> None:
     package = tmp_path / "p.ortpackage"
     package.mkdir()
