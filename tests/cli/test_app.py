@@ -307,7 +307,7 @@ def test_completion_knows_the_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "loaded"), [("ortpkg s", []), (f"ortpkg edit {DIGITS} --", ["ortpkg.cli.edit"])]
+    ("line", "loaded"), [("ortpkg s", []), ("ortpkg devices --fac", ["ortpkg.cli.devices"])]
 )
 def test_completion_loads_no_command_but_the_one_that_is_written(
     line: str, loaded: list[str]
@@ -329,7 +329,7 @@ finally:
         env={**os.environ, **asked},
     )
     assert done.stderr == f"{loaded}\n"
-    assert ("select" if not loaded else "--order") in done.stdout
+    assert ("select" if not loaded else "--facts") in done.stdout
 
 
 def test_a_package_that_cannot_be_read_is_no_wrong_usage(tmp_path: Path) -> None:
