@@ -54,9 +54,8 @@ class _PlannedGraph:
         self._executable = executable
 
     def run(self, inputs: Sequence[Value], context: OpKernelContext) -> list[Value]:
-        assert isinstance(
-            context, NodeContext | PlainContext
-        )  # fused nodes are run by the engine alone
+        # fused nodes are run by the engine alone
+        assert isinstance(context, NodeContext | PlainContext)
         return self._executable.run(inputs, (), context.control)
 
     def release(self) -> None:
