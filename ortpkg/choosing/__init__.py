@@ -1,5 +1,7 @@
 """How a selection of a package comes about on a machine: what is asked, of whom, in which order.
 
-``package_selection`` has the steps; ``model_operators`` reads what models need, ``measured_costs``
-what was measured, for sessions that partition by cost.
+``package_selection`` has the steps; ``measured_costs`` tells what was measured to sessions that
+partition by cost.
+
+Within alone: ``model_operators``, which reads what models need; what else is here is for all.
 """
