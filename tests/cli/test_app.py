@@ -113,21 +113,14 @@ def test_every_command_has_help_of_its_own(ortpkg: RunCommand, name: str) -> Non
     assert "--json" in done.out
 
 
-def _commands_called() -> set[object]:
-    """The first words of ``ortpkg("select", ...)`` and ``["select", ...]`` in the tests.
+#: ``ortpkg("select", ...)``, ``["select", ...]`` and ``("select", ...)``; a call for help calls nothing.
+_CALL = re.compile(r'(?:\bortpkg\(|(?<!\w)[\[(])\s*"([a-z-]+)"(?!\s*,\s*"--help")\s*[],)]')
 
-    A call for help calls nothing.
-    """
-    found: set[object] = set()
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            is_call = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ortpkg"
-            is_list = isinstance(node, ast.List | ast.Tuple)
-            words = getattr(node, "args" if is_call else "elts", ()) if is_call or is_list else ()
-            values = [word.value if isinstance(word, ast.Constant) else None for word in words]
-            if values and "--help" not in values:
-                found.add(values[0])
-    return found
+
+def _commands_called() -> set[str]:
+    """The first words of command lines in the tests."""
+    texts = (path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    return {word for text in texts for word in _CALL.findall(text)}
 
 
 def test_every_command_is_called_by_a_test() -> None:
