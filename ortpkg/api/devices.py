@@ -1,6 +1,4 @@
-"""This machine as a profile: its hardware, what execution providers offer on it, and which software
-it has.
-"""
+"""This machine as a profile: its hardware, what EPs offer on it, and which software it has."""
 
 from __future__ import annotations
 
@@ -33,8 +31,7 @@ THIS_MACHINE = "this-machine"
 def profile_of_this_machine(
     name: str = THIS_MACHINE, *, eps: Collection[str] = ()
 ) -> MachineProfile:
-    """Probes this machine, asks the installed backends, and gives both as one value that can be
-    stored.
+    """Probes this machine and asks its backends, for one value that can be stored.
 
     Args:
         name: the profile's; nothing of the machine that could name it or its user (host name,

@@ -126,9 +126,7 @@ class ModelPackage:
 
     @classmethod
     def of(cls, info: PackageInfo, *, trust: bool = False) -> ModelPackage:
-        """The façade of a package that is open already
-        (:func:`~ortpkg.authoring.opening.opened`).
-        """
+        """The façade of a package that :func:`~ortpkg.authoring.opening.opened` has opened."""
         package = cls.__new__(cls)
         # A bare model is its user's to judge, compiled contexts included; it sets no options.
         package.info, package._trust = info, trust or info.is_bare_model
@@ -317,8 +315,7 @@ class ModelPackage:
         transformers: OwnTransformers | None = None,
         **keywords: Unpack[WishedKeywords],
     ) -> InferenceSession | PipelineSession:
-        """A session on the best variant of the component, or of every component where the package
-        is a pipeline.
+        """A session on the component's best variant, or on every component's if it is a pipeline.
 
         Gives a :class:`PipelineSession` where the package is a pipeline and no component is named,
         see :meth:`choose`, which takes ``component``, ``canary`` and the wishes. The rest are those
@@ -345,8 +342,7 @@ class ModelPackage:
         canary: bool | CanaryWishes = False,
         **keywords: Unpack[WishedKeywords],
     ) -> ChosenVariants:
-        """The variants that a session runs: the best of the component, or of every component where
-        none is named and the package is a pipeline.
+        """The variants that a session runs: the component's best, or one per pipeline component.
 
         A pipeline is a package with several components, or with a pipeline.json, unless it is read
         by the rules of a release, which knows no pipelines. The arguments are those of

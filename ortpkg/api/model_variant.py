@@ -214,8 +214,7 @@ class ModelVariant:
     def onnxruntime_args(
         self, sess_options: Any = None, *, verify: bool | None = None
     ) -> OnnxRuntimeArgs:
-        """The arguments for an ``onnxruntime.InferenceSession`` of the application's own on this
-        variant.
+        """The arguments for an application's own ``onnxruntime.InferenceSession`` on this variant.
 
         ``onnxruntime.InferenceSession(**variant.onnxruntime_args())`` runs it where selection put
         it: with its execution provider, on its device, with the options of the package that the
@@ -377,9 +376,7 @@ class ModelVariant:
         return self.model_path
 
     def _path_for_release(self, release: str) -> Path:
-        """The model that the release loads: it looks for none, and takes no file by a folder's name
-        (``m.onnx/``).
-        """
+        """The model that the release loads: it searches for none and takes no folder."""
         if self.model_path is None:
             raise ModelError(
                 f'variant {quoted(self.name)} has no executor_info["ort"]["model_file"]: {release}'

@@ -64,8 +64,7 @@ def unpack(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackReport:
-    """Unpacks the file ``path`` to the new directory ``root``, which appears when everything is
-    there and verified.
+    """Unpacks the file ``path`` to ``root``, a new directory that appears once all is verified.
 
     Args:
         path: a packed package; any zip file of one that has one meaning only.

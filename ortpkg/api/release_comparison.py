@@ -1,6 +1,4 @@
-"""What ortpkg chooses beside what releases of onnxruntime would: for a publisher, before users find
-out.
-"""
+"""What ortpkg chooses beside what onnxruntime's releases would, told to publishers first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""``ortpkg.verify`` and ``ortpkg.record_digests``: whether a package's bytes are those that
-digests.json records.
-"""
+"""``ortpkg.verify``, ``ortpkg.record_digests``: whether bytes are as digests.json records."""
 
 from __future__ import annotations
 

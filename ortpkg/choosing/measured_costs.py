@@ -1,6 +1,4 @@
-"""What ``ortpkg bench`` measured, as costs for a session that partitions by cost and is told
-none.
-"""
+"""What ``ortpkg bench`` measured, as costs for a session that partitions by cost."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ _EMBEDDED = "embedded"
 def state_measured_costs(
     options: SessionOptions, package: PackageInfo, variant: VariantInfo, ep_device: EpDevice
 ) -> None:
-    """Adds to ``options`` how long the variant takes here on ``ep_device``, and on the embedded CPU
-    provider.
+    """Adds to ``options`` how long the variant takes on ``ep_device`` and on the embedded CPU.
 
     Nothing where cost does not decide, where the caller states costs, and where nothing was
     measured, or not as this machine is now.

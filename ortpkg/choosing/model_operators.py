@@ -1,5 +1,4 @@
-"""What the models of variants need that not everybody has, read from the files when a selection
-asks.
+"""What variants' models need that not everybody has, read from their files on demand.
 
 What took a long walk over all nodes is remembered, per user, by what the file system says of the
 file.
@@ -39,9 +38,7 @@ class ModelNeeds:
         self._found: dict[Path, ModelOperators | None] = {}
 
     def of_variant(self, variant: VariantInfo) -> ModelOperators | None:
-        """None where it cannot be told: a set of files, a model that is not here, or one that
-        cannot be read.
-        """
+        """None where nobody can tell: a set of files, or a model that is not here or unreadable."""
         path = variant.model_path
         if path is None:
             return None

@@ -128,8 +128,7 @@ def select_here(
     variant: VariantInfo,
     provider_options: Mapping[str, Mapping[str, str]] = EMPTY,
 ) -> Selection:
-    """Where the variant, which was selected for another machine with these options, would run on
-    this one.
+    """Where the variant, selected for another machine with these options, would run on this one.
 
     Raises NoSuitableVariantError, with every reason, where it cannot.
     """
@@ -181,9 +180,7 @@ def offer_for(
 def _devices_to_ask(
     component: ComponentInfo, hardware: Iterable[HardwareDevice], wishes: SelectionWishes
 ) -> tuple[HardwareDevice, ...]:
-    """GPUs whose free memory a probe leaves open, if a variant needs much of one: asking takes
-    time.
-    """
+    """GPUs of unknown free memory, if a variant needs much of one; to ask takes time."""
     silent = [
         device
         for device in hardware

@@ -1,6 +1,4 @@
-"""The cache of contexts made at run time: what is in it, and why a session on a variant or a model
-finds nothing.
-"""
+"""The cache of contexts made at run time: what is in it, and why a session finds nothing."""
 
 from __future__ import annotations
 
