@@ -1,5 +1,4 @@
-"""Files of LoRA adapters (``.onnx_adapter``): tensors by name, as onnxruntime reads and writes
-them.
+"""LoRA adapter files (``.onnx_adapter``): named tensors, as onnxruntime reads and writes them.
 
 Source: ``adapter_schema.fbs`` of onnxruntime: a FlatBuffers file, identifier "TORT", root table
 (format version, adapter version, model version, parameters), each parameter a table (name, dims,

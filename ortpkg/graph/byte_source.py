@@ -29,8 +29,7 @@ class ByteSource(Protocol):
         """The length, in bytes."""
 
     def array(self, offset: int, nbytes: int, alignment: int = 1) -> ByteArray:
-        """Bytes [offset, offset + nbytes) at an address that is a multiple of ``alignment``;
-        read-only.
+        """Bytes [offset, offset + nbytes), read-only, at a multiple of ``alignment`` in memory.
 
         The caller has checked the range against :attr:`nbytes`.
         """
@@ -91,9 +90,7 @@ class MappedFile:
         return memoryview(self._mapped()) if self._nbytes else memoryview(b"")
 
     def verify_length(self) -> None:
-        """Raises ModelFileError where the file has become shorter since it was mapped: what is gone
-        cannot be read.
-        """
+        """Raises ModelFileError if the file became shorter since it was mapped: bytes are gone."""
         if self._mapping is not None and self._mapping.size() < len(self._mapping):
             raise ModelFileError(
                 f"{quoted(self.path)} became shorter while the session was open; it had"

@@ -21,8 +21,7 @@ _LARGEST_OFFSET = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalDataInfo:
-    """The entries of a tensor's ``external_data``: a relative path, and the range in that file in
-    bytes.
+    """The entries of a tensor's ``external_data``: a relative path, and the bytes of that file.
 
     ``length`` is None where the tensor does not state one: the data then reaches to the end of what
     it needs.

@@ -1,6 +1,4 @@
-"""Tensors that a session's caller gives instead of those of the model file, or of the files that it
-names.
-"""
+"""Tensors that a session's caller gives in place of the model's, or of its data files'."""
 
 from __future__ import annotations
 
@@ -63,9 +61,7 @@ class GivenTensors:
         return ArrayInitializer(name, _read_only(given), element_type)
 
     def verify_external(self, initializers: Mapping[str, object]) -> None:
-        """Raises ModelError for a given external tensor that the main graph has no initializer
-        for.
-        """
+        """Raises ModelError for an external tensor for which the main graph has no initializer."""
         for name in self.external:
             if name not in initializers:
                 raise ModelError(
@@ -75,9 +71,7 @@ class GivenTensors:
 
 
 class FilesInMemory:
-    """Files with external data, as :class:`~ortpkg.graph.external_data.ExternalDataFolder` has
-    those of a disk.
-    """
+    """Files with external data that a caller gave, in place of an ``ExternalDataFolder``."""
 
     def __init__(self, files: Mapping[str, memoryview]) -> None:
         self._files = {

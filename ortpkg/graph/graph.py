@@ -310,9 +310,7 @@ class Graph:
         return node
 
     def remove_node(self, node: Node) -> None:
-        """Removes a node; its outputs then have no producer (give them one, or replace their uses
-        first).
-        """
+        """Removes a node; give its outputs another producer, or replace their uses first."""
         self.use_lists.remove_uses(node)
         self.use_lists.remove_outputs(node)
         del self._nodes[node.index]
@@ -362,9 +360,7 @@ class Graph:
         self._names.take((new,))
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
-        """Gives ``node`` all its attributes anew; for what sub-graphs use, see
-        :meth:`set_implicit_inputs`.
-        """
+        """Gives ``node`` new attributes; values used by sub-graphs go by set_implicit_inputs."""
         node.attributes = dict(attributes)
 
     def assign(self, node: Node, execution_provider: str) -> None:
@@ -391,9 +387,7 @@ class Graph:
             self.use_lists.add_use(new, use)
 
     def replace_outer_uses(self, old: str, new: str) -> None:
-        """In a sub-graph: takes the outer value ``new`` for ``old`` everywhere, its outputs
-        included.
-        """
+        """In a sub-graph, takes the outer value ``new`` for ``old``, in its outputs as well."""
         self.replace_all_uses(old, new)
         if old == new or old not in self._output_slots:
             return
@@ -406,9 +400,7 @@ class Graph:
         self._names.take((new,))
 
     def outer_values(self) -> tuple[str, ...]:
-        """What a sub-graph takes from the graphs around it: its implicit inputs, in order of first
-        use.
-        """
+        """A sub-graph's implicit inputs from the graphs around it, in order of first use."""
         used = [value for value in self.use_lists.uses if not self.defines(value)]
         return tuple(
             dict.fromkeys(

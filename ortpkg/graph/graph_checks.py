@@ -1,6 +1,4 @@
-"""Rules that a graph must keep: ONNX's own, raised as errors, and the use lists', for tests and
-debugging.
-"""
+"""Rules that a graph must keep: ONNX's own, and that its use lists are right."""
 
 from __future__ import annotations
 
@@ -10,8 +8,7 @@ from ortpkg.graph.topology import topological_order
 
 
 def verify_graph(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming node and value, for undefined inputs or outputs and for
-    cycles.
+    """Raises InvalidGraphError, naming node and value, for undefined values and for cycles.
 
     Sub-graphs are included: what they miss shows as an implicit input of their node.
     """

@@ -1,5 +1,4 @@
-"""Constants of a graph, made from TensorProtos: mapped or read on first use, checked when the model
-is loaded.
+"""Constants of a graph from TensorProtos: checked at loading, mapped or read on first use.
 
 Source: onnx.proto, TensorProto and SparseTensorProto.
 """
@@ -271,8 +270,10 @@ def _check_length(
 def _typed_field(
     tensor: onnx.TensorProto, element_type: ElementType, shape: tuple[int, ...], where: str
 ) -> Array:
-    """Data in ``float_data``, ``int32_data`` and so on: one element per entry, complex numbers as
-    pairs, and the bit patterns of small floats and packed integers as entries of ``int32_data``.
+    """Data in ``float_data``, ``int32_data`` and so on, one element per entry.
+
+    Complex numbers are pairs; bit patterns of small floats, and packed integers, are entries of
+    ``int32_data``.
     """
     dtype = numpy_dtype(element_type)
     if element_type is ElementType.STRING:

@@ -1,5 +1,4 @@
-"""Which symbolic links beside a model are followed: those of a model cache, and those that the user
-made.
+"""Which symbolic links beside a model are followed: a model cache's, and the user's own.
 
 The cache of Hugging Face keeps each file once, under ``blobs``, and gives it its name by a link in
 ``snapshots``; the model's own file is such a link, and so are its data files. onnxruntime follows
@@ -45,9 +44,7 @@ def why_not_followed(
 
 
 def _is_in_same_cache(real: Path, folder: Path) -> bool:
-    """Whether ``folder`` lies in the ``snapshots`` of the model cache in whose ``blobs`` the file
-    ``real`` lies.
-    """
+    """Whether ``folder`` is in ``snapshots`` of the model cache whose ``blobs`` have ``real``."""
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     return any(
         place.name == _SNAPSHOTS and real.is_relative_to(place.parent.resolve() / _BLOBS)

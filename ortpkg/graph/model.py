@@ -32,7 +32,5 @@ class Model:
 
     @property
     def opset_imports(self) -> dict[str, int]:
-        """Domain → version; shared with every graph of the model, so that a transformer may add a
-        domain.
-        """
+        """Domain → version; all graphs of the model share it, so transformers may add domains."""
         return self.graph.opset_imports

@@ -31,9 +31,7 @@ class ModelFunctions:
         return self._functions.get((operator_domain(node.domain), node.op_type, node.overload))
 
     def check_inlined_size(self, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
-        """Refuses a call that stands for too many nodes before one of them is made: functions can
-        double each other.
-        """
+        """Refuses a call that stands for too many nodes before any is made: calls can double."""
         most = min(self._limits.inlined_node_count, self._limits.node_count)
         if self._inlined_size(function, 0) > most:
             raise InvalidGraphError(

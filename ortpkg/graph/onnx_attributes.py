@@ -44,9 +44,7 @@ def attribute_kind(proto: onnx.AttributeProto) -> str:
 
 
 def attribute_value(proto: onnx.AttributeProto, kind: str, tensors: TensorReader) -> Any:
-    """The value of an attribute of any kind but a graph, as :class:`ortpkg.graph.node.Attribute`
-    has it.
-    """
+    """The value of any attribute but a graph, as :class:`ortpkg.graph.node.Attribute` has it."""
     if kind in _PLAIN_FIELDS:
         return getattr(proto, _PLAIN_FIELDS[kind])
     if kind in _PLAIN_LIST_FIELDS:

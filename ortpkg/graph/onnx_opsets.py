@@ -1,6 +1,4 @@
-"""What an opset of ONNX says of an operator, by a table: onnx, which takes long to load, is not
-asked.
-"""
+"""What an opset of ONNX says of an operator: a table in place of onnx, which loads slowly."""
 
 from __future__ import annotations
 
@@ -107,9 +105,7 @@ def is_known_everywhere(opset: int) -> bool:
 
 @cache
 def newest_opset_here() -> int:
-    """The newest opset of ONNX's main domain that the installed onnx knows: models of later ones
-    are not read.
-    """
+    """The newest opset of ONNX's main domain that the installed onnx knows; later ones fail."""
     from importlib.metadata import version  # 15 ms; only for models of the newest opsets
 
     if version("onnx") == ONNX_VERSION:

@@ -165,9 +165,7 @@ class _Reader:
         self._add_nodes(scope, proto.node)
 
     def _name_definitions(self, scope: NameScope, proto: onnx.GraphProto) -> None:
-        """Gives a sub-graph's values other names where a graph around it has the same ones: names
-        are unique here.
-        """
+        """Renames values of a sub-graph that a graph around it has too: names are unique here."""
         graph = scope.graph
         defined = dict.fromkeys(value.name for value in proto.input)
         defined |= dict.fromkeys(tensor.name for tensor in proto.initializer)
@@ -242,9 +240,7 @@ class _Reader:
                 self._add_node(scope, proto)
 
     def _implied_opset(self, scope: NameScope, domain: str) -> int | None:
-        """What onnxruntime takes for a domain of its own that a model forgets to import: the newest
-        it knows.
-        """
+        """What a model that imports no domain of onnxruntime means: the newest version known."""
         implied = None if scope.is_function else _IMPLIED_OPSETS.get(domain)
         return implied and scope.graph.opset_imports.setdefault(domain, implied)
 

@@ -1,5 +1,4 @@
-"""Which operators a model file needs that not all have, found in its encoding: no protobuf, no
-weights, little time.
+"""Which operators a model file needs that not all have, found in its encoding in little time.
 
 Every node is looked at, in sub-graphs too, and in those functions that are called; weights are
 passed over. Field numbers are those of onnx.proto.
@@ -157,9 +156,7 @@ def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
 
 
 def _state_of(operator: OnnxOperator) -> OperatorState:
-    """Sessions take the newest opset where a model imports none of the main domain, and of others
-    refuse that.
-    """
+    """The opset a session takes if a model imports none: the newest of the main domain only."""
     if operator.opset is None and not operator.domain:
         return operator_state("", operator.name, NEWEST_OPSETS[""])
     return operator_state(*operator)

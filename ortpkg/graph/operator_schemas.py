@@ -1,5 +1,4 @@
-"""Operator schemas: which version of an operator a node means, and the types that its constraints
-are bound to.
+"""Operator schemas: the version that a node means, and the types its constraints stand for.
 
 Source: onnx.defs. Operators of other domains have no schema here: their version is the imported
 one.
@@ -61,8 +60,7 @@ def schema_of(node: Node) -> onnx.defs.OpSchema | None:
 
 
 def constraint_types(graph: Graph, node: Node) -> dict[str, ElementType]:
-    """Type-constraint name → element type, of those that the known types of inputs and outputs
-    bind.
+    """Type-constraint name → element type, as far as known types of inputs and outputs tell.
 
     Containers count by what they hold. An operator without a schema binds "T" to its first typed
     input, or to that one that has it.

@@ -1,6 +1,4 @@
-"""Text out of protobuf messages: their parser lets text be bytes that are no UTF-8, and then gives
-it as bytes.
-"""
+"""Text of protobuf messages, whose parser gives bytes where a text is no UTF-8."""
 
 from __future__ import annotations
 

@@ -23,18 +23,14 @@ def walk_nodes(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.
 
 
 def walk_graphs(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.GraphProto]:
-    """The main graph, all sub-graphs (those in functions too), and the graphs of training
-    information.
-    """
+    """The main graph, all sub-graphs (in functions too), and graphs of training information."""
     for graph, _nodes in _walk(model, limits):
         if graph is not None:
             yield graph
 
 
 def walk_tensors(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.TensorProto]:
-    """Every tensor: initializers and tensors in attributes, sparse ones as their values and
-    indices.
-    """
+    """Every tensor: initializers, those in attributes, sparse ones as values and indices."""
     for graph, nodes in _walk(model, limits):
         if graph is not None:
             yield from graph.initializer

@@ -33,9 +33,10 @@ _FLOAT_TYPES = {
 
 
 def quantization_of(nodes: Iterable[onnx.NodeProto], tensors: Iterable[onnx.TensorProto]) -> str:
-    """One of ``int4-blockwise`` (any bit width), ``qdq-int8``, ``qoperator-int8``,
-    ``dynamic-int8``, ``weight-int8`` (any type), ``fp16``, ``bf16``, ``fp64``, ``none``; the most
-    specific that applies.
+    """The most specific word for how a model is quantized.
+
+    One of ``int4-blockwise`` (any bit width), ``qdq-int8``, ``qoperator-int8``, ``dynamic-int8``,
+    ``weight-int8`` (any type), ``fp16``, ``bf16``, ``fp64``, ``none``.
     """
     nodes = list(nodes)
     tensor_types = {tensor.name: tensor.data_type for tensor in tensors if tensor.name}

@@ -1,5 +1,4 @@
-"""Holds every node against its operator's definition: numbers of inputs and outputs, attributes,
-bodies of loops.
+"""Holds nodes against their operators: numbers of inputs and outputs, attributes, loop bodies.
 
 ONNX's own shape inference and many rewrite rules read inputs and attributes by position and type
 without asking whether they are there. Checked once, when a model is read, so that nothing behind
@@ -77,8 +76,7 @@ def forget_formals() -> None:
 
 
 def verify_schemas(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming the node, for one that its operator's definition does not
-    allow.
+    """Raises InvalidGraphError, naming the node, for one that its operator does not allow.
 
     Sub-graphs are included. Operators without a definition, and attributes that a definition does
     not have, are let be.

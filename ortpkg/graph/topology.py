@@ -74,9 +74,7 @@ def _producers(graph: Graph, node: Node) -> list[int]:
 
 
 def _node_on_cycle(graph: Graph, stuck: set[int]) -> Node:
-    """Walks from a stuck node to stuck producers, of which each has one, until a node comes
-    again.
-    """
+    """Walks from a stuck node to stuck producers, which each has, until one comes again."""
     index = min(stuck)
     seen: set[int] = set()
     while index not in seen:

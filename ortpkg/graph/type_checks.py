@@ -1,5 +1,4 @@
-"""Holds the types of each node's inputs against its operator's definition, once inference has said
-what they are.
+"""Holds types of nodes' inputs against their operators, once inference has found them.
 
 Kernels go by the first type that a constraint is bound to, and numpy converts the others in
 silence; so what does not fit has to be refused before anything runs.
@@ -49,8 +48,7 @@ def forget_input_types() -> None:
 
 
 def verify_types(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming the node, where its inputs, or what branches give, have
-    types that do not fit.
+    """Raises InvalidGraphError, naming the node, where types of inputs or branches do not fit.
 
     Sub-graphs are included. Operators without a definition are let be, and so are values of unknown
     type and sparse ones, which operators take as dense tensors.

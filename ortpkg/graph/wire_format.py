@@ -1,5 +1,4 @@
-"""Cuts the weights out of a serialized ModelProto, so that reading a model costs what its graph
-costs.
+"""Cuts the weights out of a serialized ModelProto, so that to read it costs as much as its graph.
 
 Protobuf copies every byte field that it parses. A model file is mostly the ``raw_data`` of its main
 graph's initializers; here these are found in the encoding and left where they are, and only the
@@ -107,8 +106,9 @@ def _cut_tensor(
 
 
 def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields (field number, start of the field, start of its body or -1 if not length-delimited,
-    end) in order.
+    """Yields (field number, its start, start of its body or -1, end) of each field, in order.
+
+    -1: not length-delimited.
 
     Raises WireFormatError where [start, stop) is not a protobuf message.
     """
