@@ -300,9 +300,7 @@ class _Planner:
             self._remaining[owner] += self._use_counts[index]
 
     def _may_overwrite(self, source: int, index: int) -> bool:
-        """Whether ``index`` may be written over ``source``: nobody else will read that buffer, and
-        sizes agree.
-        """
+        """Whether ``index`` may take the buffer of ``source``: sizes agree, no other reads it."""
         owner = self._owners[source]
         if self._kinds[owner] is not AllocKind.ALLOCATE or self._remaining[owner] != 1:
             return False

@@ -1,5 +1,4 @@
-"""Runs nodes in the order of the plan without waiting for asynchronous ones before their results
-are needed.
+"""Runs nodes in the plan's order, without waiting for asynchronous ones until a result is needed.
 
 A *strict* node waits for all that it takes. A *non-strict* one is called at once: what is under way
 it gets as a :class:`PendingValue`, and waits for it if and when it needs it. The plan keeps what an

@@ -1,5 +1,4 @@
-"""Which outputs a run may compute right where its caller wants them, in memory that was bound to
-them.
+"""Which outputs a run may compute in place, in memory that its caller bound to them.
 
 That is every one whose memory nothing else of the run reads or writes, and one whose memory is an
 input's as well: where the only node that reads that input may write over it. So a cache of keys and
@@ -45,9 +44,7 @@ class BoundOutputs:
         }
 
     def choose(self, targets: Mapping[int, Tensor], feeds: Sequence[Value]) -> dict[int, Tensor]:
-        """The ``targets`` (value index → memory) that kernels may write into while they read
-        ``feeds``.
-        """
+        """The ``targets`` (value index → memory) kernels may write while they read ``feeds``."""
         writable = {
             index: array
             for index, array in targets.items()

@@ -1,6 +1,4 @@
-"""Computes single nodes on constants, for constant folding: with the providers' kernels, under a
-memory limit.
-"""
+"""Computes single nodes on constants for folding, with providers' kernels, under a memory limit."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ class ConstantEvaluator:
         return [_own(value, inputs) for value in results]
 
     def _control(self) -> RunControl:
-        """The limits of one node: its own, and what the session that is being made leaves of its
-        time.
-        """
+        """The limits of one node: its own, and what is left of the session's time to be made."""
         loading = load_control()
         if loading is None:
             return RunControl(memory_limit_nbytes=self._limit)

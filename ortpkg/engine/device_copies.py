@@ -197,8 +197,9 @@ class _Inserter:
     def _copied(
         self, graph: Graph, value: str, source: str, target: OrtDevice, reader: Node | None
     ) -> str:
-        """A new copy of ``source``, which is ``value`` or its copy in the CPU's memory; as far out
-        as it is needed.
+        """A new copy of ``source``, made outside of loops where that is possible.
+
+        ``source`` is ``value``, or the copy of it in the memory of the CPU.
         """
         place, at, owner = graph, reader, _owner_of(graph, source)
         while (

@@ -1,5 +1,4 @@
-"""The context model: the partitioned model with an EPContext node in the place of each compiled
-partition.
+"""The context model: the partitioned model, with EPContext nodes for compiled partitions.
 
 Execution providers make the nodes and the binaries, the framework makes the model. What stays on
 the CPU takes its weights along, in the model or in one file beside it, so that no file of the

@@ -1,6 +1,4 @@
-"""A planned graph, ready to run: instructions, weights, sub-graphs, and the pool of memory that
-runs compute in.
-"""
+"""A planned graph, ready to run: instructions, weights, sub-graphs, and memory kept for runs."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ Execute = Callable[[Sequence[Instruction], ExecutionFrame], None]
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A planned sub-graph of a node, and which values of the graph around it each run takes
-    along.
-    """
+    """A node's planned sub-graph, and the values of the graph around it that each run takes."""
 
     executable: ExecutableGraph
     captures: tuple[int, ...]

@@ -1,5 +1,4 @@
-"""The values of one run of one graph, and the context through which kernels get memory and run
-sub-graphs.
+"""One run's values of one graph, and the context that gives kernels memory and sub-graphs.
 
 A frame belongs to one run: nothing in it is shared with another. Where an output lies is
 decided in this order: the place that the memory pattern keeps for it; the buffer of the input that
@@ -163,9 +162,7 @@ class ExecutionFrame:
     # --- memory -----------------------------------------------------------------------------------
 
     def bind(self, targets: Mapping[int, Tensor]) -> None:
-        """Lets outputs be computed in ``targets`` (value index → memory), where their shapes and
-        types turn out so.
-        """
+        """Has outputs computed in ``targets`` (value index → memory), if shape and type fit."""
         self.views = list(self.views)
         for index, target in targets.items():
             self.views[index] = target
@@ -286,9 +283,7 @@ class ExecutionFrame:
             self.values[slot.value_index] = value
 
     def _adopt(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
-        """A result that may not be the array that the frame handed out: made safe to keep, and
-        counted.
-        """
+        """A result that need not be the array handed out: made safe to keep, and counted."""
         if type(value) is DeviceTensor or (
             slot.device is not None and not slot.device.is_host_accessible
         ):

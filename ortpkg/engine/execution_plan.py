@@ -1,5 +1,4 @@
-"""The execution plan: in which order nodes run, on which device, with which kernel, and the index
-of every value.
+"""The execution plan: the order of nodes, each one's device and kernel, every value's index.
 
 First of the three planning layers: everything after it speaks in integers only. The plan is frozen;
 the same graph always gives the same plan.
@@ -152,9 +151,7 @@ def implicit_inputs_of(node: Node) -> tuple[str, ...]:
 
 
 def may_cross(graph: Graph, value: str) -> bool:
-    """Whether ``value`` can lie in memory that the CPU cannot read: a tensor of numbers, or of a
-    type nobody knows.
-    """
+    """Whether ``value`` may lie where the CPU cannot read: as a tensor of numbers, or unknown."""
     found = graph.type_of(value)
     return found is None or (
         isinstance(found, TensorType) and found.element_type is not ElementType.STRING
@@ -239,9 +236,7 @@ def _locations(
 def _near_their_readers(
     steps: Sequence[NodeStep], locations: list[OrtDevice], graph: Graph, values: OrtValueNameIdxMap
 ) -> list[OrtDevice]:
-    """Moves a value that all memories share to that of its only reader, so that its allocator gives
-    the place.
-    """
+    """Moves a value that all memories share to its only reader's, whose allocator gives room."""
     if all(step.device == CPU_DEVICE for step in steps):
         return locations
     readers: dict[int, set[OrtDevice]] = {}
@@ -302,16 +297,12 @@ def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
 
 
 def _taken_strictly(step: NodeStep) -> set[int]:
-    """Values that must be there before ``step``: what its sub-graphs take in any case, its inputs
-    if it is strict.
-    """
+    """Values that ``step`` has to wait for: its sub-graphs' always, its inputs if it is strict."""
     return {*step.implicit_inputs, *(step.inputs if step.kernel.is_strict else ())}
 
 
 def _verify_made(viewer: GraphViewer, outer: Sequence[str]) -> None:
-    """Raises InvalidGraphError where a main graph takes a value that it neither is given nor
-    makes.
-    """
+    """Raises InvalidGraphError if a main graph takes a value that it is not given nor makes."""
     if viewer.graph.parent is not None or not outer:
         return
     missing = frozenset(outer)

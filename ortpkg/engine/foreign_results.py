@@ -35,8 +35,7 @@ class ForeignResults:
     def taken(
         self, outputs: Sequence[Value], inputs: Sequence[Value], handed: Sequence[Value]
     ) -> tuple[Value, ...]:
-        """The outputs, arrays among them as plain ones, and copied where they share memory with
-        anything that stays.
+        """The outputs: arrays as plain ones, copied where they share memory with what stays.
 
         Args:
             outputs: what it returned.

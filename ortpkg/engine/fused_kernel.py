@@ -23,8 +23,7 @@ from ortpkg.providers.execution_provider import NodeComputeInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedKernel:
-    """A compiled partition: how it computes, and the body that it computes (for checks and
-    inspection).
+    """A compiled partition: its compute function, and the body that this computes, to look at.
 
     Attributes:
         is_foreign: whether a plug-in computes it, so that what it returns is checked against all
@@ -57,8 +56,7 @@ def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
 
 
 def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -> Compute:
-    """Calls a partition's compute function with the state that was made for its node, and checks
-    what it returns.
+    """Calls a partition's compute function with its node's state, and checks what it returns.
 
     That is held against the partition's body at every run: kinds and element types always; ranks
     and known sizes of a plug-in, and of what comes out of a context, since that the model says of

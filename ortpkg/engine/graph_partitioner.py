@@ -1,5 +1,4 @@
-"""Partitions a graph among execution providers: first come, first served, or by cost where a
-session asks for that.
+"""Divides a graph among execution providers: first come, first served, or by what nodes cost.
 
 Source: the partitioning article. Each provider is asked in order what it can run of the nodes. A
 capability without a meta definition assigns one node; with one it is a sub-graph that becomes a
@@ -55,8 +54,7 @@ def partition_graph(
     graph_path: str = "",
     policy: CostPolicy | None = None,
 ) -> PartitionResult:
-    """Assigns every node of ``graph`` (which it changes) and of its sub-graphs to one of
-    ``providers``.
+    """Gives each node of ``graph``, which it changes, and of its sub-graphs to a provider.
 
     Args:
         graph: the graph, shapes and types inferred.
@@ -79,9 +77,7 @@ def _partition_with_subgraphs(
     counted: dict[str, set[int]],
     policy: CostPolicy | None,
 ) -> PartitionResult:
-    """``counted``: provider → identities of the constants that it reads, as far as they were
-    seen.
-    """
+    """Starts a partition; ``counted``: provider → identities of constants that it reads so far."""
     own = _Partitioner(graph, providers, graph_path, counted, policy).partition()
     partitions, fused, choices = list(own.partitions), dict(own.fused), list(own.choices)
     for node in graph.nodes:
@@ -104,9 +100,7 @@ def _partition_with_subgraphs(
 
 @dataclass(slots=True)
 class _Claims:
-    """What one provider got of one graph: single nodes, and fused ones with the nodes that each
-    stands for.
-    """
+    """What one provider got of one graph: single nodes, and fused ones with what they stand for."""
 
     single: list[Node] = field(default_factory=list)
     fused: list[FusedNode] = field(default_factory=list)
@@ -149,9 +143,7 @@ class _Partitioner:
         )
 
     def _choose(self, policy: CostPolicy) -> tuple[dict[int, str], PartitionChoice | None]:
-        """Gives all nodes to those whom cost gives them: each provider is then asked about its own
-        alone.
-        """
+        """Gives nodes to those that cost picks; each provider is then asked about its own alone."""
         viewer = GraphViewer(self._graph, topological_order(self._graph))
 
         def ask(provider: ExecutionProvider) -> list[tuple[int, ...]]:
@@ -209,9 +201,7 @@ class _Partitioner:
         return constraint_types(self._graph, node)
 
     def _ask(self, provider: ExecutionProvider, claims: _Claims) -> None:
-        """Adds what ``provider`` claims of the free nodes to ``claims``, each sub-graph replaced by
-        one node.
-        """
+        """Adds what ``provider`` claims of the free nodes to ``claims``, a node per sub-graph."""
         order = topological_order(self._graph)
         viewer = GraphViewer(self._graph, order)
         names = {node.index: node.name for node in self._graph.nodes}
@@ -256,9 +246,7 @@ class _Partitioner:
         return None if nodes is None else nodes[0]
 
     def _free_nodes(self, capability: ComputeCapability) -> list[Node] | None:
-        """The claimed nodes in the order of their indices, or None where one of them is taken or
-        gone.
-        """
+        """The claimed nodes in order, or None where one of them is taken or gone."""
         nodes = []
         for index in sorted(set(capability.node_indices)):
             if not self._graph.has_node(index) or self._graph.node(index).execution_provider:
@@ -344,9 +332,7 @@ class _Partitioner:
         *,
         fused_node: str = "",
     ) -> None:
-        """``graph``: the one that has the nodes: a fused node's body, else the partitioner's
-        own.
-        """
+        """Looks nodes up in ``graph``: a fused node's body, or else the partitioner's own."""
         counted = self._counted.setdefault(provider.name, set())
         partition = Partition(
             provider=provider.name,

@@ -23,8 +23,7 @@ _EMBEDDED, _BRIDGE = "embedded", "onnxruntime"
 def find_kernels(
     graph: Graph, providers: Sequence[ExecutionProvider], fused: Mapping[Node, FusedKernel]
 ) -> dict[int, KernelDef]:
-    """The kernel definition of every node of a partitioned (and then transformed) graph, by node
-    index.
+    """The kernel definition of each node, by index, of a partitioned and transformed graph.
 
     A node that came in after the partition goes to the first provider that has a kernel for it.
 
@@ -96,9 +95,7 @@ def _backend_of(provider: ExecutionProvider) -> str:
 
 
 def _missing(node: Node, providers: Sequence[ExecutionProvider]) -> str:
-    """What the session lacks to take an EPContext node: its execution provider, or another
-    backend's of that name.
-    """
+    """What the session lacks for an EPContext node: its provider, or that of another backend."""
     source = ep_context_attributes(node).source
     own = next((each for each in providers if is_context_source_of(each.name, source)), None)
     if own is None:

@@ -69,15 +69,12 @@ class Memories:
         self.device_allocator(device).copy(source, target)
 
     def copy_s(self, device: OrtDevice, nbytes: int) -> float:
-        """Seconds that one copy between the CPU's memory and ``device`` takes, as its allocator
-        says.
-        """
+        """Seconds that one copy between CPU and ``device`` takes, as its allocator says."""
         allocator = self.device_allocator(device)
         return allocator.seconds_per_copy + nbytes * allocator.seconds_per_byte
 
     def placed(self, device: OrtDevice, constant: Tensor, name: str) -> Tensor | DeviceTensor:
-        """A constant as its readers take it: itself, or a tensor in memory that the CPU cannot
-        read, filled with it.
+        """A constant as its readers take it: itself, or a tensor where the CPU cannot read.
 
         ExecutionProviderError where that memory does not take it.
         """

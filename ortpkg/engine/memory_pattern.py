@@ -25,8 +25,7 @@ _MOST_BUFFERS_FOR_BEST_LAYOUT = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTraceRecord:
-    """One allocation as it happened: steps are inclusive, ``free_step`` is the last step of its
-    use.
+    """One allocation as it happened; it is used in all steps up to and with ``free_step``.
 
     What was there when the frame was made (inputs, weights, outer values) is there from step 0 to
     the end. ``reused_buffer`` is the value whose buffer it lies in, itself where it got one of its
@@ -83,9 +82,7 @@ class MemoryPatternGroup:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """What a layout places: bytes, and the inclusive step intervals in which they are in use, in
-    their order.
-    """
+    """What a layout places: bytes, and the steps (both ends included) in which they are used."""
 
     owner: int
     nbytes: int
@@ -152,9 +149,7 @@ class OrtValuePatternPlanner:
         self._trace_of(value_index).open[value_index] = (step, nbytes, value_index)
 
     def trace_reuse(self, value_index: int, nbytes: int, step: int) -> None:
-        """Records that ``value_index`` lies in the buffer that the plan shares with it, from
-        ``step`` on.
-        """
+        """Records that ``value_index`` shares a buffer, as planned, from ``step`` on."""
         owner = self._allocation.values[value_index].reused_buffer
         self._trace_of(value_index).open[value_index] = (step, nbytes, owner)
 
@@ -216,9 +211,7 @@ class OrtValuePatternPlanner:
 
 
 def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtValuePatternPlanner:
-    """The trace that a run would leave, for every planned value whose size is known without
-    running.
-    """
+    """The trace that a run would leave of all planned values of known size."""
     planner = OrtValuePatternPlanner(plan, allocation)
     for index in dict.fromkeys((*plan.inputs, *plan.initializers, *plan.outer_values)):
         size = allocation.values[index].size
@@ -266,8 +259,7 @@ def plan_memory_pattern(
 
 
 def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
-    """Offsets for ``buffers``, multiples of ``alignment``, no two sharing a byte while both are in
-    use.
+    """Offsets for ``buffers``, aligned, such that two in use at once share no byte.
 
     Best fit in the order in which the buffers begin comes first. Where it needs more than the least
     possible, best fit in other orders is tried (quadratic, so not with very many buffers), and the
@@ -342,9 +334,7 @@ def _lay_out_by_importance(
 
 
 def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
-    """The start of the smallest gap between the ``taken`` ranges (sorted by start) that holds
-    ``need`` bytes.
-    """
+    """The start of the smallest gap of ``need`` bytes between ``taken`` ranges, sorted by start."""
     best: int | None = None
     best_size = 0
     reached = 0
@@ -375,9 +365,7 @@ def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int
 
 
 class _FreeRanges:
-    """Free ranges below the highest byte handed out so far, sorted by start, none touching
-    another.
-    """
+    """Free ranges below the highest byte handed out, sorted by start, none next to another."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
@@ -387,9 +375,7 @@ class _FreeRanges:
         self._top = 0
 
     def take(self, need: int) -> int:
-        """The start of the smallest free range that holds ``need`` bytes, else the end of all that
-        is in use.
-        """
+        """The start of the smallest free range of ``need`` bytes, else the end of what is used."""
         fitting = bisect_left(self._by_size, (need, 0))
         if fitting < len(self._by_size):
             _, start = self._by_size[fitting]

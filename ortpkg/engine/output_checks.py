@@ -1,5 +1,4 @@
-"""What code of others hands back, held against what the graph says of it: kinds, element types,
-ranks, known sizes.
+"""Checks what foreign code returns against the graph: kinds, element types, ranks, known sizes.
 
 Made once per node, asked at every run: nothing is copied or looked through, but for the members of
 sequences.
@@ -48,9 +47,7 @@ def value_check(declared: ValueType | None, *, with_shape: bool) -> Fits | None:
 
 
 def is_value(value: Value) -> bool:
-    """Whether it can be a value at all, whatever its type: numbers and texts of Python's own
-    cannot.
-    """
+    """Whether it can be a value at all, of whatever type; Python's numbers and texts cannot."""
     return not isinstance(value, int | float | complex | str | bytes)
 
 
@@ -85,9 +82,7 @@ def _tensor_check(declared: TensorType, *, with_shape: bool) -> Fits | None:
 
 
 def _text_check(declared: TensorType) -> Fits:
-    """Of who is not trusted with shapes, texts are looked through, too: any object can lie in such
-    an array.
-    """
+    """Looks through texts, too, since an array of objects may hold anything."""
     shape = declared.shape
 
     def fits(value: Value) -> bool:

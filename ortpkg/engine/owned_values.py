@@ -41,9 +41,7 @@ def may_share_memory(array: Tensor, arguments: Sequence[Value]) -> bool:
 
 
 def without_shared_elements(sequence: list[Value], arguments: Sequence[Value]) -> list[Value]:
-    """A sequence none of whose elements lies in the memory of a tensor that the kernel was
-    given.
-    """
+    """A sequence none of whose elements lies in memory of tensors that the kernel was given."""
     return [
         (
             element.copy()

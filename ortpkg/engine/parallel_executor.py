@@ -21,8 +21,7 @@ from ortpkg.kernels.polling import polled
 
 
 class ParallelExecutor:
-    """Executes the instructions of one plan on up to ``thread_count`` threads, those of ``pool``
-    and the caller's.
+    """Runs a plan's instructions on up to ``thread_count`` threads, the caller's among them.
 
     The plan's allocation must have been made for parallel execution.
     """

@@ -57,9 +57,7 @@ class PartitionResult:
 def constants_of(
     graph: Graph, node: Node, with_subgraphs: bool, seen: set[int]
 ) -> Iterator[Initializer]:
-    """Constants that ``node`` reads and whose identity is not in ``seen``, which they are added
-    to.
-    """
+    """Constants that ``node`` reads and whose identities are not in ``seen``, but then are."""
     for value in node.inputs:
         constant = graph.constant(value) if value else None
         if constant is not None and id(constant) not in seen:

@@ -1,5 +1,4 @@
-"""What it costs to run a node on a provider and to bring a value there: stated, measured, or
-assumed.
+"""What it costs to run a node on a provider or bring a value there: stated, measured, assumed.
 
 Of the sources for a provider the first that there is counts: a time per operation of the node's
 operator; one for all operators; the measured time of the whole model on that provider, divided
@@ -79,9 +78,7 @@ class NodeCosts:
         self._work = sum(_work(graph, node) for graph in all_graphs(model) for node in graph.nodes)
 
     def source(self, nodes: Sequence[Node], provider: ExecutionProvider) -> str:
-        """Where the costs of a provider are from: "stated", "measured", "its own" (estimates), or
-        "assumed".
-        """
+        """Where costs are from: "stated", "measured", "its own" (estimates), or "assumed"."""
         stated = self._costs.providers.get(provider.name, ProviderCosts())
         if stated.operators or stated.seconds_per_operation is not None:
             return "stated"
@@ -112,9 +109,7 @@ class NodeCosts:
 
 
 def operation_count(graph: Graph, node: Node) -> int:
-    """How many multiplications and additions a node takes, roughly: two per step of a sum, one per
-    element else.
-    """
+    """About how many operations a node takes: two for each step of a sum, else one an element."""
     made = sum(_size(graph, value) for value in node.outputs if value)
     taken = [_size(graph, value) if value else 0 for value in node.inputs]
     kind = node.op_type

@@ -19,9 +19,7 @@ _LOOK_S = 0.02
 
 
 class Pending:
-    """What an asynchronous kernel will return, and what is to be done with it before anybody sees
-    it.
-    """
+    """What an asynchronous kernel will return, and what to do with it before anybody sees it."""
 
     def __init__(self, future: Future[Any], finish: Callable[[Any], Value] | None = None) -> None:
         self.future = future
@@ -52,9 +50,7 @@ class Pending:
 
 
 class PendingValue:
-    """One output of a node that is under way, as a non-strict node takes it: ``result()`` waits for
-    it.
-    """
+    """One output of a node under way, as a non-strict node takes it: ``result()`` waits for it."""
 
     def __init__(self, pending: Pending, position: int) -> None:
         self._pending = pending
@@ -92,9 +88,7 @@ def finished(pending: Pending, context: OpKernelContext) -> Value:
 
 
 def settle(futures: Iterable[Future[Any]]) -> None:
-    """Cancels what can be cancelled and waits for the rest: it reads memory that another run gets
-    next.
-    """
+    """Cancels what it can and waits for the rest, which reads memory of the next run."""
     wait([future for future in futures if not future.cancel()])
 
 

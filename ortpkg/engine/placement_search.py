@@ -59,8 +59,7 @@ class PlacementProblem:
         return 0 if provider == HOST else self.memory_of[provider]
 
     def transfer_cost(self, value: int, home: int, readers: frozenset[int]) -> int:
-        """What it costs that ``value``, made by ``home``, is read by ``readers``: each copy and
-        each crossing once.
+        """The cost of ``value``, made by ``home``, for ``readers``: each copy and crossing once.
 
         From one memory that the CPU cannot read to another it goes by way of memory 0.
         """
@@ -143,9 +142,7 @@ def find_cheapest(
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The way to a state: its cost, bytes of constants per limited provider, and the choice for
-    each node so far.
-    """
+    """One way to a state: its cost, the constants' bytes per limited provider, nodes' choices."""
 
     cost: int
     used: tuple[int, ...]
@@ -271,9 +268,7 @@ class _Search:
     def _used(
         self, node: int, provider: int, known: dict[tuple[str, int], _Known]
     ) -> tuple[int, ...]:
-        """Bytes of constants that ``provider`` needs for the node and has not got, per limited
-        provider.
-        """
+        """Constants' bytes that ``provider`` still lacks for the node, per limited provider."""
         if not self._limited:
             return ()
         nbytes = 0

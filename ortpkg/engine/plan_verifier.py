@@ -1,5 +1,6 @@
-"""Proves that a plan is safe: no two live values share bytes, every use lies within the value's
-lifetime, and no kernel is handed a value in memory that it does not read.
+"""Proves a plan safe: no live values share bytes, each is used while it lives, where it is read.
+
+Where it is read: no kernel is handed a value in memory that it does not read.
 
 It shares no code with the planner: lifetimes are computed anew, backwards from the uses, and
 sharing is judged by byte ranges only. What it allows are the two ways in which sharing is meant: an
@@ -21,9 +22,7 @@ from ortpkg.errors import PlanVerificationError, quoted
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Bytes of a value: a memory (a device's block, or one buffer of its own) and a half-open range
-    in it.
-    """
+    """Bytes of a value: a memory (a device's block, or a buffer of its own), a range in it."""
 
     memory: object
     start: int
@@ -35,8 +34,7 @@ class _Range:
 
 @dataclass(slots=True)
 class _Extents:
-    """The ranges of one memory in which live values lie: those apart from each other in order,
-    others beside them.
+    """The ranges of live values in one memory: those apart, in order, and others beside.
 
     What a planner makes lies apart or in the same place, so that a search looks at what it finds
     only.
@@ -102,9 +100,7 @@ class _LiveValues:
 def verify_plan(
     plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None = None
 ) -> None:
-    """Raises PlanVerificationError where ``allocation``, laid out by ``patterns`` if given, is
-    unsafe for ``plan``.
-    """
+    """Raises PlanVerificationError if ``allocation`` (with ``patterns``) is unsafe for ``plan``."""
     _Verifier(plan, allocation, patterns).verify()
 
 
@@ -188,9 +184,7 @@ class _Verifier:
                 )
 
     def _verify_memories(self, number: int, step: NodeStep) -> None:
-        """Each input lies where the kernel reads it: in its provider's memory, or the CPU's where
-        it says so.
-        """
+        """Checks that inputs lie where kernels read them: with their provider, or on the CPU."""
         for slot, index in enumerate(step.inputs):
             if index == ABSENT:
                 continue
@@ -269,9 +263,7 @@ class _Verifier:
                     )
 
     def _range_of(self, index: int) -> _Range:
-        """The bytes of a value: its place in the pattern, or else the whole of the buffer that it
-        lies in.
-        """
+        """The bytes of a value: its place in the pattern, or the whole buffer that it lies in."""
         value = self._allocation.values[index]
         owner = value.reused_buffer
         if self._allocation.values[owner].reused_buffer != owner:

@@ -1,6 +1,4 @@
-"""Times nodes and phases, and writes them as a Chrome trace (open it in ``chrome://tracing`` or
-Perfetto).
-"""
+"""Times nodes and phases, and writes a Chrome trace, for ``chrome://tracing`` or Perfetto."""
 
 from __future__ import annotations
 
@@ -86,9 +84,7 @@ class Profiler:
         return timed
 
     def node_durations_s(self) -> dict[tuple[str, str], float]:
-        """(provider, node name) → seconds in all runs so far, without what nodes of graphs inside
-        the node took.
-        """
+        """(provider, node name) → seconds in all runs, without those of nodes inside it."""
         with self._lock:
             nodes = [event for event in self._events if event["cat"] == "Node"]
         durations: dict[tuple[str, str], float] = defaultdict(float)

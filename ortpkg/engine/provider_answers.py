@@ -1,6 +1,4 @@
-"""What execution providers answer while a graph is partitioned, checked: a plug-in may answer
-anything.
-"""
+"""Checks what EPs answer while a graph is partitioned: a plug-in may answer anything."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ class RunControl:
         is_terminated: Callable[[], bool] | None = None,
         weight_nbytes: int = 0,
     ) -> None:
-        """``weight_nbytes``: what the model's weights take, which counts towards a limit that the
-        caller has set.
+        """``weight_nbytes`` is the size of the model's weights, which the caller's limit counts.
 
         LimitExceededError where they alone pass it.
         """
@@ -109,9 +108,7 @@ class RunControl:
             )
 
     def check(self) -> None:
-        """Raises CancelledError where the caller ended the run, LimitExceededError where its time
-        is up.
-        """
+        """Raises CancelledError if the caller ended the run, LimitExceededError if time is up."""
         if self._is_terminated is not None and self._is_terminated():
             raise CancelledError("the run was ended by its caller (RunOptions.terminate)")
         if self._deadline is not None and time.monotonic() > self._deadline:

@@ -14,9 +14,7 @@ from ortpkg.errors import (
 
 
 def run_error(error: BaseException, instruction: Instruction) -> OrtpkgError:
-    """What a failure inside a kernel becomes for the caller: the node's name, the operator, the
-    kernel's own text.
-    """
+    """A kernel's failure as the caller sees it: node, operator, and the kernel's own text."""
     where = f"node {quoted(instruction.node_name)} ({instruction.op_type})"
     if isinstance(error, LimitExceededError):
         if error.node_name is not None:

@@ -77,7 +77,8 @@ class SizeClassPlanner:
         *,
         verifies: bool = False,
     ) -> None:
-        """
+        """Plans for one graph.
+
         Args:
             plan, allocation: of the graph.
             sources: symbol → (position of the feed, axis) that says what it is in a run.
@@ -157,9 +158,7 @@ class SizeClassPlanner:
         )
 
     def _grown(self, values: Sequence[int], before: Sequence[SizeClass]) -> tuple[int, ...]:
-        """How far the class goes: symbols that were others before, as far as that costs little
-        memory.
-        """
+        """How far the class goes: up for symbols that changed, if it costs little memory."""
         changing: dict[int, list[int]] = {}
         for number, value in enumerate(values):
             if any(known.low[number] != value or known.high[number] != value for known in before):

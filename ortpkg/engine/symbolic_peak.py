@@ -18,8 +18,7 @@ _MOST_COMPARED = 64
 def peak_formulas(
     allocation: AllocationPlan, symbols: Collection[str] | None = None
 ) -> tuple[Size, ...]:
-    """Sizes of which the largest is the least possible peak of the planned buffers, in bytes,
-    without alignment.
+    """Sizes, in bytes without alignment, the largest of which is the least possible peak.
 
     Each is the sum of the buffers in use at some step; those that another is never below are left
     out. Empty where there are no planned buffers, or too many such sums.

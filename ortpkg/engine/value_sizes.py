@@ -1,6 +1,4 @@
-"""How many bytes each value takes, as far as its type tells: what the allocation planner plans
-with.
-"""
+"""How many bytes each value takes, as far as its type tells, for the allocation planner."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The memory that a run computes in: blocks laid out by a memory pattern, kept between runs, never
-shared by two.
+"""The memory that a run computes in: blocks kept between runs, never shared by two of them.
 
 A *workspace* is one set of blocks with the arrays cut out of them. A run takes one, and gives it
 back when it is done; two runs at the same time have two. The arrays are made once, so that in the
@@ -34,9 +33,7 @@ AllocateBlock = Callable[[OrtDevice, int], Any]
 def tensor_at(
     location: OrtDevice, block: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
-    """The tensor at ``offset`` of a block: an array, or a DeviceTensor where the CPU cannot read
-    the memory.
-    """
+    """The tensor at ``offset`` of a block: an array, or a DeviceTensor beyond the CPU's reach."""
     if not location.is_host_accessible:
         return DeviceTensor(
             memory=location.name, block=block, offset=offset, shape=shape, dtype=dtype
@@ -79,9 +76,7 @@ class Workspace:
         self.nbytes = patterns.peak_size
 
     def has_room(self, value_index: int, nbytes: int) -> bool:
-        """Whether the pattern keeps at least ``nbytes`` bytes for the buffer that the value lies
-        in.
-        """
+        """Whether the pattern keeps at least ``nbytes`` bytes for the value's buffer."""
         place = self._place_of(value_index)
         return place is not None and 0 < nbytes <= place.nbytes
 

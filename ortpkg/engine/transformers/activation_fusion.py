@@ -1,5 +1,4 @@
-"""An activation behind ``Conv`` or ``Gemm``, and a residual added between, move into the
-com.microsoft fused node.
+"""Moves an activation, and a residual before it, into com.microsoft's fused ``Conv`` or ``Gemm``.
 
 Source: ContribOperators.md of ONNX Runtime, FusedConv (``activation_params``, fourth input Z) and
 FusedGemm (``activation_alpha``, ``activation_beta``). Done only where the node's provider has a

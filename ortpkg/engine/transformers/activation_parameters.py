@@ -1,6 +1,4 @@
-"""The constant parameters of activation nodes, in the order in which com.microsoft's fused nodes
-list them.
-"""
+"""The constant parameters of activations, in the order of com.microsoft's fused nodes."""
 
 from __future__ import annotations
 

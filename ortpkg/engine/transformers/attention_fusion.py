@@ -1,5 +1,4 @@
-"""softmax(scale · Q · Kᵀ + mask) · V over heads, with what splits and joins them, becomes
-com.microsoft's MultiHeadAttention.
+"""softmax(scale · Q · Kᵀ + mask) · V over heads becomes com.microsoft's MultiHeadAttention.
 
 The patterns of models exported from PyTorch: scaled scores (BERT, ViT), scaled queries (Whisper),
 queries and keys each scaled by a root (scaled_dot_product_attention), an additive mask or none.
@@ -34,9 +33,7 @@ _FIRST_VERSION_WITH_OWN_AXIS = 13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scores:
-    """scale · Q · Kᵀ + mask: the factors, the mask ("": none), and the nodes from the scores
-    down.
-    """
+    """scale · Q · Kᵀ + mask: its factors, the mask ("" for none), the nodes from the scores on."""
 
     query: Heads
     key: Heads
@@ -82,9 +79,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def _is_repeated_per_query(graph: Graph, mask: str, scores: TensorType) -> bool:
-    """Whether one row of the mask serves all queries: onnxruntime's node wants it written out for
-    each.
-    """
+    """Whether one row of the mask serves all queries, which onnxruntime's node wants repeated."""
     shape = known_shape(graph, mask)
     return shape is None or scores.shape is None or shape[-2] != scores.shape[-2]
 
@@ -109,9 +104,7 @@ def _fuse(graph: Graph, core: list[Node], scores: _Scores, value: Heads) -> None
 
 
 def _remove_unused(graph: Graph, nodes: list[Node]) -> None:
-    """Removes what split a factor's heads, where nobody else uses it; so the factor has no other
-    uses either.
-    """
+    """Removes what split a factor's heads; only called where nobody else uses the factor."""
     for node in nodes:
         if not graph.has_node(node.index):
             continue
@@ -162,9 +155,7 @@ def _match_product(graph: Graph, value: str, mask: str, nodes: list[Node]) -> _S
 
 
 def _fit(graph: Graph, scores: _Scores, value: Heads) -> bool:
-    """Whether batches and lengths surely agree, so that nothing broadcasts, which the fused node
-    does not do.
-    """
+    """Whether batches and lengths surely agree: the fused node does not broadcast."""
     query, key, own = (
         known_shape(graph, heads.value) for heads in (scores.query, scores.key, value)
     )

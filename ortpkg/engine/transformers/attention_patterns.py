@@ -1,6 +1,4 @@
-"""How exported models lay heads out: (batch, length, heads · size) as (batch, heads, length, size),
-and back.
-"""
+"""How exported models split heads: (batch, length, heads · size) ↔ (batch, heads, length, size)."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ class Heads:
 
 
 def match_heads(graph: Graph, value: str, *, transposed: bool = False) -> Heads | None:
-    """What ``value``, (batch, heads, length, size) or with the last two swapped, is reshaped and
-    transposed from.
-    """
+    """What ``value``, with heads split (and maybe swapped), was reshaped and transposed from."""
     value, factor, nodes = scaled(graph, value)
     transpose = made_by(graph, value, "Transpose")
     if transpose is None:
@@ -83,8 +79,7 @@ def _splits_columns(flat: tuple[object, ...] | None, apart: tuple[object, ...] |
 def match_joined_heads(
     graph: Graph, value: str, heads: int, size: int
 ) -> tuple[Node, Node | None] | None:
-    """The transpose that puts the heads of ``value`` beside each other again, and the reshape that
-    joins them.
+    """The transpose that brings the heads of ``value`` together, and the reshape that joins them.
 
     The reshape is None where it does more than join them: then it has to stay.
     """

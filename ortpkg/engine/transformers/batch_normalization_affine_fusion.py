@@ -1,5 +1,4 @@
-"""``Mul`` and ``Add`` of a constant per channel behind a ``BatchNormalization`` move into its scale
-and bias.
+"""Moves ``Mul`` and ``Add`` per channel behind a ``BatchNormalization`` into its scale and bias.
 
 Networks that came from Caffe (DenseNet) have normalization and scale as two layers, and no
 convolution before them that could take both.

@@ -1,6 +1,4 @@
-"""A bias added before GELU moves into it: BiasGelu, and FastGelu with its bias for the tanh form
-(com.microsoft).
-"""
+"""Moves a bias before GELU into it: com.microsoft's BiasGelu, or FastGelu for the tanh form."""
 
 from __future__ import annotations
 

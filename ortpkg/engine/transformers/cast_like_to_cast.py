@@ -1,6 +1,4 @@
-"""``CastLike`` becomes ``Cast`` to the type that it names, and no longer waits for a value just for
-its type.
-"""
+"""``CastLike`` becomes ``Cast`` to the type that it names, without waiting for that value."""
 
 from __future__ import annotations
 

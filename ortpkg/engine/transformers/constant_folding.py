@@ -45,9 +45,7 @@ def _run(graph: Graph, context: TransformContext) -> int:
 
 
 def _budget(graph: Graph) -> float:
-    """How much more folding may make in all: constants and a copy of the next keep to the session's
-    memory limit.
-    """
+    """How much more folding may make: constants, and their copies, keep to the memory limit."""
     control = load_control()
     if control is None or control.memory_limit_nbytes is None:
         return inf

@@ -1,6 +1,4 @@
-"""``Constant`` nodes become initializers, so that every other transformer meets one kind of
-constant.
-"""
+"""``Constant`` nodes become initializers: other transformers know one kind of constant."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""``Add`` and ``Mul`` of a constant per channel behind a ``Conv`` move into the convolution's
-weight and bias.
-"""
+"""Moves ``Add`` and ``Mul`` per channel behind a ``Conv`` into its weight and bias."""
 
 from __future__ import annotations
 

@@ -50,9 +50,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def is_inference(graph: Graph, node: Node) -> bool:
-    """Whether a ``BatchNormalization`` only scales and shifts each channel, and makes its first
-    output alone.
-    """
+    """Whether a ``BatchNormalization`` only scales and shifts channels, into one output."""
     if node.since_version < _FIRST_VERSION_WITHOUT_IS_TEST or node.attribute("training_mode", 0):
         return False
     # Version 7 could normalize each position by itself.

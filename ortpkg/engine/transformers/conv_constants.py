@@ -1,6 +1,4 @@
-"""The constant weight and bias of a ``Conv`` node, as the transformers that change them need
-them.
-"""
+"""The constant weight and bias of a ``Conv``, for the transformers that change them."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ class ConvConstants:
 
     @classmethod
     def of(cls, graph: Graph, node: Node, context: TransformContext) -> ConvConstants | None:
-        """The constants; None where one is not constant, or not a float tensor of the rank that it
-        should have.
-        """
+        """The constants; None where one is not constant, or no float tensor of the right rank."""
         weight = constant_array(
             graph, node.inputs[_WEIGHT], largest_nbytes=context.largest_constant_nbytes
         )

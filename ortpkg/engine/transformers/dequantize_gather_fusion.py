@@ -1,6 +1,4 @@
-"""Rows of a dequantized table are gathered first and dequantized then: not the whole table in every
-run.
-"""
+"""Gathers a quantized table's rows before they are dequantized, not the whole table each run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Removes ``Dropout`` nodes that do nothing at inference: those not in training mode whose mask
-nobody uses.
-"""
+"""Removes ``Dropout`` nodes that do nothing: not in training mode, and their mask unused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Dynamically quantized products: MatMulInteger, Cast, Mul with the scales and Add of a bias become
-one node.
+"""Dynamically quantized products (MatMulInteger, Cast, Mul, Add of a bias) become one node.
 
 It is com.microsoft's MatMulIntegerToFloat, and with the DynamicQuantizeLinear before it, where
 nobody else takes what that makes, DynamicQuantizeMatMul (onnxruntime's
@@ -28,9 +27,7 @@ _SCALES = ((), (1,))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scales:
-    """The scales of both factors, and the node that multiplies them where nobody else takes its
-    product.
-    """
+    """Both factors' scales, and the node that multiplies them if nobody else takes its product."""
 
     a: str
     b: str

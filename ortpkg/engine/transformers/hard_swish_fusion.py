@@ -1,6 +1,4 @@
-"""x · HardSigmoid(x) with slope 1/6, and x · clip(x + 3, 0, 6) / 6, become HardSwish (ai.onnx
-14).
-"""
+"""x · HardSigmoid(x) of slope 1/6, and x · clip(x + 3, 0, 6) / 6, become HardSwish."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Runs nodes on narrow floats (float16, bfloat16) in float32, with casts where float32 begins and
-ends.
+"""Runs nodes on float16 and bfloat16 in float32, with casts where float32 begins and ends.
 
 A correctness transformer: it runs after the partition at every optimization level, as
 onnxruntime's. It takes nodes whose provider has no kernel for the narrow type, and nodes whose
@@ -76,9 +75,7 @@ def _run(graph: Graph, context: TransformContext) -> int:
 
 
 def widenable_nodes(graph: Graph) -> set[int]:
-    """Nodes of no provider yet that take narrow floats, and would do the same in float32 but for
-    rounding.
-    """
+    """Nodes of no provider that take narrow floats and in float32 do the same but for rounding."""
     return {
         node.index
         for node in graph.nodes
@@ -119,9 +116,7 @@ def _widen_all(
 
 
 def _remove_casts_to_same_type(graph: Graph, context: TransformContext) -> int:
-    """With optimization off, nothing else has removed those that would stand between two nodes in
-    float32.
-    """
+    """Removes casts between two float32 nodes, which with optimization off nothing else has."""
     casts = [
         node
         for node in graph.nodes
@@ -148,9 +143,7 @@ def _nodes_for_float32(graph: Graph, order: Sequence[int], context: TransformCon
 
 
 def _may_widen(graph: Graph, node: Node) -> bool:
-    """Whether ``node`` takes narrow floats, all its values are tensors, and it means the same in
-    float32.
-    """
+    """Whether ``node`` takes narrow floats, only tensors, and means the same in float32."""
     if not any(_is_narrow(graph, value) for value in node.inputs) or not may_run_in_float32(node):
         return False
     return all(
@@ -174,9 +167,7 @@ def widened_types(types: Mapping[str, ElementType]) -> dict[str, ElementType]:
 
 
 def _movers_between(graph: Graph, movers: Sequence[int], chosen: set[int]) -> set[int]:
-    """Those of ``movers`` whose narrow values come from and go to float32 nodes, or others of their
-    kind, only.
-    """
+    """Those of ``movers`` whose narrow values come from and go to float32 nodes or their like."""
     between = set(movers)
     suspects = list(reversed(movers))
     while suspects:
@@ -256,9 +247,7 @@ def _wide_input(
 
 
 def _pass_on(graph: Graph, cast_back: Node, context: TransformContext) -> None:
-    """Lets casts of the model's own read the float32 value before ``cast_back``, which goes where
-    nothing is left.
-    """
+    """Has the model's own casts read the float32 value before ``cast_back``, removed if unused."""
     narrow = cast_back.outputs[0]
     casts = [cast for cast in graph.consumer_nodes(narrow) if _is_cast(cast, context)]
     own = sum(_target(cast) in _NUMBERS for cast in casts) == graph.use_count(narrow)

@@ -1,5 +1,4 @@
-"""LayerNormalization and RMS normalization over the last axis, written out in single steps, become
-one node.
+"""LayerNormalization and RMS normalization written out in steps become one node.
 
 Source: onnxruntime's LayerNormFusion and SimplifiedLayerNormFusion. ai.onnx has LayerNormalization
 since version 17 and RMSNormalization since 23; before, the nodes are those that onnxruntime adds to

@@ -1,5 +1,4 @@
-"""A product of rows in more than two dimensions with a matrix, and a bias row, becomes Gemm between
-two reshapes.
+"""A product of stacked rows with a matrix, and a bias row, becomes Gemm between reshapes.
 
 The reshapes are aliases and cost nothing; what it buys is Gemm's bias, and the activation that
 fuses with it. Runs after the fusions that take a bias along by themselves.

@@ -1,6 +1,4 @@
-"""A constant factor on, before or behind a matrix product becomes the alpha of com.microsoft's
-FusedMatMul.
-"""
+"""A constant factor before or behind a product becomes alpha of com.microsoft's FusedMatMul."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def _scaling_behind(graph: Graph, node: Node) -> tuple[Node, float] | None:
-    """The one node that takes the product, where it multiplies it with a constant; and the
-    constant.
-    """
+    """The only node that takes the product and multiplies it with a constant; and the constant."""
     consumer = sole_consumer(graph, node.outputs[0])
     if consumer is None or consumer.domain != ONNX_DOMAIN or consumer.op_type not in ("Mul", "Div"):
         return None

@@ -1,5 +1,4 @@
-"""Which operators compute narrow floats (float16, bfloat16) in float32, which only move them, which
-are about the type.
+"""Which operators compute float16 and bfloat16 in float32, only move them, or ask their type.
 
 Kernels of the first kind widen what they take and round what they make, so they may as well be
 given float32. The tables name the others; what they do not name computes.
@@ -39,9 +38,7 @@ _WITH_CACHE = frozenset({"GroupQueryAttention", "SparseAttention"})
 
 
 def may_run_in_float32(node: Node) -> bool:
-    """Whether ``node`` does the same with float32 in place of its narrow floats, but for
-    rounding.
-    """
+    """Whether ``node`` does the same with float32 for its narrow floats, but for rounding."""
     if node.domain not in (ONNX_DOMAIN, MICROSOFT_DOMAIN) or node.subgraphs:
         return False
     if (
@@ -54,9 +51,7 @@ def may_run_in_float32(node: Node) -> bool:
 
 
 def only_moves_values(node: Node) -> bool:
-    """Whether ``node`` computes nothing with its floats, so that float32 gains nothing by
-    itself.
-    """
+    """Whether ``node`` computes nothing with floats, so that float32 by itself gains nothing."""
     return (
         node.domain == ONNX_DOMAIN
         and node.op_type in _MOVERS

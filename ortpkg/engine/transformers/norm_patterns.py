@@ -1,6 +1,4 @@
-"""What normalizations written out have in common: a value over the root of a mean of squares, then
-scale and shift.
-"""
+"""What normalizations written out share: x over the root of a mean of squares, scale, shift."""
 
 from __future__ import annotations
 
@@ -112,9 +110,10 @@ def match_mean(graph: Graph, value: str) -> Node | None:
 def row_parameter(
     graph: Graph, node: Node | None, op_type: str, x: str, *, behind: str = ""
 ) -> tuple[Node, str] | None:
-    """``node``, where it is of ``op_type``, and what it adds to a value of the shape of ``x`` or
-    multiplies with: one number per column. ``behind``: that value, which a shape of one dimension
-    does not tell from its parameter.
+    """``node`` if it is of ``op_type``, and its operand with one number per column.
+
+    The other operand has the shape of ``x``. ``behind``: its name, where a shape of one dimension
+    does not tell the two apart.
     """
     if (
         node is None
@@ -154,9 +153,7 @@ def _flattened(graph: Graph, name: str) -> str | None:
 
 
 def scale_and_shift(graph: Graph, node: Node, x: str) -> tuple[list[Node], str, str]:
-    """The nodes behind the normalization ``node`` that scale and shift each column, and the two
-    values ("": none).
-    """
+    """The nodes that scale and shift columns behind ``node``, and the two values ("": none)."""
     value = node.outputs[0]
     scale = row_parameter(graph, sole_consumer(graph, value), "Mul", x, behind=value)
     if scale is None:

@@ -1,5 +1,4 @@
-"""MultiHeadAttention whose query, key and value are projections of one input becomes
-com.microsoft's Attention.
+"""MultiHeadAttention on projections of one input becomes com.microsoft's Attention.
 
 The three constant weights are packed side by side, biases too, so that one matrix product makes all
 three. A projection that is packed already and split (GPT-2) is taken as it is. Where there are no
@@ -161,9 +160,7 @@ def _fuse_split(
 
 
 def _no_bias(graph: Graph, weight: str, columns: int) -> str:
-    """A new constant of zeros: onnxruntime's CPU kernel of Attention crashes where there is no
-    bias.
-    """
+    """A new constant of zeros, as onnxruntime's CPU kernel of Attention crashes without a bias."""
     known = tensor_type(graph, weight)
     if known is None:
         return ""

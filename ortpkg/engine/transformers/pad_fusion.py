@@ -1,6 +1,4 @@
-"""``Pad`` with zeros over the spatial dimensions moves into the ``Conv`` behind it (onnxruntime's
-PadFusion).
-"""
+"""Moves a ``Pad`` of zeros over spatial dimensions into the ``Conv`` behind it."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def _zero_pads(graph: Graph, pad: Node) -> tuple[int, ...] | None:
-    """What ``pad`` adds before and behind each dimension, where it adds constant numbers of zeros
-    to all of them.
-    """
+    """What ``pad`` adds to each dimension's ends, if these are constant numbers of zeros."""
     if pad.attribute("mode", "constant") != "constant":
         return None
     if pad.since_version < _FIRST_VERSION_WITH_INPUTS:

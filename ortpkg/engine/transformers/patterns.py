@@ -1,6 +1,4 @@
-"""What rules that turn a pattern of nodes into one fused node ask: is it closed, scalar, of a type
-with a kernel.
-"""
+"""What fusing rules ask of a pattern: is it closed, scalar, of a type that a kernel takes?"""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ _SCALAR_NBYTES = 16
 
 
 def made_by(graph: Graph, value: str, *op_types: str, domain: str = ONNX_DOMAIN) -> Node | None:
-    """The node of one of ``op_types`` whose first and only used output is ``value``, however many
-    use it.
-    """
+    """The node of one of ``op_types`` whose first output is ``value``, its others unused."""
     producer = graph.producer_of(value) if value else None
     if producer is None or producer.domain != domain or producer.op_type not in op_types:
         return None
@@ -35,9 +31,7 @@ def made_by(graph: Graph, value: str, *op_types: str, domain: str = ONNX_DOMAIN)
 
 
 def may_fuse(graph: Graph, nodes: Sequence[Node], context: TransformContext) -> bool:
-    """Whether ``nodes`` may become one: all of one provider that may change, and nobody else uses
-    what any but the last makes.
-    """
+    """Whether ``nodes`` may become one: of one provider, changeable, inner values used inside."""
     if not same_provider(*nodes) or not all(context.may_change(node) for node in nodes):
         return False
     inside = {node.index for node in nodes}
@@ -70,9 +64,7 @@ def scalar(graph: Graph, value: str, *, most_dimensions: int = 0) -> float | Non
 
 
 def scaled(graph: Graph, value: str) -> tuple[str, float, list[Node]]:
-    """What ``value`` is a constant multiple of, the factor, and the ``Mul`` and ``Div`` nodes
-    between.
-    """
+    """What ``value`` is a multiple of, the constant factor, the ``Mul``, ``Div`` nodes between."""
     factor, nodes = 1.0, list[Node]()
     while (node := made_by(graph, value, "Mul", "Div")) is not None:
         slot = next(
@@ -127,9 +119,7 @@ def has_kernel(
     constraint: str = "T",
     attributes: Mapping[str, Attribute] | None = None,
 ) -> bool:
-    """Whether the provider of ``like`` has a kernel for an ``op_type`` node of that element type in
-    this model.
-    """
+    """Whether the provider of ``like`` has a kernel for ``op_type`` on that element type."""
     opset = graph.opset_imports.get(domain, 1)
     candidate = Node(
         index=-1,

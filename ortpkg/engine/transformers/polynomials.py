@@ -1,5 +1,7 @@
-"""Arithmetic on one value and a gate made of it, as a polynomial: so a rule finds x · (1 + erf(x /
-√2)) / 2 however its products and sums are ordered, and wherever its constants stand.
+"""Arithmetic on a value and a gate made of it, as polynomials, however the model wrote it.
+
+So a rule finds x · (1 + erf(x / √2)) / 2 whatever the order of its products and sums, and wherever
+its constants stand.
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ _FIRST_VERSION_WITH_BROADCASTING = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """A value that is a polynomial in ``x`` and in a gate, itself a function of a polynomial in
-    ``x``.
+    """A value that is a polynomial in ``x`` and a gate, a function of another one in ``x``.
 
     Attributes:
         x: the value.

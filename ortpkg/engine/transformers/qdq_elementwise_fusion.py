@@ -1,5 +1,6 @@
-"""Elementwise operators, global pooling, softmax and concatenation between dequantize and quantize
-nodes become com.microsoft's QLinear operators.
+"""Operators between dequantize and quantize nodes become com.microsoft's QLinear operators.
+
+Elementwise operators, global pooling, softmax and concatenation.
 """
 
 from __future__ import annotations

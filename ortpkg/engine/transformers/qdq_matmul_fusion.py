@@ -1,6 +1,4 @@
-"""Products of dequantized matrices become QLinearMatMul or QGemm, without a quantized result
-MatMulIntegerToFloat.
-"""
+"""Products of dequantized matrices become QLinearMatMul, QGemm or MatMulIntegerToFloat."""
 
 from __future__ import annotations
 

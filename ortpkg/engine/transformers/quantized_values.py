@@ -1,6 +1,4 @@
-"""What rules for quantized models ask: what a value is dequantized from, and what quantizes it
-again.
-"""
+"""What rules for quantized models ask: what a value is dequantized from, what quantizes it."""
 
 from __future__ import annotations
 
@@ -78,9 +76,7 @@ def dequantized(
 
 
 def quantized_by(graph: Graph, value: str) -> tuple[Node, Quantized] | None:
-    """The node that quantizes ``value`` to bytes, its only consumer, and what it makes, one scale
-    for all of it.
-    """
+    """The only consumer of ``value``, which quantizes it to bytes with one scale; its output."""
     node = sole_consumer(graph, value)
     if (
         node is None

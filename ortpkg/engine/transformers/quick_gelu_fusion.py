@@ -1,5 +1,4 @@
-"""x · sigmoid(alpha · x) becomes one node: Swish where the opset has it, else com.microsoft's
-QuickGelu.
+"""x · sigmoid(alpha · x) becomes Swish if the opset has it, else com.microsoft's QuickGelu.
 
 With alpha = 1 it is SiLU, with 1.702 the approximate GELU of CLIP (onnxruntime's QuickGeluFusion).
 """

@@ -22,8 +22,9 @@ def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
-    """A constant target without zeros (which would copy a dimension of the shape between) needs
-    only the elements.
+    """A constant target without zeros needs only the elements, not the shape before it.
+
+    A zero would copy a dimension of that shape.
     """
     if node.since_version < _FIRST_VERSION_WITH_SHAPE_INPUT:
         return False

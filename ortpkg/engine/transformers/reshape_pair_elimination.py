@@ -1,6 +1,4 @@
-"""A reshape before an elementwise operator and one behind it that undoes it go: it needs neither
-(exported GPT-2).
-"""
+"""Removes a reshape before elementwise operators and the one behind that undoes it."""
 
 from __future__ import annotations
 

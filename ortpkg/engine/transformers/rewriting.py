@@ -1,6 +1,4 @@
-"""Steps that several transformers take: bypass a node, replace nodes by one, ask for constants and
-sole consumers.
-"""
+"""Steps of transformers: bypass a node, replace nodes by one, find constants, sole consumers."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ def replace_nodes(
 
 
 def sole_consumer(graph: Graph, value: str) -> Node | None:
-    """The node that uses ``value`` if it is the only use: one slot of one node, no sub-graph, not a
-    graph output.
-    """
+    """The node that alone uses ``value``, in one slot; None for graph outputs and sub-graphs."""
     if graph.is_output(value) or graph.use_count(value) != 1:
         return None
     (use,) = graph.consumers_of(value)
@@ -85,9 +81,7 @@ def sole_consumer(graph: Graph, value: str) -> Node | None:
 
 
 def sole_consumed_producer(graph: Graph, value: str, *op_types: str) -> Node | None:
-    """The ONNX node of one of ``op_types`` that makes ``value`` as its only used output, where
-    nobody else uses it.
-    """
+    """The ONNX node of ``op_types`` that makes ``value``, its only used output, used once."""
     producer = graph.producer_of(value) if value else None
     if producer is None or producer.domain != ONNX_DOMAIN or producer.op_type not in op_types:
         return None
@@ -148,8 +142,9 @@ def known_shape(graph: Graph, value: str) -> Shape | None:
 
 
 def is_per_channel(shape: tuple[int, ...], rank: int, channels: int) -> bool:
-    """Whether a tensor of ``shape`` broadcasts over [batch, channels, ...] of ``rank`` with a value
-    per channel or one for all, and leaves that shape as it is.
+    """Whether a tensor of ``shape`` broadcasts over [batch, channels, ...] of ``rank`` unchanged.
+
+    It has a value per channel, or one for all, and leaves that shape as it is.
     """
     if len(shape) > rank:
         return False

@@ -1,5 +1,4 @@
-"""A sum of two tensors, and of a bias, before a normalization becomes com.microsoft's
-SkipLayerNormalization.
+"""A sum of two tensors (and a bias) before a normalization becomes SkipLayerNormalization.
 
 Where the sum goes on to other nodes, as in pre-norm transformers, it is the fused node's fourth
 output. RMS normalizations become SkipSimplifiedLayerNormalization.
@@ -83,8 +82,7 @@ def _may_fuse(graph: Graph, nodes: list[Node], context: TransformContext) -> boo
 
 
 def _normalizes_rows(graph: Graph, node: Node) -> bool:
-    """Whether it does so over the last axis, with a scale and a shift per column and no further
-    outputs used.
+    """Whether it normalizes the last axis with scale and shift per column, into one used output.
 
     The fused operator takes tensors of two or three dimensions.
     """
