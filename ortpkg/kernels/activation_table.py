@@ -33,9 +33,7 @@ def _clip_block(low: float, high: float) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A block function by its parameters: their names and defaults, in the order of
-    ``activation_params``.
-    """
+    """An activation's block function by its parameters, named and ordered as activation_params."""
 
     make: Callable[..., Block]
     defaults: Mapping[str, float] = field(default_factory=dict)

@@ -1,5 +1,4 @@
-"""Scaled dot-product attention (ai.onnx Attention) on heads that share keys and values or not, and
-its core.
+"""Scaled dot-product attention of ai.onnx, and its core; heads may share keys and values.
 
 The core works through a few heads at a time, so that their scores stay in cache and no full score
 tensor is kept. Narrow floats compute in float32 and round to their type after each step, as the
@@ -57,9 +56,7 @@ def _rounded(x: Tensor, dtype: np.dtype[Any] | None) -> Tensor:
 
 
 def check_scores(context: OpKernelContext, query: Tensor, key: Tensor) -> None:
-    """LimitExceededError where the scores that :func:`attend` holds at a time, and a bias, pass the
-    memory limit.
-    """
+    """LimitExceededError if the scores that :func:`attend` holds, and a bias, pass the limit."""
     per_key = query.shape[1] // key.shape[1]
     scores = per_key * query.shape[2] * key.shape[2] * np.dtype(np.float64).itemsize
     context.check_allocation(3 * max(scores, _SCORES_NBYTES))
@@ -121,9 +118,7 @@ def attend(
 
 
 def _scores(query: Tensor, key: Tensor, steps: ScoreSteps) -> Tensor:
-    """(heads, length, total): the scaled product of some query heads with the keys that they
-    share.
-    """
+    """(heads, length, total): the scaled product of query heads with keys that they share."""
     heads, length, size = query.shape
     if steps.rounding is None:
         scaled = np.multiply(query, query.dtype.type(steps.scale), order="C")
@@ -168,9 +163,7 @@ def _capture(x: Tensor, step: int, steps: ScoreSteps, capture: Tensor | None) ->
 
 
 def _safe_softmax(scores: Tensor, steps: ScoreSteps) -> Tensor:
-    """Softmax over the last axis in ``steps.softmax_dtype``, where a row of -inf becomes zeros; of
-    the scores' type.
-    """
+    """Softmax over the last axis in ``steps.softmax_dtype``, zeros for rows of -inf."""
     dtype = steps.softmax_dtype
     rounding = dtype if compute_dtype(dtype) != dtype else None
     rows = scores if scores.dtype == compute_dtype(dtype) else scores.astype(compute_dtype(dtype))
@@ -213,8 +206,7 @@ def additive_mask(mask: Tensor, total: int, dtype: np.dtype[Any]) -> Tensor:
 def window_bias(
     length: int, total: int, offset: Tensor, before: int, after: int, dtype: np.dtype[Any]
 ) -> Tensor:
-    """Bias (batch or 1, 1, length, total): query i at position p = offset + i sees the keys p -
-    before … p + after.
+    """Bias (batch or 1, 1, length, total): query i, at p = offset + i, sees p - before … p + after.
 
     A bound of -1 leaves its side open; causal attention is ``after=0``.
     """

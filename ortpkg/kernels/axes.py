@@ -1,6 +1,4 @@
-"""Axes, shapes and indices as operators give them: negative values, checks, and sentences for what
-does not fit.
-"""
+"""Axes, shapes and indices of operators: negative ones, checks, and words for misfits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""BatchNormalization: in inference one multiplication and one addition per channel, both prepared
-where constant.
-"""
+"""BatchNormalization: at inference one multiplication and one addition per channel."""
 
 from __future__ import annotations
 
@@ -20,17 +18,13 @@ _BLOCK = 1 << 16
 def _affine(
     scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    """Factor and shift with factor · x + shift = (x - mean) / sqrt(variance + epsilon) · scale +
-    bias.
-    """
+    """Factor, shift: factor · x + shift = (x - mean) / sqrt(variance + epsilon) · scale + bias."""
     factor = widened(scale) / np.sqrt(widened(variance) + np.float32(epsilon))
     return factor, widened(bias) - widened(mean) * factor
 
 
 def _oriented(parameter: Tensor, x: Tensor, spatial: bool) -> Tensor:
-    """Broadcastable to (N, C, ...): one value per channel, or without ``spatial`` one per
-    feature.
-    """
+    """Broadcastable to (N, C, ...): a value per channel, or without ``spatial`` per feature."""
     if not spatial:
         return parameter.reshape((1, *x.shape[1:]))
     channels = x.shape[1] if x.ndim > 1 else 1

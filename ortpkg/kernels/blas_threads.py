@@ -87,9 +87,7 @@ def _apply() -> None:
 
 
 def _forget_runs() -> None:
-    """A forked child has none of its parent's runs, and must not wait for a lock that one of them
-    held.
-    """
+    """Forgets the runs and locks of a forked child's parent, for which nobody would let go."""
     global _lock, _wanted, _active_runs, _holders  # noqa: PLW0603
     _lock = threading.Lock()
     if _holders or _active_runs:

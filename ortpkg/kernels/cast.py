@@ -85,9 +85,7 @@ def _converted_output(
 def converted(
     x: Tensor, target: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up"
 ) -> Tensor:
-    """``x`` in the run-time dtype ``target``, or something that numpy's plain conversion brings
-    there rightly.
-    """
+    """``x`` as the run-time dtype ``target``, or what numpy's conversion brings there rightly."""
     if x.dtype == target:
         return x
     if x.dtype == _STRING or x.dtype.kind in "US":

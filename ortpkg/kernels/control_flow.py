@@ -121,9 +121,7 @@ def loop(info: OpKernelInfo) -> Compute:
 
 
 def _counter_shape(body: Graph) -> tuple[int, ...]:
-    """The shape of the iteration number: a scalar, but some exporters declare one dimension of size
-    1.
-    """
+    """The iteration number's shape: a scalar, though some exporters declare one dimension of 1."""
     declared = body.type_of(body.inputs[0]) if body.inputs else None
     has_dimension = (
         isinstance(declared, TensorType) and declared.shape is not None and len(declared.shape) == 1
@@ -132,9 +130,7 @@ def _counter_shape(body: Graph) -> tuple[int, ...]:
 
 
 class _Collected:
-    """The scan outputs of one run of a Loop, whose number of iterations is not known before its
-    end.
-    """
+    """The scan outputs of one run of a Loop, whose iterations nobody counts before its end."""
 
     def __init__(self, count: int) -> None:
         self._elements: list[list[Tensor]] = [[] for _ in range(count)]
@@ -172,9 +168,7 @@ def _check_same_shape(element: Tensor, first: Tensor) -> None:
 
 @kernel("Scan", since=(9, *_VERSIONS_SINCE_11), uses_output_buffer=True)
 def scan(info: OpKernelInfo) -> Compute:
-    """Runs the body for each slice of the scan inputs, each along its own axis and in its own
-    direction.
-    """
+    """Runs the body for each slice of the scan inputs, each along its axis and direction."""
     body = info.node.subgraphs["body"]
     scan_count = int(info.attribute("num_scan_inputs"))
     state_count = len(info.node.inputs) - scan_count
@@ -237,9 +231,7 @@ def _common_length(scanned: Sequence[Tensor]) -> int:
 
 @kernel("Scan", since=(8,), uses_output_buffer=False)
 def scan_8(info: OpKernelInfo) -> Compute:
-    """The batched form of opset 8: axis 0 is the batch, axis 1 the sequence, with an optional
-    length per sequence.
-    """
+    """Opset 8's batched form: axis 0 is the batch, 1 the sequence, lengths are optional."""
     body = info.node.subgraphs["body"]
     scan_count = int(info.attribute("num_scan_inputs"))
     state_count = len(info.node.inputs) - 1 - scan_count

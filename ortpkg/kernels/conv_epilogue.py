@@ -1,6 +1,4 @@
-"""What follows a convolution's sums, part by part while they are in cache: bias, residual,
-activation, rounding.
-"""
+"""What follows a convolution's sums while cached: bias, residual, activation, rounding."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ class Epilogue:
     requantization: Requantization | None = None
 
     def part(self, image: int, channels: slice, positions: slice) -> Tensor:
-        """Where to put the sums of one image's channels and positions: (channels, positions), rows
-        contiguous.
-        """
+        """Where one image's sums go: (channels, positions), whose rows are contiguous."""
         if self.out.dtype == self.dtype:
             return self._place(self.out, image, channels, positions)
         shape = (channels.stop - channels.start, positions.stop - positions.start)

@@ -1,6 +1,4 @@
-"""ConvTranspose: one product per image and group, whose columns are added into the output window by
-window.
-"""
+"""ConvTranspose: a product per image and group, added into the output window by window."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ _PANEL_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placement:
-    """Where the windows' sums lie: ``full`` is the sum's size before ``before`` and what follows
-    ``output`` are cut.
-    """
+    """Where the windows' sums lie: ``full`` is their size before ``before`` and the end are cut."""
 
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
@@ -44,8 +40,7 @@ def _placement(
     output_padding: tuple[int, ...],
     output_shape: tuple[int, ...],
 ) -> _Placement:
-    """Source: the ConvTranspose operator: output = stride · (input - 1) + padding + reach - pads,
-    per spatial axis.
+    """ONNX's sizes: output = stride · (input - 1) + padding + reach - pads, for each axis.
 
     With ``output_shape`` (or auto_pad SAME_*, which means input · stride, or all there is where
     that is less) the pads follow from it; the odd one goes to the end for SAME_UPPER, else to the
@@ -95,9 +90,7 @@ def _placement(
 def _add_windows(
     columns: Tensor, place: _Placement, kernel_shape: tuple[int, ...], full: Tensor
 ) -> None:
-    """Adds ``columns`` (channels, *kernel, *input) into ``full`` (channels, *full) where each
-    window lies.
-    """
+    """Adds ``columns`` (channels, *kernel, *input) to ``full`` (channels, *full), by windows."""
     spatial = columns.shape[1 + len(kernel_shape) :]
     for tap in itertools.product(*(range(size) for size in kernel_shape)):
         poll_run()
@@ -163,9 +156,7 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
 
 
 def _is_tiling(place: _Placement, kernel_shape: tuple[int, ...]) -> bool:
-    """Whether each output belongs to one window: an image's upsampling by 2 x 2 windows at steps of
-    2, for one.
-    """
+    """Whether each output belongs to one window, as in upsampling by windows as wide as steps."""
     return (
         place.strides == kernel_shape
         and all(step == 1 for step in place.dilations)

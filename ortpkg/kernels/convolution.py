@@ -140,9 +140,7 @@ def _by_panels(
     where: tuple[int, int],
     zero_point: float,
 ) -> None:
-    """One image and group: unrolls as many rows of windows as a panel holds, multiplies,
-    finishes.
-    """
+    """One image and group: unrolls as many windows' rows as fit a panel, multiplies, finishes."""
     image, group = where
     (filters, channels), dtype = weights.values.shape[:2], weights.values.dtype
     per_group = filters // weights.group
@@ -166,9 +164,7 @@ def _by_panels(
 
 @lru_cache(maxsize=1024)
 def scratch_nbytes(x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int) -> int:
-    """At most what a run takes besides the output: a padded image and a panel of unrolled
-    windows.
-    """
+    """The most that a run takes besides the output: a padded image, a panel of windows."""
     if windows.is_pointwise:
         return itemsize * element_count(x)
     spatial = (

@@ -1,6 +1,4 @@
-"""Kernels of operators of one's own: what they get is guarded, and what they return is held against
-the definition.
-"""
+"""Kernels of custom operators: guarded in what they get, checked in what they return."""
 
 from __future__ import annotations
 

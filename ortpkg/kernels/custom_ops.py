@@ -1,5 +1,4 @@
-"""Operators of domains of one's own, with kernels in Python: declared here, registered once per
-process.
+"""Operators of domains of one's own, with kernels in Python: registered once per process.
 
     @ortpkg.custom_op("acme.audio", "Gain", inputs={"x": "T"}, outputs={"y": "T"}, types={"T":
     ("float", "double")},
@@ -99,9 +98,7 @@ def find_custom_op(domain: str, op_type: str, version: int) -> CustomOp | None:
 
 
 def has_custom_op(domain: str, op_type: str) -> bool:
-    """Whether an operator is registered, or brought by an installed distribution, which is then
-    imported.
-    """
+    """Whether an operator is registered, or a distribution brings it (which is then imported)."""
     if is_own_domain(domain):
         load_installed_ops(domain)
     return (domain, op_type) in _registered

@@ -1,5 +1,4 @@
-"""Depthwise convolution (one input channel per group, one or two spatial axes) as sums of shifted
-planes.
+"""Depthwise convolution, in one or two spatial axes, as sums of shifted planes.
 
 The padded input of a block of channels is split by stride phase into planes that lie flat in
 memory. A tap of the kernel then is one contiguous run per channel, shifted by a constant, so that
@@ -72,9 +71,7 @@ def convolve_depthwise(
 
 
 def _plane_shape(windows: Windows) -> tuple[int, int]:
-    """Rows and columns of one phase's plane: every output position shifted by every tap lies
-    inside.
-    """
+    """A phase's plane: rows and columns such that each output stays inside at each tap's shift."""
     rows, columns = (
         count + (size - 1) * dilation // stride
         for count, size, dilation, stride in zip(
@@ -92,8 +89,9 @@ def _fill_planes(
     columns: int,
     zero_point: float,
 ) -> None:
-    """(row phase, column phase) → (channels, rows · columns + slack): every stride-th element of
-    the padded input.
+    """(row phase, column phase) → the input's every stride-th element, padded.
+
+    Shape: (channels, rows · columns + slack).
 
     The slack after the last row lets the last tap's run read past the end; what it reads lands in
     dropped columns.
@@ -110,9 +108,7 @@ def _fill_planes(
 
 
 def _overlap(size: int, before: int, phase: int, stride: int, count: int) -> tuple[slice, slice]:
-    """Which of ``count`` plane positions hold input elements, and which ones: p holds p·stride +
-    phase - before.
-    """
+    """Which of ``count`` plane positions hold input: p holds element p·stride + phase - before."""
     start = max(-((phase - before) // stride), 0)
     stop = max(min((size - 1 + before - phase) // stride + 1, count), start)
     at = start * stride + phase - before
@@ -134,9 +130,7 @@ def _sum_taps(
     total: Tensor,
     product: Tensor,
 ) -> None:
-    """``total`` (channels, rows · columns) = the taps' planes, each shifted and weighted, added
-    up.
-    """
+    """``total`` (channels, rows · columns) = the taps' planes, shifted, weighted, added up."""
     step_y, step_x = windows.strides
     length = total.shape[1]
     for number, (y, x, i, j) in enumerate(_taps(windows)):

@@ -129,9 +129,7 @@ def max_roi_pool(info: OpKernelInfo) -> Compute:
 
 
 def _cells(start: int, end: int, count: int, size: int) -> list[slice]:
-    """The slices that ``count`` cells between ``start`` and ``end`` (both within) take of an axis
-    of ``size``.
-    """
+    """The slices of an axis of ``size`` for ``count`` cells between ``start`` and ``end``."""
     step = max(end - start + 1, 1) / count
     edges = [
         (math.floor(i * step) + start, math.ceil((i + 1) * step) + start) for i in range(count)

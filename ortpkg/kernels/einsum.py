@@ -83,9 +83,7 @@ def einsum(info: OpKernelInfo) -> Compute:
 
 
 def _contracted(terms: list[str], inputs: list[Tensor], output: str, largest: int) -> Tensor:
-    """The sum of products: first what each term sums alone, then a large one in parts between which
-    the run may end.
-    """
+    """The sum of products: terms first sum what is theirs, then parts, so that a run may end."""
     reduced = [_reduced(place, terms, output) for place in range(len(terms))]
     inputs = [
         x if before == after else np.asarray(np.einsum(f"{before}->{after}", x))

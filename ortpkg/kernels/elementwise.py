@@ -21,9 +21,7 @@ _ANY_INPUT_IN_PLACE = ((0, 0), (1, 0))
 
 
 def aligned_second_input(info: OpKernelInfo) -> Callable[[Tensor, Tensor], Tensor]:
-    """How versions before 7 broadcast: only the second input, and only with ``broadcast=1``,
-    aligned at ``axis``.
-    """
+    """Broadcasting before version 7: of the second input, with ``broadcast=1``, at ``axis``."""
     if not info.attribute("broadcast", 0):
         return lambda _a, b: b
     axis = info.attribute("axis")

@@ -1,5 +1,4 @@
-"""A mixture of experts: of many small networks, each token goes through the few that its router
-scores highest.
+"""A mixture of experts: each token goes through the few networks that its router prefers.
 
 Tokens of one expert go through it together. Sums are made in float32 (float64 for doubles).
 """
@@ -90,8 +89,9 @@ class MixtureAttributes:
         return self.is_gated and self.fusion != _SEPARATE
 
     def activate(self, first: Tensor, third: Tensor | None) -> Tensor:
-        """What the second layer gets, of what the first one made and, where there is one, the
-        third; changes both.
+        """What the second layer gets of the first's output, and perhaps of the third's.
+
+        Both are changed.
         """
         if not self.is_gated:
             _ACTIVATIONS[self.activation](first, first)
@@ -145,8 +145,7 @@ class Routes:
 
 
 def best_experts(scores: Tensor, count: int) -> Tensor:
-    """The ``count`` experts with the highest score for each token (tokens, experts), best first; of
-    equals the last.
+    """The ``count`` experts that score highest for each token, best first; of equals the last.
 
     ValueError where there are fewer.
     """
@@ -174,9 +173,7 @@ def check_router(name: str, scores: Tensor, tokens: int, experts: int) -> None:
 def check_layers(
     attributes: MixtureAttributes, layers: Sequence[ExpertLayer | None], hidden: int
 ) -> None:
-    """ValueError where the layers (fc1, fc2, fc3 or None) do not fit tokens of ``hidden`` features,
-    or each other.
-    """
+    """ValueError where layers (fc3 may be None) do not fit ``hidden`` features or each other."""
     first, second, third = layers
     assert first is not None
     assert second is not None

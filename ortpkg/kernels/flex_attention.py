@@ -1,6 +1,4 @@
-"""FlexAttention (ai.onnx.preview): attention whose scores and probabilities two sub-graphs may
-change.
-"""
+"""FlexAttention (ai.onnx.preview): sub-graphs may change its scores and probabilities."""
 
 from __future__ import annotations
 

@@ -143,9 +143,7 @@ def sparse_to_dense_matmul(info: OpKernelInfo) -> Compute:
 
 @kernel("FusedMatMul", since=(1,), domain=MS, types={"T": NUMBERS})
 def fused_matmul(info: OpKernelInfo) -> Compute:
-    """alpha · A' · B'; ``transBatchA`` moves a factor's first axis behind its batch axes before all
-    else.
-    """
+    """alpha · A' · B'; ``transBatchA`` first moves an axis of A behind its batch axes."""
     alpha = info.attribute("alpha", 1.0)
     trans_a, trans_b = bool(info.attribute("transA", 0)), bool(info.attribute("transB", 0))
     batch_a, batch_b = (

@@ -1,5 +1,4 @@
-"""Operators that make tensors from few numbers, and Dropout: Constant, ConstantOfShape, Range,
-EyeLike, OneHot.
+"""Operators that make tensors (Constant, ConstantOfShape, Range, EyeLike, OneHot), and Dropout.
 
 Sizes come from data here, so every one asks ``context.output`` before it computes.
 """
@@ -158,8 +157,7 @@ def dropout_inference(info: OpKernelInfo) -> Compute:
 
 @kernel("Dropout", since=(12, 13, 22), types={"T": FLOATS})
 def dropout(info: OpKernelInfo) -> Compute:
-    """Passes the input on; in training mode zeroes elements at random and scales the rest by 1 / (1
-    - ratio).
+    """Passes the input on; in training, zeroes some and scales the rest by 1 / (1 - ratio).
 
     Training mode draws from numpy's legacy generator seeded by ``seed``, as the ONNX reference
     does.

@@ -1,6 +1,4 @@
-"""GridSample: an image (N, C, *sizes) read at places that a grid gives, in two, three or more
-dimensions.
-"""
+"""GridSample: an image (N, C, *sizes) read where a grid says, in two or more dimensions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Causal attention of query heads that share keys and values, over the part of a cache that each
-query may see.
+"""Causal attention of query heads that share keys and values of a cache.
 
 Queries go in stretches of heads and rows: keys behind a stretch's last row and before its window
 are not even multiplied. Stretches go over the threads; a thread's scores stay in cache, and narrow
@@ -75,9 +74,7 @@ def _stretch(shared: int, group: int, length: int, total: int, itemsize: int) ->
 def scratch_nbytes(
     shared: int, group: int, length: int, total: int, size: int, itemsize: int
 ) -> int:
-    """What one thread of :func:`attend_grouped` takes at most for ``shared`` heads, each with
-    ``group`` queries.
-    """
+    """The most that one thread of :func:`attend_grouped` takes for ``shared`` heads."""
     heads, rows = _stretch(shared, group, length, total, itemsize)
     scores, vectors = heads * group * rows * total, 2 * heads * size * (group * rows + total)
     return (2 * scores + vectors) * itemsize + 2 * rows * total
@@ -89,9 +86,7 @@ def attend_grouped(
     dtype: np.dtype[Any],
     check_cancelled: Callable[[], None],
 ) -> None:
-    """``out = softmax(query · keyᵀ · scale + bias) · value`` of each sequence, computed in
-    ``dtype``.
-    """
+    """``out = softmax(query · keyᵀ · scale + bias) · value`` per sequence, in ``dtype``."""
     stretches = []
     for sequence in sequences:
         heads, length = sequence.query.shape[:2]
@@ -195,9 +190,7 @@ def _seen_keys(sequence: CachedSequence, rows: slice, scores: GroupedScores) -> 
 def _hide(
     found: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, window: int, hidden: Tensor
 ) -> None:
-    """Scores of -inf, and ``raw`` ones of 0, behind each query's position (rows, 1) and before its
-    window.
-    """
+    """Makes scores -inf (``raw`` ones 0) behind each query's position and before its window."""
     places = np.arange(keys.start, keys.stop)
     bounds: list[tuple[np.ufunc, Tensor]] = []
     if positions[0, 0] < keys.stop - 1:

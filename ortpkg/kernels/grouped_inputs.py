@@ -83,7 +83,8 @@ class Lengths:
         *,
         is_windowed: bool = False,
     ) -> Lengths:
-        """
+        """Lays queries and cache places out.
+
         Args:
             batch, new: sequences, and new queries of each.
             past: places in the past cache.
@@ -186,9 +187,7 @@ def angles(
     lengths: Lengths,
     like: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """The rows of both caches for each token, (batch or 1, length, n), in the type that they are
-    computed in.
-    """
+    """Both caches' rows for each token, (batch or 1, length, n), as they are computed in."""
     if cosines is None or sines is None:
         raise ValueError("do_rotary=1 needs cos_cache and sin_cache")
     if cosines.ndim != 2 or cosines.shape != sines.shape or 2 * cosines.shape[1] > like.shape[3]:
@@ -255,8 +254,7 @@ def fill_cache(cache: Tensor, past: Tensor | None, new: Tensor, lengths: Lengths
 
 
 def resident_count(total: int, capacity: int, window: int) -> int:
-    """How many of ``total`` positions a cache of ``capacity`` places keeps, the last ``window``
-    ones among them.
+    """How many of ``total`` positions, of the last ``window``, ``capacity`` places keep.
 
     When it is full it drops so many at once that only the window is left, so it is a function of
     ``total`` alone.
@@ -268,8 +266,7 @@ def resident_count(total: int, capacity: int, window: int) -> int:
 
 
 def slide_cache(cache: Tensor, past: Tensor, new: Tensor, total: int, window: int) -> Tensor:
-    """Moves a cache on by the last positions of a sequence, and gives the ones that their queries
-    may look at.
+    """Moves a cache on by a sequence's last positions; gives those that its queries look at.
 
     Args:
         cache: (shared heads, places, size), perhaps ``past``'s own memory. Gets

@@ -57,8 +57,7 @@ def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: 
 
 
 def unroll(image: Tensor, windows: Windows, start: int, columns: Tensor) -> None:
-    """Copies windows into ``columns`` (channels, *kernel, rows of windows from ``start`` on, *other
-    outputs).
+    """Copies windows to ``columns`` (channels, *kernel, rows from ``start``, *other outputs).
 
     ``image`` is what :func:`padded_image` gave.
     """

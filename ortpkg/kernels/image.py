@@ -13,9 +13,7 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 
 @kernel("AffineGrid", since=(20,))
 def affine_grid(info: OpKernelInfo) -> Compute:
-    """Where each output pixel lies in the input, for ``size`` (N, C, [D,] H, W) under the
-    transforms ``theta``.
-    """
+    """Where output pixels lie in the input: ``size`` (N, C, [D,] H, W) under ``theta``."""
     align_corners = bool(info.attribute("align_corners", 0))
 
     def compute(context: OpKernelContext, theta: Tensor, size: Tensor) -> Tensor:
@@ -67,9 +65,7 @@ def center_crop_pad(info: OpKernelInfo) -> Compute:
 
 
 def _middle(size: int, part: int) -> slice:
-    """The middle ``part`` of an axis of ``size``, half a step to the left where it cannot be
-    exact.
-    """
+    """The middle ``part`` of an axis of ``size``, half a step to the left if not exact."""
     if part >= size:
         return slice(0, size)
     start = (size - part) // 2
@@ -78,9 +74,7 @@ def _middle(size: int, part: int) -> slice:
 
 @kernel("Col2Im", since=(18,))
 def col2im(info: OpKernelInfo) -> Compute:
-    """Adds blocks (N, C · block elements, positions) up to images (N, C, *image_shape): the inverse
-    of im2col.
-    """
+    """Adds blocks (N, C · elements, positions) to images (N, C, *image_shape): im2col's inverse."""
 
     def compute(
         context: OpKernelContext, x: Tensor, image_shape: Tensor, block_shape: Tensor

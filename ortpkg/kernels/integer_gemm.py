@@ -68,9 +68,7 @@ def integer_matrix(b: Tensor, zero_point: Tensor | None) -> IntegerMatrix:
 
 
 def bounds_of(values: Tensor) -> tuple[float, float]:
-    """The largest magnitude in a right-hand side (as float32 integers), and the largest sum of a
-    column's.
-    """
+    """The largest magnitude of the right-hand integers, and the largest sum of a column of them."""
     magnitudes = np.abs(values)
     if not magnitudes.size:
         return 0.0, 0.0

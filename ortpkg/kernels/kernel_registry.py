@@ -1,5 +1,4 @@
-"""Kernel definitions and the registry that finds one for a node by (domain, operator,
-since-version, types).
+"""Kernel definitions, and the registry that finds one by domain, operator, version and types.
 
 Registration is explicit: ``kernels/cpu_kernels.py`` names the modules whose tagged functions make
     up the registry.
@@ -100,8 +99,9 @@ def kernel(
 
 
 def kernel_defs_of(module: ModuleType) -> list[KernelDef]:
-    """The definitions that ``module`` brings, in source order: those of its tagged functions
-    (imported ones belong to the module that defines them), then its literal table ``KERNELS``, for
+    """The definitions of ``module``: its own tagged functions, then its table ``KERNELS``.
+
+    In source order; imported functions belong to the module that defines them. The table is for
     operators that differ in one ufunc only.
     """
     tagged = [
@@ -122,9 +122,7 @@ class KernelRegistry:
             self.register(definition)
 
     def register(self, definition: KernelDef) -> None:
-        """Adds a kernel behind those of the same operator and version: of several that fit, the
-        first is taken.
-        """
+        """Adds a kernel after those of its operator and version; the first that fits is taken."""
         for version in definition.since:
             self._definitions.setdefault(
                 (definition.domain, definition.op_type, version), []
@@ -138,8 +136,7 @@ class KernelRegistry:
         return list({id(definition): definition for definition in found}.values())
 
     def try_find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
-        """The first definition for ``node`` whose type constraints allow ``types`` (constraint name
-        → element type).
+        """The first definition for ``node`` whose constraints allow ``types`` (name → type).
 
         A constraint whose type is not known counts as allowed.
         """

@@ -1,5 +1,4 @@
-"""The arithmetic of linear quantization: y = saturate(round(x / scale) + zero point), halves to
-even, and back.
+"""Linear quantization and back: y = saturate(round(x / scale) + zero point), halves to even.
 
 Functions here take and give arrays; the kernels around them are in
 :mod:`ortpkg.kernels.quantization` and :mod:`ortpkg.kernels.microsoft_quantization`.
@@ -101,9 +100,7 @@ def quantize_into(
 def _quantize_floats(
     out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, limits: tuple[int, int]
 ) -> None:
-    """float32 to whole-byte integers in scratch, a block at a time where one scale and zero point
-    serve all.
-    """
+    """float32 to whole-byte integers in scratch, by blocks with one scale and zero point."""
     point = None if zero_point is None else zero_point.astype(_FLOAT32)
     low, high = np.float32(limits[0]), np.float32(limits[1])
 
@@ -204,9 +201,7 @@ class Requantization:
         )
 
     def write(self, sums: Tensor, out: Tensor) -> None:
-        """Writes ``sums`` (rows, columns; float32, overwritten) to ``out``, which may be
-        strided.
-        """
+        """Writes ``sums`` (rows, columns; float32, then overwritten) to ``out``, strided or not."""
         limits = np.iinfo(self.dtype)
         np.multiply(sums, self.factor[:, None] if self.factor.ndim else self.factor, out=sums)
         np.rint(sums, out=sums)

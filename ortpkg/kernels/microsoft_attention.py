@@ -1,5 +1,4 @@
-"""com.microsoft: Attention and MultiHeadAttention, as exported and optimised transformer models
-carry them.
+"""com.microsoft: Attention and MultiHeadAttention of exported, optimized transformer models.
 
 Source: onnxruntime's contrib operators. Padding adds ``mask_filter_value`` to the scores, as
     onnxruntime does.
@@ -85,9 +84,7 @@ class _Scoring:
         bias: Tensor | None,
         dtype: np.dtype[Any],
     ) -> Tensor:
-        """Factors (batch, heads, length, size) to the output (batch, length, heads · value size) in
-        ``dtype``.
-        """
+        """Factors (batch, heads, length, size) as (batch, length, heads · size) in ``dtype``."""
         check_heads(query, key, value)
         check_scores(context, query, key)
         batch, heads, length, size = query.shape
@@ -135,9 +132,7 @@ def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
 
 @kernel("Attention", since=(1,), domain=MS, types={"T": FLOATS})
 def microsoft_attention(info: OpKernelInfo) -> Compute:
-    """Projects the input to query, key and value, attends, and keeps keys and values as
-    ``present``.
-    """
+    """Projects the input, attends, and keeps keys and values as ``present``."""
     scoring = _Scoring(info)
     sizes = info.attribute("qkv_hidden_sizes")
     wants_present = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
@@ -190,9 +185,7 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
 def _unpacked(
     query: Tensor, key: Tensor | None, value: Tensor | None, heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value as (batch, heads, length, size), from any of MultiHeadAttention's
-    packings.
-    """
+    """Query, key, value as (batch, heads, length, size), from all that MultiHeadAttention packs."""
     if query.ndim == 5:  # (batch, length, heads, 3, size)
         packed = query.transpose(3, 0, 2, 1, 4)
         return packed[0], packed[1], packed[2]
@@ -214,9 +207,7 @@ def _unpacked(
 def _with_bias(
     parts: tuple[Tensor, Tensor, Tensor], bias: Tensor, is_own: tuple[bool, ...]
 ) -> list[Tensor]:
-    """Adds each part's stretch of the projection bias, except to keys and values that come from
-    elsewhere.
-    """
+    """Adds its part of the projection bias to each, except keys and values from elsewhere."""
     widths = [part.shape[1] * part.shape[3] for part in parts]
     if bias.shape != (sum(widths),):
         raise ValueError(

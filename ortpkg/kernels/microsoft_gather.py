@@ -1,5 +1,4 @@
-"""com.microsoft: GatherBlockQuantized, rows of a table that is quantized in blocks (embeddings of
-4-bit models).
+"""com.microsoft: GatherBlockQuantized, rows of a table quantized in blocks, as in embeddings.
 
 Source: ONNX Runtime, docs/ContribOperators.md. Only what is gathered is dequantized, in float32,
 some indices at a time.
@@ -110,9 +109,7 @@ class _Table:
         return values
 
     def _spread(self, parameter: Tensor, chosen: Tensor, size: int) -> Tensor:
-        """What ``parameter`` says of the chosen indices, in float32, broadcastable to their
-        codes.
-        """
+        """What ``parameter`` says of the chosen indices: float32 that broadcasts to their codes."""
         if self.gather == self.axis:
             return np.take(parameter, chosen // self.block_size, axis=self.gather).astype(_FLOAT32)
         own = (

@@ -1,5 +1,4 @@
-"""com.microsoft: GroupQueryAttention, the attention of language models whose heads share a cache of
-keys and values.
+"""com.microsoft: GroupQueryAttention, whose query heads share a cache of keys and values.
 
 Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent.
 The cache has float type, and full length or (``sliding_window_cache``) the places that the caller

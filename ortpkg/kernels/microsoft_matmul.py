@@ -1,5 +1,4 @@
-"""Quantized matrix products of com.microsoft: dynamic 8-bit weights, and weights packed in 2 to 8
-bits per block.
+"""com.microsoft: products with dynamic 8-bit weights, or weights of 2 to 8 bits in blocks.
 
 Source: ONNX Runtime, docs/ContribOperators.md.
 """
@@ -232,9 +231,7 @@ def _unpacked_weights(
 
 
 def _zero_points(zero_points: Tensor | None, columns: int, blocks: int, bits: int) -> Tensor:
-    """Zero points (N, blocks) in float32: half the range where left out, packed in bytes, or floats
-    as they are.
-    """
+    """Zero points (N, blocks) in float32: half the range if left out, unpacked, or as given."""
     if zero_points is None:
         return np.full((columns, blocks), 1 << (bits - 1), np.float32)
     if zero_points.dtype != np.uint8:

@@ -1,5 +1,4 @@
-"""com.microsoft: MoE and QMoE, mixtures of experts with float weights and with weights packed in 2,
-4 or 8 bits.
+"""com.microsoft: MoE and QMoE, mixtures of experts with float, or 2, 4 or 8 bit weights.
 
 Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernels do where that is silent:
 how routers' scores become weights, and how swiglu is laid out. Sparse mixers and floats of 4 or 8
@@ -198,9 +197,7 @@ class _QuantizedLayer:
 
 @kernel("QMoE", since=(1,), domain=_DOMAIN, types={"T": FLOATS})
 def quantized_mixture_of_experts(info: OpKernelInfo) -> Compute:
-    """Weights are the softmax over the chosen experts' scores, or what ``router_weights`` says of
-    the chosen ones.
-    """
+    """Softmax over the chosen experts' scores, or what ``router_weights`` says of them."""
     attributes = MixtureAttributes.of(info)
     _check_quantization(info)
     quantized = [_QuantizedLayer(info, number) for number in (1, 2, 3)]

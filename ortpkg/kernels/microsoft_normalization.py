@@ -1,5 +1,4 @@
-"""com.microsoft: layer normalization fused with the sums before it: SkipLayerNormalization and kin,
-EmbedLayer.
+"""com.microsoft: layer normalization fused with sums: SkipLayerNormalization, EmbedLayer.
 
 Source: onnxruntime's contrib operators. The panels of rows are summed, normalized and scaled while
     in cache.

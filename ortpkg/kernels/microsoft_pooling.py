@@ -1,5 +1,4 @@
-"""com.microsoft: NhwcMaxPool and QLinearAveragePool, pooling of 8-bit codes, with the channels last
-or second.
+"""com.microsoft: NhwcMaxPool and QLinearAveragePool, pooling of 8-bit codes.
 
 Source: ONNX Runtime, docs/ContribOperators.md. Codes are folded as they are, one spatial axis after
 the other: maxima in their own type, sums as 32-bit integers, which are exact; a mean is rounded
@@ -38,9 +37,7 @@ def _check_codes(x: Tensor) -> None:
 
 
 def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """For each position in the window along a spatial axis: (windows, inputs) that it joins,
-    padding left out.
-    """
+    """For each place in the window on an axis, the (windows, inputs) it joins, padding apart."""
     stride = windows.strides[axis]
     for tap in range(windows.kernel[axis]):
         shift = tap * windows.dilations[axis] - windows.before[axis]
@@ -131,9 +128,7 @@ def _factor(scale: Tensor) -> np.float32:
 
 @kernel("QLinearAveragePool", since=(1,), domain=_DOMAIN, types={"T": BYTES})
 def qlinear_average_pool(info: OpKernelInfo) -> Compute:
-    """With ``count_include_pad`` every window is divided by its whole size, as onnxruntime does, in
-    ceil mode too.
-    """
+    """With ``count_include_pad``, divides by windows' whole sizes, as onnxruntime in ceil mode."""
     attributes = WindowAttributes.of(info)
     include_pad = bool(info.attribute("count_include_pad", 0))
     channels_last = bool(info.attribute("channels_last", 0))

@@ -1,5 +1,4 @@
-"""Quantized operators of com.microsoft that optimized and quantized models carry: elementwise,
-pooling, concatenation.
+"""com.microsoft's quantized operators: elementwise, pooling, concatenation.
 
 Source: ONNX Runtime, docs/ContribOperators.md. Matrices are in
     :mod:`ortpkg.kernels.microsoft_matmul`.
@@ -208,9 +207,7 @@ def qlinear_global_average_pool(info: OpKernelInfo) -> Compute:
 
 @kernel("QLinearConcat", since=(1,), domain=_DOMAIN)
 def qlinear_concat(info: OpKernelInfo) -> Compute:
-    """Inputs: the output's scale and zero point, then tensor, scale and zero point for each
-    part.
-    """
+    """Inputs: the output's scale and zero point; then each part, its scale and zero point."""
     axis_attribute = int(info.attribute("axis"))
 
     def compute(

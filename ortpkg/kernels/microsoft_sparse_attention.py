@@ -1,5 +1,4 @@
-"""com.microsoft: SparseAttention, causal attention in which each block of queries sees some blocks
-of keys only.
+"""com.microsoft: SparseAttention, where a block of queries sees only some blocks of keys.
 
 Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent.
 Blocks come as rows and columns of a sparse matrix (CSR) per layout; heads take the layouts in

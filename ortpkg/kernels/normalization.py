@@ -1,5 +1,4 @@
-"""Normalizations: Batch-, Instance-, Group-, Layer-, RMSNormalization, LRN, LpNormalization,
-MeanVariance.
+"""Normalizations: Batch-, Instance-, Group-, Layer-, RMSNormalization, LRN, Lp, MeanVariance.
 
 Statistics of narrow floats are computed in float32, in row panels that stay in cache.
 """
@@ -68,8 +67,7 @@ def normalize_rows_by_rms(x: Tensor, out: Tensor, epsilon: float) -> Tensor:
 def _row_parameter(
     parameter: Tensor | None, shape: tuple[int, ...], axis: int, what: str
 ) -> Tensor | None:
-    """Scale or bias as one flat row where it spans the normalized axes only, else broadcast to all
-    rows.
+    """Scale or bias: a flat row if it spans the normalized axes only, else broadcast to all rows.
 
     ValueError where it does not broadcast to the input.
     """
@@ -86,8 +84,7 @@ def _row_parameter(
 
 
 def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
-    """Y, and where the node asks for them the mean (not with ``by_rms``) and the inverse standard
-    deviation.
+    """Y, and on request mean (not with ``by_rms``) and inverse standard deviation.
 
     These are float32 whatever the type of the input is, as the operators' definitions have it.
     """
@@ -158,9 +155,7 @@ def rms_normalization(info: OpKernelInfo) -> Compute:
 
 
 def _normalized_planes(x: Tensor, planes: int, epsilon: float) -> Tensor:
-    """A new array like ``x`` in its compute type, each of ``planes`` equal parts normalized by
-    itself.
-    """
+    """A new array like ``x`` in its compute type, ``planes`` equal parts normalized apart."""
     wide = widened(x).reshape(planes, -1) if x.size else widened(x).reshape(planes, 0)
     out = np.empty(wide.shape, wide.dtype)
     over_row_panels(lambda rows: normalize_rows(wide[rows], out[rows], epsilon), *wide.shape)

@@ -49,8 +49,7 @@ class OpKernelContext(Protocol):
     """One run of one node, seen from the kernel."""
 
     def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-        """A C-contiguous, uninitialized array for output ``index``, in planned memory where there
-        is a plan.
+        """A C-contiguous array of garbage for output ``index``, in planned memory if there is any.
 
         Raises LimitExceededError before allocating anything where the run's memory limit would be
         passed, so a kernel whose output size comes from data (ConstantOfShape, Expand, Tile, Range,
@@ -119,8 +118,7 @@ class OpKernelInfo(Protocol):
         ...
 
     def prepacked(self, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """A constant of the node in the layout that the kernel computes with: ``make()``, or what
-        was kept of it.
+        """A constant as the kernel needs it laid out: ``make()``, or what was kept of that.
 
         Compiled contexts keep what ``make`` returned and hand it out, mapped from their file,
         instead of making it again. ``name`` is unique in the node. Read-only, and a function of the

@@ -1,6 +1,4 @@
-"""One node as its kernel factory sees it at initialization, and the compute function made from
-it.
-"""
+"""One node as its kernel factory sees it, and the compute function that this makes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Who owns a value that no kernel computed anew: one that comes out of a sequence, an optional or a
-sub-graph.
+"""Who owns values that no kernel made: from sequences, optionals and sub-graphs.
 
 The executor may overwrite a buffer once the value in it has died, and may compute in place. So an
 output must not share memory with an input, nor with another output. Sequences own their elements:
@@ -17,9 +16,7 @@ from ortpkg.kernels.op_kernel import Value
 
 
 def copied(value: Value) -> Value:
-    """A value of one's own: arrays are copied, lists share their elements (which nobody writes
-    to).
-    """
+    """A value of one's own: arrays are copied, lists share elements, which nobody writes."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):
@@ -28,9 +25,7 @@ def copied(value: Value) -> Value:
 
 
 def owned(values: Iterable[Value], inputs: Sequence[Value]) -> list[Value]:
-    """``values``, with those copied that share memory with one of ``inputs`` or with an earlier one
-    of themselves.
-    """
+    """``values``, copied where they share memory with ``inputs`` or with each other."""
     taken = [value for value in inputs if isinstance(value, np.ndarray)]
     found: list[Value] = []
     for value in values:

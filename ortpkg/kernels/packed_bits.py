@@ -1,6 +1,4 @@
-"""Integers of few bits, several in one byte: how com.microsoft's quantized operators store their
-weights.
-"""
+"""Integers of few bits, several to a byte, as com.microsoft's weights are stored."""
 
 from __future__ import annotations
 
@@ -10,9 +8,7 @@ from ortpkg.kernels.op_kernel import Tensor
 
 
 def bits_apart(packed: Tensor, bits: int) -> Tensor:
-    """Bytes to their codes of ``bits`` (2, 4 or 8) bits each, low bits first, along the last
-    axis.
-    """
+    """Bytes to codes of ``bits`` (2, 4 or 8) bits, low bits first, along the last axis."""
     if bits == 8:
         return packed
     codes = (packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8((1 << bits) - 1)

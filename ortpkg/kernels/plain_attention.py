@@ -1,5 +1,4 @@
-"""softmax(query · keyᵀ · scale + bias) · value in float32 or float64: the case that transformers
-spend their time in.
+"""softmax(query · keyᵀ · scale + bias) · value in float32, float64: most of a transformer's time.
 
 A few heads at a time are multiplied and normalized while their scores are in cache. The powers are
 taken of the scores as they are where the lengths of queries and keys prove that they cannot
@@ -26,9 +25,7 @@ _LEAST_SAFE_SUM = 1e-30
 def attend_plainly(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, out: Tensor
 ) -> None:
-    """The operands of :func:`ortpkg.kernels.attention.attend`, each query head with a key head of
-    its own.
-    """
+    """The operands of ``attention.attend``, with a key head for every query head."""
     batches, heads, length = query.shape[:3]
     total = key.shape[2]
     per_call = max(_SCORES_NBYTES // max(length * total * query.itemsize, 1), 1)

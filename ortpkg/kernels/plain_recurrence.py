@@ -1,5 +1,4 @@
-"""LSTM and GRU with their default activations and nothing else: steps without temporaries, as few
-calls as possible.
+"""LSTM and GRU with default activations and nothing else: no temporaries, few calls.
 
 The sigmoid is taken as 0.5 · tanh(0.5 · x) + 0.5, so that one call does for all gates; the inner
 0.5 is put into the gates' rows of the weights and biases beforehand, which is exact.

@@ -1,5 +1,4 @@
-"""Ends kernels in the middle: those of ours that compute in many steps, and Python code that asks
-nobody.
+"""Ends kernels in the middle: ours that compute in many steps, and Python code that never asks.
 
 A kernel has a context to ask. What is called from many kernels (products of matrices, folds) asks
 :func:`poll_run`, which knows the run that this thread is at. Code of other libraries is ended where

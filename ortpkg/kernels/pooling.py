@@ -36,9 +36,7 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
 
 
 def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """For each position in the window along a spatial axis: (outputs, inputs) that it joins,
-    padding left out.
-    """
+    """For each place in the window on an axis, the (outputs, inputs) it joins, padding apart."""
     stride, first = windows.strides[axis], windows.before[axis]
     for tap in range(windows.kernel[axis]):
         shift = tap * windows.dilations[axis] - first
@@ -71,9 +69,7 @@ class _Fold:
 
 @lru_cache(maxsize=1024)
 def _folds(windows: Windows, spatial: tuple[int, ...]) -> tuple[_Fold, ...]:
-    """One per spatial axis, the first axis first: it has whole rows to fold, and leaves less to
-    fold along them.
-    """
+    """A fold per spatial axis, the first one first: its rows are whole, and less is left after."""
     folds = []
     for axis, size in enumerate(spatial):
         before = (slice(None),) * (axis + 1)
@@ -205,9 +201,7 @@ def _max_pool_with_indices(
 
 @lru_cache(maxsize=64)
 def _counts(windows: Windows, spatial: tuple[int, ...], include_pad: bool) -> Tensor:
-    """How many elements each window averages: those of the input, with ``include_pad`` those of the
-    padding too.
-    """
+    """How many elements each window averages; ``include_pad`` counts padding."""
     total = np.ones((), np.float32)
     for axis, size in enumerate(spatial):
         first, last = (windows.before[axis], windows.after[axis]) if include_pad else (0, 0)

@@ -106,9 +106,7 @@ def dynamic_parameters(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantized_scratch(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-    """``x`` as quantized to uint8, minus its zero point, in float32 and in this thread's
-    scratch.
-    """
+    """``x`` quantized to uint8 less its zero point, as float32 in this thread's scratch."""
     (values,) = take_scratch(Slot.SHARED, (x.shape, np.dtype(np.float32)))
     point = float(zero_point)
     np.divide(x, scale, out=values)
@@ -121,9 +119,7 @@ def quantized_scratch(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
 
 
 def per_row(parameter: Tensor | None) -> Tensor | None:
-    """A left-hand zero point or scale (one, or one per row of the matrix) shaped to broadcast with
-    the matrix.
-    """
+    """A left-hand zero point or scale (one, or one a row) shaped to broadcast to the matrix."""
     if parameter is None or parameter.size == 1:
         return None if parameter is None else parameter.reshape(())
     return parameter[:, None] if parameter.ndim == 1 else parameter

@@ -1,5 +1,4 @@
-"""ConvInteger and QLinearConv: convolutions of 8-bit integers on the float kernels of
-:mod:`.convolution`.
+"""ConvInteger and QLinearConv: convolutions of 8-bit integers by the float kernels.
 
 A float32 sum of integers is exact while no partial sum reaches 2**24. ConvInteger, whose result is
 the sum, takes float64 where that bound may not hold. QLinearConv rounds the sum to 8 bits after a
@@ -29,9 +28,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
-    """Weights (M, C/group, *kernel) minus their zero point (one, or one per output channel) as
-    float32 integers.
-    """
+    """Weights (M, C/group, *kernel) less their zero points, as float32 integers."""
     if w.ndim < 3 or group < 1 or w.shape[0] % group:
         raise ValueError(f"weights of shape {w.shape} do not make {group} groups of a convolution")
     if zero_point is not None:

@@ -90,9 +90,7 @@ def _check_shapes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """What tells RNN, GRU and LSTM apart: gates, states, default activations, and how a step is
-    made.
-    """
+    """What tells RNN, GRU and LSTM apart: gates, states, activations, how steps are made."""
 
     gates: int
     n_states: int
@@ -169,9 +167,7 @@ def _directions(
 def _prepared_steps(
     info: OpKernelInfo, cell: _Cell, activations: list[list[Block]], clip: float | None
 ) -> list[_Prepared] | None:
-    """Directions and steps laid out once, where all the parameters that the node has are
-    constant.
-    """
+    """Directions and steps, laid out once if all of the node's parameters are constant."""
     values: list[Tensor | None] = []
     for slot in (1, 2, 3, 7):
         given = slot < len(info.node.inputs) and bool(info.node.inputs[slot])

@@ -131,9 +131,7 @@ def _reduced(
 
 
 def _reduce(reduction: Reduction) -> KernelFactory:
-    """A factory for one reduction in all versions: axes were an attribute before 18 (ReduceSum:
-    before 13).
-    """
+    """A reduction in all versions: axes were an attribute before 18 (ReduceSum: 13)."""
 
     def factory(info: OpKernelInfo) -> Compute:
         keepdims = bool(info.attribute("keepdims", 1))

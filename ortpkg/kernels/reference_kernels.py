@@ -1,5 +1,4 @@
-"""The long tail: operators that have no kernel of ours run on ``onnx.reference``, wrapped in our
-ABI.
+"""The long tail: operators without a kernel of ours run on ``onnx.reference``.
 
 :func:`find_reference_kernel` is asked for a node that the registry has nothing for. Operators that
 ONNX defines only as a function (of its inputs' types, for some) are evaluated by their body.
@@ -98,9 +97,7 @@ def find_reference_kernel(node: Node, opset_imports: Mapping[str, int]) -> Kerne
 
 @functools.lru_cache(maxsize=1024)
 def has_reference_implementation(domain: str, op_type: str, version: int) -> bool:
-    """Whether onnx.reference can compute that version of the operator, itself or through its
-    function body.
-    """
+    """Whether onnx.reference computes that version, itself or by the function's body."""
     if domain not in REFERENCE_DOMAINS:
         return False
     schema = _schema(domain, op_type, version)
@@ -131,9 +128,7 @@ def _has_body_for_types(schema: onnx.defs.OpSchema) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _is_loadable(domain: str, op_type: str, version: int) -> bool:
-    """Whether the reference has a class of its own, or one function body for all types, for the
-    operator.
-    """
+    """Whether the reference has a class for the operator, or one body for all types."""
     # Imported here for start-up time; see the module's docstring.
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import RuntimeContextError
@@ -203,8 +198,7 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
 
 
 def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:
-    """The node in ONNX's own form with positional value names (x0, ..., y0, ...) and its version's
-    defaults filled in.
+    """The node for ONNX: values named by position (x0, ..., y0, ...), all defaults filled in.
 
     Positional names keep a value that is used twice apart, and keep a model's own names out of
     messages.
@@ -286,9 +280,7 @@ def _evaluator(
 
 
 def _check_work(context: OpKernelContext, node: Node, operations: float) -> None:
-    """LimitExceededError where that many operations take longer on any machine than the run has
-    left.
-    """
+    """LimitExceededError where so many operations take longer than the run has left."""
     left_s: float | None = getattr(context, "time_left_s", None)  # contexts of trials have no clock
     if left_s is not None and operations > left_s * _MOST_OPERATIONS_PER_S:
         raise LimitExceededError(
@@ -318,9 +310,7 @@ def _guarded(value: Value) -> Value:
 
 
 def _normalised(value: Value, value_type: ValueType | None, inputs: tuple[Value, ...]) -> Value:
-    """An output of the reference as this engine has it: an own, writable array of the inferred
-    element type.
-    """
+    """The reference's output for this engine: own, writable, of the inferred element type."""
     if isinstance(value, list):
         return [_normalised(element, None, inputs) for element in value]
     if not isinstance(value, np.ndarray | np.generic):

@@ -74,9 +74,7 @@ _Node = _Character | _Assertion | _Sequence | _Alternatives | _Repeat
 
 @dataclass(slots=True)
 class _State:
-    """``test`` consumes a character, ``assertion`` consumes none; with neither, all of
-    ``following`` hold at once.
-    """
+    """One state: ``test`` consumes a character, ``assertion`` none, else ``following`` all hold."""
 
     following: list[int] = field(default_factory=list)
     test: CharacterTest | None = None
@@ -113,9 +111,7 @@ class RegularExpression:
         return self._accepting in current
 
     def _closure(self, states: Iterable[int], before: str, after: str) -> list[int]:
-        """The states reached without a character, between ``before`` and ``after`` ("" at an end of
-        the text).
-        """
+        """The states reached without a character between ``before`` and ``after`` ("": an end)."""
         pending = list(states)
         seen: dict[int, None] = {}
         while pending:

@@ -1,5 +1,4 @@
-"""Resize and Upsample, one axis after the other: each output position is a weighted sum of a few
-input positions.
+"""Resize and Upsample, axis by axis: each output is a weighted sum of a few inputs.
 
 Source: the Resize operator (coordinate transformations, kernels, nearest modes, aspect-ratio
     policies).
@@ -24,9 +23,7 @@ _MODES = ("nearest", "linear", "cubic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AxisPlan:
-    """How one axis changes: from ``size`` to ``output`` elements by ``scale``, over the region
-    [start, end].
-    """
+    """How an axis changes: ``size`` to ``output`` by ``scale``, over the region [start, end]."""
 
     axis: int
     size: int
@@ -112,9 +109,7 @@ class _Sampler:
         return np.clip(positions, 0, size - 1).astype(np.intp)
 
     def taps(self, origins: Tensor, size: int, scale: float) -> tuple[Tensor, Tensor]:
-        """(positions, weights), each (output, taps): the neighbours of each origin, clamped to the
-        axis.
-        """
+        """(positions, weights), each (output, taps): origins' neighbours, clamped to the axis."""
         stretch = min(scale, 1.0) if self.antialias else 1.0
         reach = 1 if self.mode == "linear" else 2
         first = math.floor(-reach / stretch) + 1
@@ -237,9 +232,7 @@ def _plans_from_sizes(
 
 
 def _regions(axes: Sequence[int], roi: Sequence[float]) -> dict[int, tuple[float, float]]:
-    """Axis → (start, end) in normalized coordinates, from ONNX's list: all starts, then all
-    ends.
-    """
+    """Axis → (start, end) in normalized coordinates; ONNX lists all starts, then all ends."""
     if not roi:
         return {}
     if len(roi) != 2 * len(axes):

@@ -1,6 +1,4 @@
-"""RotaryEmbedding: pairs of features turned by an angle that depends on the position (ai.onnx and
-com.microsoft).
-"""
+"""RotaryEmbedding: pairs of features turned by their position's angle (ai.onnx, com.microsoft)."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ def rotate(
 
 
 def _cache_rows(cache: Tensor, positions: Tensor | None) -> Tensor:
-    """(batch or 1, length, n): the cache's rows at ``positions``, or the cache itself where it has
-    a row per token.
-    """
+    """(batch or 1, length, n): the cache's rows at ``positions``, or its own row per token."""
     if positions is None:
         return widened(cache if cache.ndim == 3 else cache[None])
     return widened(cache[wrapped_indices(positions, cache.shape[0])])
@@ -94,9 +90,7 @@ def _compute(info: OpKernelInfo) -> Compute:
 
 
 def _by_token(x: Tensor, heads: int, cosines: Tensor) -> Tensor:
-    """A view (batch, length, heads, size) of (batch, heads, length, size) or (batch, length, heads
-    · size).
-    """
+    """A view (batch, length, heads, size) of either layout: heads second, or joined to the last."""
     if x.ndim == 4:
         return x.transpose(0, 2, 1, 3)
     size = x.shape[-1] // heads if heads else 2 * cosines.shape[-1]
@@ -112,9 +106,7 @@ def rotary_embedding(info: OpKernelInfo) -> Compute:
 
 @kernel("RotaryEmbedding", since=(1,), domain=MS, types={"T": FLOATS})
 def microsoft_rotary_embedding(info: OpKernelInfo) -> Compute:
-    """The same, with positions as the second input: one per token, or one offset for the whole
-    batch.
-    """
+    """The same; the second input has positions: one per token, or one for the batch."""
     compute_by_position = _compute(info)
 
     def compute(

@@ -1,6 +1,4 @@
-"""Which operators the embedded engine can run: kernels of ours, registered ones, and the reference
-implementation.
-"""
+"""Which operators the embedded engine runs: our kernels, registered ones, the reference."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from ortpkg.kernels.reference_kernels import has_reference_implementation
 
 
 def has_kernel(domain: str, op_type: str) -> bool:
-    """Whether the CPU provider has a kernel for any version of an operator, those that programs
-    registered included.
+    """Whether the CPU provider has a kernel, also a registered one, for any version.
 
     "" and "ai.onnx" are the same domain. Types and versions are the matter of a session.
     """

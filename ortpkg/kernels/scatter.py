@@ -1,6 +1,4 @@
-"""Operators that write elements at positions: ScatterElements (and Scatter), ScatterND,
-TensorScatter.
-"""
+"""Operators that write at positions: Scatter, ScatterElements, ScatterND, TensorScatter."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ def _scatter(
     updates: Tensor,
     ufunc: Callable[..., Any] | None,
 ) -> Tensor:
-    """``data`` with ``updates`` at ``index``: put there, or combined with what is there (each of
-    several in turn).
-    """
+    """``data`` with ``updates`` at ``index``: put there, or combined one after the other."""
     out = context.output(0, data.shape, data.dtype)
     if ufunc is None or not updates.size:
         np.copyto(out, data)

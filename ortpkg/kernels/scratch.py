@@ -28,9 +28,7 @@ _ALIGNMENT = 64
 
 
 class Slot(Enum):
-    """What scratch is for, from the outside in: SHARED by a node's steps, a PANEL, one TASK, or a
-    BLOCK in it.
-    """
+    """What scratch is for, outside in: SHARED by a node's steps, a PANEL, a TASK, a BLOCK."""
 
     SHARED = 0
     PANEL = 1
@@ -47,9 +45,7 @@ _kept = _Kept()
 
 
 def take_scratch(slot: Slot, *requests: tuple[tuple[int, ...], np.dtype[Any]]) -> list[Tensor]:
-    """One uninitialized array per (shape, dtype), until the next call for the slot on this
-    thread.
-    """
+    """An uninitialized array per shape and dtype, until this thread's next call for the slot."""
     nbytes = sum([_rounded(math.prod(shape) * dtype.itemsize) for shape, dtype in requests])
     if nbytes <= _LEAST_KEPT_NBYTES:
         return [np.empty(shape, dtype) for shape, dtype in requests]

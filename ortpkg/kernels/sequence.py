@@ -103,9 +103,7 @@ def sequence_length(_info: OpKernelInfo) -> Compute:
 
 @kernel("SplitToSequence", since=(11, 24), uses_output_buffer=False)
 def split_to_sequence(info: OpKernelInfo) -> Compute:
-    """Splits into equal parts (scalar ``split``, the last may be smaller), given lengths, or single
-    slices.
-    """
+    """Splits into equal parts (scalar ``split``), parts of given lengths, or single slices."""
     axis_attribute = int(info.attribute("axis", 0))
     keeps_axis = bool(info.attribute("keepdims", 1))
 

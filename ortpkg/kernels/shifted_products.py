@@ -29,9 +29,7 @@ PANEL_NBYTES = 8 << 20
 
 
 def suits(weight: tuple[int, ...], last_stride: int, group: int) -> bool:
-    """Whether this way applies, and moves fewer elements than unrolling everything: weights (M, C /
-    group, *kernel).
-    """
+    """Whether this way applies, and moves fewer elements than unrolling all would."""
     filters, channels, *leading, last = weight
     if not leading or last_stride != 1:
         return False
@@ -40,9 +38,7 @@ def suits(weight: tuple[int, ...], last_stride: int, group: int) -> bool:
 
 
 def shifted_filter(weight: Tensor, group: int) -> Tensor:
-    """Weights (M, C / group, *leading, last) as (group, last · M / group, leading · C / group): the
-    product's left.
-    """
+    """Weights (M, C / group, *leading, last) as (group, last · M / group, leading · C / group)."""
     filters, channels, *kernel = weight.shape
     apart = weight.reshape(group, filters // group, channels, -1, kernel[-1])
     return np.ascontiguousarray(apart.transpose(0, 4, 1, 3, 2)).reshape(
@@ -101,8 +97,9 @@ def convolve(
 
 
 def _unroll(x: Tensor, windows: Windows, start: int, unrolled: Tensor, zero_point: float) -> None:
-    """Copies ``x`` (channels, *spatial), whole rows, to (taps of the leading axes, channels,
-    *outputs of them, row).
+    """Copies rows of ``x`` (channels, *spatial) for each tap of the leading axes.
+
+    To (taps, channels, *outputs of these axes, row).
     """
     leading = range(len(windows.kernel) - 1)
     for number, tap in enumerate(
@@ -135,8 +132,9 @@ def _unroll(x: Tensor, windows: Windows, start: int, unrolled: Tensor, zero_poin
 
 
 def _add_shifted(sums: Tensor, windows: Windows, bias: Tensor | None, out: Tensor) -> None:
-    """``out`` (filters, positions) = the planes of ``sums`` (taps, filters, rows, width), shifted,
-    plus ``bias``.
+    """``out`` (filters, positions) = planes of ``sums`` (taps, filters, rows, width) + ``bias``.
+
+    Each plane is shifted by its tap.
     """
     taps, filters, rows, width = sums.shape
     across = windows.output[-1]

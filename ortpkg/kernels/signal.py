@@ -94,9 +94,7 @@ def mel_weight_matrix(info: OpKernelInfo) -> Compute:
 
 
 def _mel_edges(count: int, length: int, rate: int, low: float, high: float) -> Tensor:
-    """The spectrogram bins at which the filters begin, peak and end: filter i has edges i, i + 1, i
-    + 2.
-    """
+    """The bins where filters begin, peak and end: filter i has edges i, i + 1, i + 2."""
     lowest, highest = (2595 * np.log10(1 + hertz / 700) for hertz in (low, high))
     mel = np.arange(count + 2) * ((highest - lowest) / (count + 2)) + lowest
     hertz = 700 * (np.power(10, mel / 2595) - 1)
@@ -197,9 +195,7 @@ def _parts(context: OpKernelContext, result: Tensor, dtype: np.dtype[np.generic]
 
 @kernel("STFT", since=(17,))
 def stft(info: OpKernelInfo) -> Compute:
-    """Windowed DFTs of the frames of a signal (batch, samples, 1 or 2): (batch, frames, bins,
-    2).
-    """
+    """Windowed DFTs of a signal's frames: (batch, samples, 1 or 2) to (batch, frames, bins, 2)."""
     onesided = bool(info.attribute("onesided", 1))
 
     def compute(

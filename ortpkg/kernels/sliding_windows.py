@@ -1,5 +1,4 @@
-"""Where sliding windows lie: kernel shape, strides, dilations, padding, output size (convolution
-and pooling).
+"""Where sliding windows lie: kernel shape, strides, dilations, padding, output size.
 
 Source: the Conv, ConvTranspose and *Pool operators. Lists run over the spatial axes.
 """
@@ -36,9 +35,7 @@ class Windows:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each window is one element, without padding: the operation is on points, strided
-        or not.
-        """
+        """Whether windows are single elements without padding, so that points are computed."""
         return (
             all(size == 1 for size in self.kernel) and not any(self.before) and not any(self.after)
         )

@@ -42,9 +42,7 @@ def softmax_rows(x: Tensor, out: Tensor) -> None:
 
 
 def row_sums(x: Tensor) -> Tensor:
-    """Sums along the last axis, which stays with size 1; by a product with ones, which is several
-    times faster.
-    """
+    """Sums along the last axis, kept as size 1, by a product with ones: several times faster."""
     if x.strides[-1] != x.itemsize:
         total: Tensor = np.add.reduce(x, axis=-1, keepdims=True)
         return total

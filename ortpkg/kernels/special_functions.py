@@ -101,9 +101,7 @@ def _horner(coefficients: tuple[np.float32, ...], u: Tensor, result: Tensor) -> 
 
 
 def erf_block(x: Tensor, out: Tensor) -> None:
-    """The error function of float32 (mean error under 1 ulp, at most 7) or float64 (exact to 1 ulp)
-    values.
-    """
+    """The error function, exact to 1 ulp in float64; in float32 to 7, and 1 on average."""
     if x.dtype != np.float32:
         out[...] = _erf_float64(x)
         return

@@ -1,6 +1,4 @@
-"""Operators that pick elements by position: Slice, Gather*, Compress, NonZero, Trilu,
-ReverseSequence.
-"""
+"""Operators that pick elements: Slice, Gather*, Compress, NonZero, Trilu, ReverseSequence."""
 
 from __future__ import annotations
 
@@ -109,9 +107,7 @@ def gather_elements(info: OpKernelInfo) -> Compute:
 def check_element_indices(
     shape: tuple[int, ...], indices_shape: tuple[int, ...], axis: int
 ) -> None:
-    """ValueError where indices into elements along ``axis`` do not fit a tensor of ``shape`` on the
-    other axes.
-    """
+    """ValueError where indices along ``axis`` do not fit a tensor of ``shape`` elsewhere."""
     fits = len(shape) == len(indices_shape) and all(
         size <= limit or at == axis
         for at, (size, limit) in enumerate(zip(indices_shape, shape, strict=True))
@@ -124,9 +120,7 @@ def check_element_indices(
 
 
 def element_index(positions: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """An index that takes, for each element of ``positions``, that position along ``axis`` and its
-    own elsewhere.
-    """
+    """An index that takes ``positions`` along ``axis``, and each element's own place elsewhere."""
     index: list[Tensor] = []
     for at, size in enumerate(positions.shape):
         own = [1] * positions.ndim
@@ -136,8 +130,7 @@ def element_index(positions: Tensor, axis: int) -> tuple[Tensor, ...]:
 
 
 def nd_index(indices: Tensor, shape: tuple[int, ...], batch_dims: int = 0) -> tuple[Tensor, ...]:
-    """The index arrays that ``indices`` (..., depth) means in a tensor of ``shape`` after
-    ``batch_dims`` batch axes.
+    """The index arrays that ``indices`` (..., depth) means after ``batch_dims`` batch axes.
 
     ValueError for indices out of range, or deeper than the tensor.
     """

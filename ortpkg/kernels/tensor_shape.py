@@ -28,8 +28,7 @@ def identity(_info: OpKernelInfo) -> Compute:
 def resolved_shape(
     x_shape: tuple[int, ...], wanted: Sequence[int], allow_zero: bool
 ) -> tuple[int, ...]:
-    """Reshape's target: 0 copies the input's dimension (unless ``allow_zero``), one -1 takes what
-    is left.
+    """Reshape's target: 0 copies a dimension (not with ``allow_zero``), one -1 takes the rest.
 
     What is left is that of the dimensions that are not copied, so a batch of none keeps the shape
     of its rows, where onnxruntime gives up. With ``allow_zero``, 0 in the target stands against the

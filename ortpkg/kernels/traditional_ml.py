@@ -37,9 +37,7 @@ def zip_map(info: OpKernelInfo) -> Compute:
 
 @kernel("CastMap", since=(1,), domain=_DOMAIN)
 def cast_map(info: OpKernelInfo) -> Compute:
-    """A map from int64 as a row: its values by rising key, or (SPARSE) each at its key's place,
-    zeros elsewhere.
-    """
+    """A map from int64 as a row: values by rising key, or (SPARSE) each at its key, else 0."""
     dtype = _CAST_TARGETS.get(info.attribute("cast_to", "TO_FLOAT"))
     if dtype is None:
         raise InvalidGraphError(
@@ -68,9 +66,7 @@ def cast_map(info: OpKernelInfo) -> Compute:
 
 @kernel("DictVectorizer", since=(1,), domain=_DOMAIN)
 def dict_vectorizer(info: OpKernelInfo) -> Compute:
-    """A map as a row: the values of the vocabulary's keys, zeros (empty texts) where there is
-    none.
-    """
+    """A map as a row: the vocabulary's keys' values, zeros (empty texts) where it has none."""
     vocabulary = info.attribute("string_vocabulary") or info.attribute("int64_vocabulary") or ()
     kind = info.input_type(0)
     if not isinstance(kind, MapType) or not isinstance(kind.value, TensorType):
@@ -168,9 +164,7 @@ _LABEL_TYPES: dict[str, tuple[np.dtype[Any], Any]] = {
 
 
 def _listed(info: OpKernelInfo, name: str) -> tuple[list[Any], np.dtype[Any]]:
-    """The keys or values of a LabelEncoder, as Python values of their element type, and that
-    type.
-    """
+    """A LabelEncoder's keys or values as Python values of their element type, and that type."""
     tensor = info.attribute(f"{name}_tensor")
     if tensor is not None:
         array = np.asarray(tensor)

@@ -99,9 +99,7 @@ def _numbers(info: OpKernelInfo, name: str) -> Tensor:
 
 
 def _old_ensemble(info: OpKernelInfo, prefix: str, target_count: int) -> Ensemble:
-    """The trees of TreeEnsembleRegressor (prefix ``target``) or TreeEnsembleClassifier
-    (``class``).
-    """
+    """A TreeEnsembleRegressor's trees (prefix ``target``), or a Classifier's (``class``)."""
     trees, ids = info.attribute("nodes_treeids") or (), info.attribute("nodes_nodeids") or ()
     try:
         index = {key: position for position, key in enumerate(zip(trees, ids, strict=True))}
@@ -306,8 +304,7 @@ def tree_ensemble_classifier(info: OpKernelInfo) -> Compute:
 
 
 def _binary(score: Tensor, all_positive: bool, post: str) -> tuple[Tensor, Tensor]:
-    """Class indices and both classes' scores from the score of one: a probability, or a margin
-    around 0.
+    """Classes, and both scores from the score of one: a probability, or a margin around 0.
 
     Source: ONNX Runtime, ml_common.h (write_scores), which exporters rely on.
     """
