@@ -1,5 +1,4 @@
-"""The bridge's provider: sub-graphs on an execution provider of the installed onnxruntime, and
-contexts of them.
+"""The bridge's provider: sub-graphs, and contexts, on an EP of the installed onnxruntime.
 
 onnxruntime itself is loaded by the library behind it, here or in a child process.
 """
@@ -86,9 +85,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
         return compiled
 
     def _load_in_child_first(self, fused: FusedNode) -> None:
-        """As contexts of ours are: what onnxruntime reads into may be a reason to crash for it,
-        too.
-        """
+        """As our own contexts are: onnxruntime may crash over what it reads, too."""
         model = self._model_of(fused.body)
         entry = ContextEntry(
             name=fused.node.name,
@@ -123,9 +120,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
         return found
 
     def _check_judged_files(self) -> None:
-        """Raises EpContextError where a judged file is another one by now: onnxruntime opens it by
-        its path.
-        """
+        """Raises EpContextError if a judged file, which onnxruntime opens by path, has changed."""
         reader = EpContextReader(self.name, self.ep_context, ())
         for path in self.ep_context.judged or ():
             reader.check_file(path)
@@ -140,9 +135,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
         return replace(model, config_entries={CONTEXT_FILE_PATH: str(place.absolute()), **shared})
 
     def _check_carries(self, own: Sequence[Node]) -> None:
-        """Raises EpContextError where a new model is to be made of contexts in files that only
-        onnxruntime reads.
-        """
+        """Raises EpContextError for a new model of contexts in files only onnxruntime reads."""
         if not self.ep_context.enable:
             return
         for attributes in map(ep_context_attributes, own):
@@ -158,9 +151,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
                 )
 
     def _is_made_by_ortpkg(self, node: Node) -> bool:
-        """Whether the context behind ``node``, or behind the main nodes that it leads to, is a
-        container of ours.
-        """
+        """Whether the context of ``node``, or of its main nodes, is in a container of ours."""
         attributes = ep_context_attributes(node)
         if not attributes.main_context:
             return True  # its main node tells

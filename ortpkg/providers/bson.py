@@ -1,5 +1,4 @@
-"""BSON as far as execution providers write it into their containers: documents of texts, numbers,
-flags and documents.
+"""BSON as execution providers' containers have it: documents of texts, numbers, flags, documents.
 
 Everything comes from a stranger: lengths are checked against what is there before anything is cut
 out, and depth and number of values are bounded. Source: the BSON specification, version 1.1

@@ -1,5 +1,4 @@
-"""Which nodes a native library refuses, where it does not compile what a provider would claim as a
-whole.
+"""Which nodes a native library refuses, if it does not compile a whole claim.
 
 The library's message may name operators that it lacks; else each kind of node is compiled alone.
 """
@@ -73,9 +72,7 @@ class ClaimBlame:
         return ClaimRefusal(makes=makes, reasons=(reason,), is_lasting=_is_about_the_model(error))
 
     def _failing_alone(self, graph: Graph, nodes: Sequence[Node]) -> set[int]:
-        """Nodes whose kind (operator, version, types) the library does not compile even as a model
-        of one node.
-        """
+        """Nodes of a kind (operator, version, types) that the library compiles not even alone."""
         verdicts: dict[object, bool] = {}
         failing = set()
         for node in nodes:
@@ -136,9 +133,7 @@ def _operators_in(node: Node) -> Iterator[Operator]:
 
 
 def _is_about_the_model(error: Exception) -> bool:
-    """Whether it would come again: not where memory ran out, a file could not be read, or a child
-    process ended.
-    """
+    """Whether it would come again; not after too little memory, a lost file or an ended child."""
     is_passing = (
         isinstance(error, OrtpkgError | MemoryError | OSError) or "alloc" in str(error).lower()
     )

@@ -37,9 +37,7 @@ class NotCompiled:
 
 
 class _AsFused:
-    """A loaded context as its fused node calls it: constants and repeated inputs filled in, unused
-    outputs left out.
-    """
+    """A loaded context as its node calls it: constants filled in, unused outputs left out."""
 
     def __init__(self, compiled: CompiledPartition, node: Node, body: Graph) -> None:
         places = {name: place for place, name in enumerate(body.inputs)}
@@ -61,9 +59,7 @@ class _AsFused:
 
 
 def as_fused(compiled: CompiledPartition, node: Node, body: Graph) -> CompiledPartition:
-    """The context of the EPContext node ``node``, called with the inputs and outputs of its fused
-    node's ``body``.
-    """
+    """The context of EPContext node ``node``, called as the fused node's ``body`` is."""
     if tuple(node.inputs) == body.inputs and tuple(node.outputs) == body.outputs:
         return compiled
     return _AsFused(compiled, node, body)

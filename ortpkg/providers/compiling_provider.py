@@ -1,5 +1,4 @@
-"""Providers that compile: they claim maximal sub-graphs, turn each into one call, and can keep what
-they compiled.
+"""Providers that compile: they claim maximal sub-graphs, make one call of each, may keep it.
 
 Everything of the EPContext design that is the same for every such provider is here: which EPContext
 nodes are its own, where contexts lie, whether they are still right, one binary for however many
@@ -77,8 +76,9 @@ class CompilingProvider(CompilingInterface):
         self._make_first_loader: Callable[[SessionSettings], ContextLoader] | None = None
 
     def load_first_by(self, make: Callable[[SessionSettings], ContextLoader]) -> None:
-        """Called once, for a plug-in: each context is loaded by what ``make`` makes, in a child
-        process, before it is loaded here for the first time.
+        """For a plug-in, once: has first loads of contexts happen in a child process.
+
+        There, the provider that ``make`` makes loads the context.
 
         ``make`` gets what the session's options say, as far as the plug-in obeys.
         """
@@ -163,9 +163,7 @@ class CompilingProvider(CompilingInterface):
         return next((node for node in fused.body.nodes if is_ep_context(node)), None)
 
     def get_ep_context_nodes(self) -> list[Node]:
-        """Writes the binary of what was compiled so far, if that was not done, and returns the
-        nodes.
-        """
+        """Writes the binary of what was compiled, if nobody did so yet, and returns the nodes."""
         if self.ep_context.enable:
             self._context_writer().finish()
         return list(self._context_nodes)
@@ -194,9 +192,7 @@ class CompilingProvider(CompilingInterface):
         return source in self.context_sources or is_context_source_of(self.name, source)
 
     def _partition_name(self, graph: Graph) -> str:
-        """A name that is unique in the model, and, by the model's, in a binary that several models
-        share.
-        """
+        """A name unique in the model, and (with the model's own) in a binary of several models."""
         stem = self.name.removesuffix("ExecutionProvider")
         if not self.ep_context.enable:
             return graph.make_name(stem)
@@ -206,9 +202,7 @@ class CompilingProvider(CompilingInterface):
     # --- compiling and keeping --------------------------------------------------------------------
 
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
-        """The partition from the cache of contexts, where there is one, else compiled, and kept
-        there.
-        """
+        """The partition from the cache of contexts, or compiled and then kept there."""
         caching = self._caching()
         if caching is None or any(map(is_ep_context, fused.body.nodes)):
             # what a library makes of somebody's context is not kept as compiled here
@@ -308,9 +302,7 @@ class CompilingProvider(CompilingInterface):
         return found
 
     def _cache_descriptor(self, fused: FusedNode) -> ContextDescriptor:
-        """The same, with what the session's options change: contexts that a model names load
-        whatever these say.
-        """
+        """The same with the session's options, which contexts that a model names do without."""
         return self._describe(fused)
 
     # --- loading ----------------------------------------------------------------------------------

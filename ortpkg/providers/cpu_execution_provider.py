@@ -34,7 +34,8 @@ class CPUExecutionProvider(ExecutionProvider):
         registry: KernelRegistry | None = None,
         is_requested: bool = True,
     ) -> None:
-        """
+        """Provides our kernels, or those of ``registry``.
+
         Args:
             ep_devices, options: as of every execution provider.
             registry: kernels to use instead of all of ours.
@@ -49,9 +50,7 @@ class CPUExecutionProvider(ExecutionProvider):
         return self._registry
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
-        """A kernel of ours, else one that the program registered, else the reference
-        implementation's.
-        """
+        """A kernel of ours, else one that the program registered, else the reference's."""
         found = self._registry.try_find_kernel(node, types)
         if found is None:
             found = find_custom_kernel(node)

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 class CompiledModelCompatibility(StrEnum):
-    """OrtCompiledModelCompatibility, plus UNKNOWN for an EP that is not installed here
-    (what-if).
-    """
+    """OrtCompiledModelCompatibility, and UNKNOWN for an EP that is not installed here."""
 
     NOT_APPLICABLE = "EP_NOT_APPLICABLE"
     OPTIMAL = "EP_SUPPORTED_OPTIMAL"

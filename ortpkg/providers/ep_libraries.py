@@ -160,9 +160,7 @@ def emulation_note(library: EpLibrary, emulation: Emulation) -> str:
 
 
 def emulation_notes() -> frozenset[str]:
-    """That note of every installed library that emulates a device: nothing is wrong where one is
-    given.
-    """
+    """The notes of installed libraries that emulate a device: to have one is no fault."""
     return frozenset(
         emulation_note(library, library.emulation)
         for library in installed_ep_libraries()

@@ -1,5 +1,4 @@
-"""The factory of an execution provider whose library a wheel brings for onnxruntime
-(``ep_libraries``).
+"""The factory of an EP whose library a wheel brings for onnxruntime (``ep_libraries``).
 
 The library is registered in a child process before this one ever loads it; what it answers there is
 remembered like everything that a backend is asked. A device that it only emulates is offered where

@@ -1,6 +1,4 @@
-"""What of onnxruntime a session on an execution provider's library uses: its EP devices, and what
-describes them.
-"""
+"""What a session on an EP's library uses of onnxruntime: its EP devices and their facts."""
 
 from __future__ import annotations
 
@@ -58,8 +56,7 @@ class EpLibraryTarget:
 
 
 def precision_options(ep_name: str, options: Mapping[str, str]) -> Mapping[str, str]:
-    """What must be added to ``options`` so that the provider computes in float32, as ortpkg's own
-    backends do.
+    """What ``options`` need so that the EP computes in float32, as our own backends do.
 
     OpenVINO's computes in bfloat16 on CPUs that have it (errors of 1e-2), whatever its option
     ``precision`` says.
@@ -69,9 +66,7 @@ def precision_options(ep_name: str, options: Mapping[str, str]) -> Mapping[str, 
 
 
 def is_registered_library(onnxruntime: Any, library: EpLibrary) -> bool:
-    """Whether the provider of that name is the library's: it was registered before, by us or by the
-    program.
-    """
+    """Whether the provider of that name is the library's, registered by us or by the program."""
     return bool(registered_devices(onnxruntime, library.path))
 
 
@@ -119,9 +114,7 @@ def ep_library_target(
 
 
 def _found(offered: Sequence[Any], wanted: Sequence[EpDevice]) -> list[Any]:
-    """Of onnxruntime's EP devices, in their order, one for each that is wanted, where there is
-    one.
-    """
+    """For each wanted device one of onnxruntime's EP devices, in order, where there is one."""
     free = list(range(len(offered)))
     taken = []
     for device in wanted:
@@ -135,9 +128,7 @@ def _found(offered: Sequence[Any], wanted: Sequence[EpDevice]) -> list[Any]:
 
 
 def _is_same(offered: Any, device: EpDevice) -> bool:
-    """Whether onnxruntime's EP device may be that one: by what the provider says of it, and its
-    kind.
-    """
+    """Whether onnxruntime's EP device may be that one, by kind and by what the EP says of it."""
     known = dict(device.ep_metadata)
     return all(known.get(key, value) == value for key, value in offered.ep_metadata.items()) and (
         device.device is None

@@ -1,5 +1,4 @@
-"""Which execution providers there are: a literal table of built-in ones, the onnxruntime bridge,
-and plug-ins.
+"""Which execution providers there are: a table of built-in ones, the bridge's, plug-ins.
 
 A plug-in (``plugins.py``) is asked only when a variant, an option or a caller names it. A built-in
 name cannot be taken by a plug-in; a session says so once.
@@ -52,17 +51,14 @@ NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {PREPACK_EP: PrepackEpFact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableFactories:
-    """The factories that can be asked on a machine, in default priority order, and what went wrong
-    on the way.
-    """
+    """The factories that can be asked here, in default priority order, and what went wrong."""
 
     factories: tuple[EpFactory, ...]
     notes: tuple[str, ...] = ()
 
 
 def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
-    """The factory for an EP (aliases are understood) on ``backend``, or on the first backend that
-    has it.
+    """The factory of an EP (or alias) on ``backend``, or on the first backend that has it.
 
     Without a backend: a built-in one, then a plug-in, then the onnxruntime bridge: onnxruntime's
     own, then a wheel's. The factory's library need not be installed; ``is_available`` tells. A

@@ -1,5 +1,4 @@
-"""The interface of an execution provider towards the engine: what it can run, and how it compiles
-what it fused.
+"""What the engine sees of an execution provider: what it can run, how it compiles that.
 
 Source: the partitioning article and the high-level design, and the EPContext design for the context
 methods.
@@ -45,9 +44,7 @@ InfoOf = Callable[[Graph, Node], OpKernelInfo]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaDef:
-    """Makes a capability a *fused* sub-graph: the name and signature of the node that replaces
-    it.
-    """
+    """Makes a capability a *fused* sub-graph: name and signature of the node in its place."""
 
     name: str
     inputs: tuple[str, ...]
@@ -59,9 +56,7 @@ class MetaDef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeCapability:
-    """A sub-graph that a provider can run: node indices, and a meta definition if it wants them
-    fused.
-    """
+    """A sub-graph that a provider can run: node indices, and a meta definition to fuse them."""
 
     node_indices: tuple[int, ...]
     meta_def: MetaDef | None = None
@@ -69,9 +64,7 @@ class ComputeCapability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedNode:
-    """A partition handed to ``compile``: the node that stands for it, and its body as a graph of
-    its own.
-    """
+    """A partition for ``compile``: the node that stands for it, and its body as a graph."""
 
     node: Node
     body: Graph
@@ -87,8 +80,7 @@ class FusedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeComputeInfo:
-    """How a fused node runs: state made once per session, computed with many times, released at the
-    end.
+    """How a fused node runs: state is made once per session, used often, released at the end.
 
     ``compute(state, inputs, context)`` takes one value per input of the fused node and returns one
     per output; it may be called from several threads at once. What it returns is the engine's from
@@ -134,9 +126,7 @@ class BackendPlacement:
 
 
 class GraphViewer:
-    """A read-only view of a graph for a provider: nodes in topological order, with their constraint
-    types.
-    """
+    """A graph as providers see it: read-only, nodes in topological order, constraint types."""
 
     def __init__(self, graph: Graph, order: Sequence[int]) -> None:
         self.graph = graph
@@ -152,8 +142,7 @@ class PlannedGraph(Protocol):
     """A graph with its execution plan, its allocation plan and its memory pattern. Thread-safe."""
 
     def run(self, inputs: Sequence[Value], context: OpKernelContext) -> list[Value]:
-        """Runs it once, as part of the run that ``context`` belongs to, and within that run's
-        limits.
+        """Runs it once, as part of the run of ``context`` and within its limits.
 
         Args:
             inputs: one value per input of the graph, in order.
@@ -178,8 +167,7 @@ class GraphEngine(Protocol):
     """
 
     def optimize(self, graph: Graph, kernels: ExecutionProvider) -> None:
-        """Takes ``graph`` through the graph transformers of all levels, whatever level the session
-        asks for.
+        """Takes ``graph`` through transformers of all levels, whatever the session asks for.
 
         Args:
             graph: its types known; changed in place, but for its inputs and outputs.
@@ -188,8 +176,7 @@ class GraphEngine(Protocol):
         ...
 
     def plan(self, graph: Graph, kernels: ExecutionProvider, info_of: InfoOf) -> PlannedGraph:
-        """Makes ``graph`` ready to run on the kernels of a provider, with the session's options for
-        memory.
+        """Makes ``graph`` ready on a provider's kernels, with the session's memory options.
 
         Raises KernelNotFoundError where it has none for a node, InvalidGraphError where a node's
         attributes do not fit.
@@ -351,19 +338,13 @@ class ExecutionProvider:
         return []
 
     def check_ep_contexts(self) -> None:
-        """Called before anything is compiled where contexts will be kept: raises where they could
-        not be.
-        """
+        """Called before compiling where contexts are kept: raises where they could not be."""
 
     def add_ep_context_model(self, files: Sequence[Path]) -> None:
-        """Called once the context model was written, with its files; from then on its contexts
-        stay.
-        """
+        """Called with the context model's files once it is written: its contexts stay."""
 
     def abandon_ep_contexts(self, reason: BaseException) -> None:
-        """Called where a session that keeps contexts fails: what it wrote and no model names is to
-        go.
-        """
+        """Called where a session that keeps contexts fails: what no model names is to go."""
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
         """The string for ``ep_compatibility_info`` of what it compiled from ``graph``.

@@ -1,5 +1,4 @@
-"""The first load of a compiled context on a machine happens in a child process, which may crash or
-hang instead of us.
+"""Loads a compiled context first in a child process, which may crash or hang instead of us.
 
 That it went well is remembered, by the digests of the context and by what it was loaded with. It
 says nothing about intentions: a child protects from accidents, not from attackers. Who loads

@@ -1,6 +1,4 @@
-"""Code of plug-ins that runs in this process: what it raises becomes ours, what it prints goes to
-standard error.
-"""
+"""Plug-ins' code in this process: its errors become ours, its prints go to standard error."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def tell_foreign_code(listener: Callable[[str], None]) -> None:
-    """From now on, ``listener`` is told what a plug-in is asked to do ("AcmeExecutionProvider was
-    to compile").
-    """
+    """Tells ``listener`` what plug-ins do from now on: "AcmeExecutionProvider was to compile"."""
     _LISTENERS.append(listener)
 
 

@@ -1,6 +1,4 @@
-"""Which distribution provides a backend's module, and in which version, found without importing the
-module.
-"""
+"""The distribution that provides a backend's module, and its version, without an import."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What folder names tell of installed distributions, at a small part of what ``importlib.metadata``
-costs.
+"""What folders' names tell of installed distributions, faster than ``importlib.metadata``.
 
 Source: "Recording installed projects" of the Python Packaging User Guide: a distribution is a
 folder ``<name>-<version>.dist-info`` beside its modules. Where one may be recorded in another way,
@@ -50,8 +49,7 @@ def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
 
 
 def recorded_distributions(prefix: str) -> dict[str, tuple[str, str]] | None:
-    """Installed distributions whose normal name begins with ``prefix``: name → version, folder of
-    their modules.
+    """Installed distributions whose name begins with ``prefix``: name → version, modules' folder.
 
     None where that cannot be told.
     """

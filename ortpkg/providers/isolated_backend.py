@@ -1,5 +1,4 @@
-"""In a worker: a native library, which compiles (or loads) one model and computes with it for the
-parent.
+"""In a worker: a native library that compiles or loads one model, for its parent's runs.
 
 Loads numpy and that library, and nothing else that takes long. The parent's side is
 :mod:`ortpkg.providers.isolated_model`; both share how arrays cross over.

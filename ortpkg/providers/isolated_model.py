@@ -328,9 +328,7 @@ class _LoadContext:
 
 
 def call_within(worker: Worker, limits: LoadLimits, request: Message) -> Message:
-    """The worker's reply; it is ended, and LimitExceededError raised, where loading passes
-    ``limits``.
-    """
+    """The worker's reply; LimitExceededError, and its end, if loading passes ``limits``."""
     return call_watched(worker, _LoadContext(limits), request)
 
 

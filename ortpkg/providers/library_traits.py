@@ -1,6 +1,4 @@
-"""What is known of the native libraries without loading them, so that it holds for one in a child
-process too.
-"""
+"""What is known of native libraries before loading them, also of those in child processes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a machine offers for selection: its hardware, and the EP devices that the factories report
-on it.
-"""
+"""What a machine offers for selection: hardware, and the EP devices of the factories on it."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ class MachineOffer:
     def joint_compatibility(
         self, ep_devices: Sequence[EpDevice], info: str
     ) -> CompiledModelCompatibility:
-        """The rating on EP devices (at least one) of one EP and backend together, as onnxruntime
-        asks for it.
-        """
+        """The joint rating on EP devices of one EP and backend, as onnxruntime asks for it."""
         first = ep_devices[0]
         for factory in self.factories:
             if (factory.ep_name, factory.backend) == (first.ep_name, first.backend):
@@ -85,9 +81,7 @@ class MachineOffer:
     def rating_of_release(
         self, ep_devices: Sequence[EpDevice], info: str
     ) -> CompiledModelCompatibility:
-        """The rating by onnxruntime's execution provider, where it is known to differ from that of
-        the backend here.
-        """
+        """The rating by onnxruntime's own EP, if that is known to differ from our backend's."""
         known = rating_of_onnxruntime(ep_devices[0].ep_name, info)
         if known is CompiledModelCompatibility.UNKNOWN:
             return self.joint_compatibility(ep_devices, info)
@@ -111,9 +105,7 @@ _kept_offers: ContextVar[dict[frozenset[str], MachineOffer] | None] = ContextVar
 
 @contextlib.contextmanager
 def asked_once() -> Iterator[None]:
-    """Meanwhile this machine is asked once for the same execution providers: selecting of many
-    components.
-    """
+    """Has this machine asked once for the same EPs in the block, as by many components."""
     token = _kept_offers.set({})
     try:
         yield
@@ -148,9 +140,7 @@ def verify_emulated_names() -> None:
 
 
 def _tell_of_folders() -> None:
-    """Warns, once per process, of folders of the environment that cannot be used: everything works
-    without them.
-    """
+    """Warns, once per process, of folders of the environment that cannot be used."""
     for name in _FOLDER_VARIABLES:
         reason = unusable_folder(name)
         if reason and reason not in _told:

@@ -139,8 +139,7 @@ class NativeExecutionProvider(CompilingProvider):
         viewer: GraphViewer,
         types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002 - the library looks for itself
     ) -> Collection[int]:
-        """All nodes but those of operators that the library lacks, and those that would bring
-        foreign values in.
+        """All nodes but those of operators the library lacks, or that bring foreign values in.
 
         Nor those that it would take and get wrong.
         """
@@ -283,8 +282,9 @@ class NativeExecutionProvider(CompilingProvider):
             self._kept_info = self.context_form.compatibility_info(parts) or self._kept_info
 
     def complete_context(self, entry: ContextEntry, node: Node) -> ContextEntry:
-        """Names of inputs and outputs, and, where another tool made it, all that it does not say as
-        it is here.
+        """Names of inputs and outputs, and all that another tool's context does not say.
+
+        The latter is taken as it is here.
 
         What it does say is compared as always: the release, the kind of device.
         """
@@ -337,9 +337,7 @@ class NativeExecutionProvider(CompilingProvider):
         raise TypeError("its library loads no contexts")
 
     def _tried_of_member(self, entry: ContextEntry) -> Mapping[str, Any]:
-        """What the library sees of a member of a group, the same for all members: one trial is
-        enough for them.
-        """
+        """What the library sees of a group's members, the same for all: one trial is enough."""
         shared = {
             name: entry.digests[name] for name in (WEIGHTS, COMPILED) if name in entry.digests
         }
@@ -361,9 +359,7 @@ class NativeExecutionProvider(CompilingProvider):
     def find_mismatch(
         self, recorded: ContextDescriptor, here: ContextDescriptor
     ) -> ContextMismatch | None:
-        """As always, but where the library takes them, contexts of a release with the same major
-        and minor version.
-        """
+        """As always, but releases of one major and minor version, if the library takes them."""
         versions = (release_of(each.sdk_version) for each in (recorded, here))
         # the cache's key has them, which was asked for these
         settings = self._library.settings.of_compiling

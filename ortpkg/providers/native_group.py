@@ -1,5 +1,4 @@
-"""The end of a session group on a native library: contexts that share one set of weights, where the
-library can.
+"""Ends a session group on a native library: its contexts share weights if that can.
 
 The library compiles the models of the group anew, together. Their contexts become weightless: what
 was compiled, and the weights, are parts that all of them name, so that both are stored once. A
@@ -101,9 +100,7 @@ def _shared(
 
 
 def check_weights(entry: ContextEntry, *, ep_name: str) -> None:
-    """Raises EpContextError where the weights beside a weightless context are not those that it was
-    compiled with.
-    """
+    """Raises EpContextError if a weightless context has other weights beside it than its own."""
     recorded, found = entry.descriptor.weights_source, _digest_of(entry)
     if recorded != found:
         raise EpContextError(

@@ -1,5 +1,4 @@
-"""What a native library (OpenVINO, onnxruntime) brings: it compiles a model, keeps what it
-compiled, and takes it back.
+"""What a native library brings: it compiles a model, keeps the result, and takes it back.
 
 Loads neither onnx nor the engine, so that a worker process that only computes starts fast. What
 claims sub-graphs and hands them over is :mod:`ortpkg.providers.native_execution_provider`.
@@ -122,9 +121,7 @@ class NativeLibrary(ABC):
 
     @property
     def unshared_reason(self) -> str:
-        """Why what it keeps of several models cannot share weights; "" for a GroupLibrary that
-        can here.
-        """
+        """Why kept models cannot share weights; "" for a GroupLibrary that can do so here."""
         return "its contexts carry their weights inside, each its own"
 
     def describe_environment(self) -> ContextDescriptor | None:
@@ -143,9 +140,7 @@ class NativeLibrary(ABC):
 
 
 class ContextLibrary(NativeLibrary):
-    """A library that keeps what it compiled, where ``describe_environment`` says of what that
-    depends.
-    """
+    """A library that keeps what it compiled; ``describe_environment`` says what that depends on."""
 
     @abstractmethod
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
@@ -157,9 +152,7 @@ class ContextLibrary(NativeLibrary):
 
 
 class WeightlessLibrary(ContextLibrary):
-    """A library that also loads what was kept of a model in a group, beside which the weights
-    lie.
-    """
+    """A library that also loads a group's models, beside which their weights lie."""
 
     @abstractmethod
     def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
@@ -189,8 +182,7 @@ class GroupLibrary(WeightlessLibrary):
 
     @abstractmethod
     def group_place(self, parts: Mapping[str, Part]) -> Mapping[str, int]:
-        """What ``import_member`` tells the library beside the group's own parts: members alike in
-        it load alike.
+        """What ``import_member`` tells the library beside the group's parts: alike, it loads alike.
 
         ValueError where the parts are not what was kept of a member.
         """
@@ -229,9 +221,7 @@ def required_part(parts: Mapping[str, Part], name: str) -> Part:
 
 
 def words_of(error: Exception) -> str:
-    """A library's message in one line, without the places in its own source that OpenVINO puts
-    first.
-    """
+    """A library's message in one line, without places in OpenVINO's own source."""
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
     return " ".join(telling or [line for line in lines if line]) or type(error).__name__

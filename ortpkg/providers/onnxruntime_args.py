@@ -1,6 +1,4 @@
-"""A variant for an application that makes its own ``onnxruntime.InferenceSession``: the arguments
-that it takes.
-"""
+"""The arguments for an application's own ``onnxruntime.InferenceSession`` on a variant."""
 
 from __future__ import annotations
 
@@ -102,9 +100,7 @@ def _load_onnxruntime(ep_name: str) -> Any:
 
 
 def _set(onnxruntime: Any, options: Any, key: str, value: str) -> None:
-    """Sets what the Python class has an attribute for by that, everything else as a config
-    entry.
-    """
+    """Sets attributes that the Python class has, and everything else as a config entry."""
     try:
         if key in _SWITCHES:
             setattr(

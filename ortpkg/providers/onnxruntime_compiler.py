@@ -1,6 +1,4 @@
-"""onnxruntime as a compiler of whole models: with one of its execution providers' own contexts, in
-its own form.
-"""
+"""onnxruntime as a compiler of whole models to its execution providers' own contexts."""
 
 from __future__ import annotations
 
@@ -89,9 +87,7 @@ class OnnxRuntimeCompiler:
 
 
 def _advice(ep_name: str, source: Path) -> str:
-    """What would help where the provider, which takes fixed sizes only, says nothing of open
-    ones.
-    """
+    """What would help where a provider of fixed sizes says nothing of open ones."""
     if ep_name != QNN_EP:
         return ""
     graph = onnx.load(source, load_external_data=False).graph

@@ -1,5 +1,4 @@
-"""The bridge to an installed onnxruntime: one factory per execution provider of that build, under
-its own name.
+"""The bridge to an installed onnxruntime: one factory for each of its execution providers.
 
 Which providers a build has is asked in a child process and remembered. A provider that onnxruntime
 lists without EP devices (a provider-bridge EP) reports no devices here either, so that device rules
@@ -141,8 +140,7 @@ class OnnxRuntimeEpFactory(EpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """For contexts of ours (``ortpkg.providers.compatibility_info``) our own rating, else
-        onnxruntime's.
+        """Our own rating for our contexts (``ortpkg.providers.compatibility_info``), else theirs.
 
         onnxruntime is asked in a child process; its answer is remembered per string and device.
 

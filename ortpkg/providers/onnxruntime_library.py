@@ -54,9 +54,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
         self._is_opened = False
 
     def opened(self) -> None:
-        """Raises InvalidSessionOptionError where onnxruntime makes no session at all with the
-        session's options.
-        """
+        """Raises InvalidSessionOptionError if onnxruntime makes no session with these options."""
         if self._is_opened or not self.settings:
             return
         self._is_opened = True
@@ -184,9 +182,7 @@ class OnnxRuntimeModel:
         )
 
     def get_placement(self) -> Sequence[BackendPlacement]:
-        """One entry per provider that took nodes: a GPU's onnxruntime falls back to its CPU
-        provider in silence.
-        """
+        """One entry per provider that took nodes: a GPU's falls back to the CPU in silence."""
         if self._ep_name == CPU_EP:
             return ()  # the only provider of the session
         if self._name_there not in self._session.get_providers():

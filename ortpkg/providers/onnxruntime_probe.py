@@ -33,8 +33,7 @@ def list_offers() -> dict[str, Any]:
 
 
 def list_library_offers(ep_name: str, path: str) -> dict[str, Any]:
-    """The same of one execution provider's library, which is registered under the name of its
-    execution provider.
+    """The same of one library, registered under the name of its execution provider.
 
     Meta devices of its own (OpenVINO's AUTO), which have names of their own, are left out.
     """
@@ -48,8 +47,7 @@ def list_library_offers(ep_name: str, path: str) -> dict[str, Any]:
 
 
 def rate_compatibility(ep_name: str, places: list[int], info: str, path: str = "") -> str | None:
-    """The name of onnxruntime's rating of a compatibility string on EP devices of one EP, counted
-    among its own.
+    """onnxruntime's name for its rating of a compatibility string on EP devices of one EP.
 
     ``path`` is that of the execution provider's library, where it is not onnxruntime's own. None
     where this build has no function for it, or no longer has the devices.

@@ -1,5 +1,4 @@
-"""The file (or embedded payload) in which onnxruntime's OpenVINO execution provider keeps its
-blobs.
+"""The container in which onnxruntime's OpenVINO provider keeps its blobs.
 
 ::
 
@@ -74,7 +73,8 @@ class OpenVinoContainer:
     """
 
     def __init__(self, data: memoryview, where: str) -> None:
-        """
+        """Reads the container's index.
+
         Args:
             data: the file or the payload.
             where: what it is, for messages.
@@ -223,9 +223,7 @@ def foreign_entry(name: str, blob: memoryview) -> ContextEntry:
 
 
 def container_chunks(entries: Sequence[ContextEntry]) -> Iterator[Part]:
-    """The bytes of a container with the blobs of these contexts, for onnxruntime's OpenVINO
-    execution provider.
-    """
+    """A container of these contexts' blobs, for onnxruntime's OpenVINO provider."""
     blobs = {entry.name: memoryview(_whole_blob(entry)) for entry in entries}
     notes: dict[str, Value] = {
         entry.name: {

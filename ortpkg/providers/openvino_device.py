@@ -8,8 +8,7 @@ from ortpkg.devices.hardware import EpDevice
 
 
 def openvino_device(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> str:
-    """The option's device; where that is only a type ("GPU"), the EP device's more exact name
-    ("GPU.1").
+    """The option's device; for a mere type ("GPU") the EP device's exacter name ("GPU.1").
 
     Several EP devices are one virtual device, whose first takes what it can.
     """

@@ -1,6 +1,4 @@
-"""OpenVINOExecutionProvider: sub-graphs on OpenVINO's CPU, GPU or NPU plug-in, and contexts of
-them.
-"""
+"""OpenVINOExecutionProvider: sub-graphs, and contexts, on OpenVINO's CPU, GPU or NPU."""
 
 from __future__ import annotations
 

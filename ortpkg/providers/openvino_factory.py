@@ -1,5 +1,4 @@
-"""The factory of OpenVINOExecutionProvider on the ``openvino`` package: its CPU, GPU and NPU
-plug-ins.
+"""The factory of OpenVINOExecutionProvider, on the ``openvino`` package's CPU, GPU and NPU.
 
 Whether the package is installed is read from its metadata; what its plug-ins find is asked in a
 child process and remembered (``ortpkg.isolation``). Source of device names and properties:
@@ -122,8 +121,7 @@ class OpenVinoEpFactory(EpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """Rates the string of ``ortpkg.providers.compatibility_info``: only the release that made a
-        blob loads it.
+        """Rates ``ortpkg.providers.compatibility_info``: only its own release loads a blob.
 
         Strings of onnxruntime's OpenVINO EP are rated as that rates them, by what compiled models
         need here; OpenVINO is asked in a child process, and its answer is remembered.

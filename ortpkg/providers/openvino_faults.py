@@ -1,5 +1,4 @@
-"""Operators of com.microsoft that OpenVINO converts, and then computes otherwise than onnxruntime,
-or fails over.
+"""com.microsoft operators that OpenVINO converts but computes otherwise, or fails over.
 
 Seen in OpenVINO 2026.4.1's CPU plug-in, held against onnxruntime 1.31. What it refuses to convert
 needs no entry: that shows when it compiles. Nothing here loads OpenVINO.

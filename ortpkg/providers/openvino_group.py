@@ -1,5 +1,4 @@
-"""Several models as one OpenVINO model, so that they have one set of weights, also where kernels
-lay them out anew.
+"""Several models as one OpenVINO model, so that they share weights as kernels lay them out.
 
 What OpenVINO 2026 does: a blob of ``CACHE_MODE=OPTIMIZE_SIZE`` has no weights but offsets into
 ``WEIGHTS_PATH``, any file, which is mapped. But the CPU plug-in then copies most weights into
@@ -63,9 +62,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Member:
-    """One model of a group, as it is written: where its ports are, and where the weights' file has
-    the weights.
-    """
+    """One model of a written group: where its ports are, and its weights in their file."""
 
     selector: int
     selector_count: int
@@ -78,9 +75,7 @@ class _Member:
 
 
 class PooledRequest:
-    """An infer request, and the tensors that it had for its inputs before callers' arrays took
-    their places.
-    """
+    """An infer request, and its own input tensors, whose places callers' arrays took."""
 
     def __init__(self, infer_request: Any) -> None:
         self.infer_request = infer_request
@@ -378,9 +373,7 @@ def port_of(ports: Sequence[Any], name: str) -> int:
 
 
 class _LentMemory:
-    """Memory that a library only reads, shown to numpy as if it could be written: OpenVINO takes
-    nothing else.
-    """
+    """Memory that a library only reads, as if it were writable: OpenVINO takes nothing else."""
 
     def __init__(self, part: Part) -> None:
         self._view = np.frombuffer(part, dtype=np.uint8)  # keeps the memory alive

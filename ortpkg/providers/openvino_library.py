@@ -91,9 +91,7 @@ class OpenVinoLibrary(GroupLibrary):
             self._core.set_property("CPU", _PRECISIONS[_DEFAULT_PRECISION])
 
     def use_settings(self, settings: SessionSettings) -> None:
-        """Threads of the session are those of the CPU device, unless an option of the provider says
-        otherwise.
-        """
+        """Gives the session's threads to the CPU device, unless a provider option says more."""
         super().use_settings(settings)
         threads = settings.values.get("intra_op_num_threads")
         if threads and self._device == _CPU:
@@ -165,9 +163,7 @@ class OpenVinoLibrary(GroupLibrary):
         )
 
     def _device_text(self) -> str:
-        """The device; for one that is no CPU with its full name, since blobs of one GPU are none of
-        another.
-        """
+        """The device, with its full name unless a CPU: no GPU's blobs are for another."""
         if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
             return self._device
         return f"{self._device} ({self._first_property('FULL_DEVICE_NAME')})"
@@ -212,7 +208,8 @@ class _OpenVinoModel:
         *,
         keeps: object = None,
     ) -> None:
-        """
+        """Wraps OpenVINO's model.
+
         Args:
             compiled: OpenVINO's model.
             ports: where inputs and outputs of the ONNX model are among its.

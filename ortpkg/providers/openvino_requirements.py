@@ -1,5 +1,4 @@
-"""What a compiled blob of OpenVINO needs, in OpenVINO's words, and the compatibility string that
-its EP makes of it.
+"""What a compiled OpenVINO blob needs, and the compatibility string that its EP makes of it.
 
 ``meta=1.0;ov=2026.4.1;isa=Intel AVX2`` is the property RUNTIME_REQUIREMENTS of a compiled model,
 and stands at the beginning of a blob of the CPU plug-in; a plug-in loads a blob whose text is

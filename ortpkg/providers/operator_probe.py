@@ -1,6 +1,4 @@
-"""For child processes: a model of one node, by which a library tells whether it knows the
-operator.
-"""
+"""For child processes: models of one node, to ask libraries whether they know its operator."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ _IR_VERSION = 8
 
 
 def one_node_model(domain: str, op_type: str) -> bytes:
-    """A serialized model of one node without inputs: right for hardly any operator, and enough to
-    look it up.
-    """
+    """A model of one node without inputs: hardly ever right, but enough to look it up."""
     output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
     graph = helper.make_graph(
         [helper.make_node(op_type, [], ["y"], domain=domain)], "one", [], [output]

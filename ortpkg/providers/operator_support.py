@@ -59,9 +59,7 @@ def who_has(operator: Operator) -> str:
 
 
 def is_public_operator(operator: Operator) -> bool:
-    """Whether a library is known to bring the operator's domain; of com.microsoft, whether
-    onnxruntime defines it.
-    """
+    """Whether a library knows the operator's domain (com.microsoft: onnxruntime's definition)."""
     domain, name = operator
     if domain == MICROSOFT_DOMAIN:
         return name in ONNXRUNTIME_CONTRIB_OPERATORS
@@ -69,9 +67,7 @@ def is_public_operator(operator: Operator) -> bool:
 
 
 def is_embedded_operator(operator: Operator) -> bool:
-    """Whether the embedded engine has the operator, those that were registered in this process
-    among them.
-    """
+    """Whether the embedded engine, or an operator registered in this process, has it."""
     domain, name = operator
     if domain in ONNX_DOMAINS or (
         domain == MICROSOFT_DOMAIN and name in EMBEDDED_CONTRIB_OPERATORS
@@ -106,8 +102,7 @@ def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -
 
 
 def plugin_support(needed: ModelOperators, *, ep_name: str) -> OperatorSupport:
-    """Of a plug-in, which tells in a session only what it takes, with the embedded engine behind
-    it.
+    """A plug-in's, which only a session tells, with the embedded engine behind it.
 
     Contexts of its own are its; whether it takes others, and operators that the embedded engine
     lacks, nobody knows.
@@ -160,9 +155,7 @@ def native_support(
 
 
 def support_of_absent(needed: ModelOperators, *, backend: str) -> OperatorSupport:
-    """Of a library that is not here: what no version of it has is missing, and of the rest nothing
-    can be told.
-    """
+    """An absent library's: what no version has is missing, the rest cannot be told."""
     if backend != "onnxruntime":
         return OperatorSupport(unknown=needed)
     lacking = tuple(

@@ -1,6 +1,4 @@
-"""Who has which operators beyond ONNX's own: literal tables, checked by tests against what is
-installed.
-"""
+"""Who has which operators beyond ONNX's: literal tables that tests hold against wheels."""
 
 from __future__ import annotations
 

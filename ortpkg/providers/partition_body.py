@@ -59,9 +59,7 @@ def partition_body(
 
 
 def fused_node_of(graph: Graph, nodes: Sequence[Node], meta: MetaDef, ep_name: str) -> FusedNode:
-    """What the nodes would be fused into, to be compiled and thrown away: the graph stays as it
-    is.
-    """
+    """What the nodes would be fused into, for a trial; the graph stays as it is."""
     node = Node(
         index=-1,
         name=meta.name,

@@ -1,6 +1,4 @@
-"""Which values may cross the border of a partition: a native library takes and gives some element
-types only.
-"""
+"""Which values cross a partition's border: native libraries take some element types only."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ class PartitionBorder:
         return isinstance(found, TensorType) and found.element_type in self.types
 
     def foreign_values(self, viewer: GraphViewer, candidates: Collection[int]) -> Mapping[int, str]:
-        """Nodes of ``candidates`` that take or give, from and to others, what cannot cross: index →
-        that value.
-        """
+        """Nodes of ``candidates`` that exchange with others what cannot cross: index → value."""
         found = {}
         for node in (node for node in viewer.nodes if node.index in candidates):
             values = _border_values(viewer.graph, node, candidates)
@@ -42,9 +38,7 @@ class PartitionBorder:
         return found
 
     def has_foreign_values(self, graph: Graph, node: Node) -> bool:
-        """Whether ``node``, or a node inside it, takes or gives values of a known type that cannot
-        cross.
-        """
+        """Whether ``node``, or one inside, has values of a known type that cannot cross."""
         values = filter(None, (*node.inputs, *node.implicit_inputs, *node.outputs))
         if any(
             _type_of(graph, value) is not None and not self.is_crossed_by(graph, value)

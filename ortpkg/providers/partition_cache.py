@@ -1,5 +1,4 @@
-"""The cache of contexts as one provider of a session uses it: to find a partition there, or to keep
-it.
+"""The cache of contexts as one provider of a session uses it: to find, or keep, a partition.
 
 Of processes that need the same partition at once, one compiles it while the others wait.
 """
@@ -71,8 +70,7 @@ class PartitionCache:
         find: Callable[[bool], _T | None],
         make: Callable[[], _T],
     ) -> _T:
-        """What ``find`` finds; else what ``make`` makes, in one process while others that need the
-        same wait for it.
+        """What ``find`` finds, else ``make`` makes, in one process for all that need it.
 
         ``find`` is told whether the lock is held: then it may delete what is damaged.
         """

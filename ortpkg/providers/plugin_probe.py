@@ -26,9 +26,7 @@ def load(group: str, name: str, value: str) -> Any:
 
 
 def check_plugin(group: str, name: str, value: str) -> dict[str, Any]:
-    """``{"is_factory", "type", "ep_name", "backend", "vendor", "version"}`` of what the entry point
-    gives.
-    """
+    """``{"is_factory", "type", "ep_name", "backend", "vendor", "version"}`` of an entry point."""
     factory = load(group, name, value)
     is_factory = isinstance(factory, EpFactory)
     return {

@@ -1,5 +1,4 @@
-"""Plug-ins: execution providers that other distributions bring by the entry-point group
-``ortpkg.execution_providers``.
+"""Plug-ins: providers that distributions bring as entry points ``ortpkg.execution_providers``.
 
 An entry point's name is the EP's name; its object is a callable without arguments that returns an
 :class:`EpFactory` (usually the class). It is asked only when a variant, an option or a caller names
@@ -92,8 +91,7 @@ def installed_plugins() -> dict[str, Plugin]:
 
 
 def register_plugin(value: str) -> Plugin:
-    """Takes ``value`` ("module:object") as a plug-in for this process, as if a distribution brought
-    it by entry point.
+    """Takes ``value`` ("module:object") as a plug-in of this process, as if it were installed.
 
     Raises ExecutionProviderError, with the reason, where it cannot be loaded or is not what it
     should be.
@@ -133,9 +131,7 @@ def registered_values() -> tuple[str, ...]:
 
 
 def try_nothing_first() -> None:
-    """From now on, plug-ins make providers and load contexts here at once: this process is a child
-    made for that.
-    """
+    """Lets plug-ins work here without a trial: this process is a child made for one."""
     _TRIES_NOTHING.append(True)
 
 
@@ -187,9 +183,7 @@ def plugin_fingerprint(plugin: Plugin) -> dict[str, Any]:
 
 
 class PluginEpFactory(EpFactory):
-    """Stands for a plug-in's factory: what only asks happens in a child process, and cannot do harm
-    here.
-    """
+    """Stands for a plug-in's factory: has it asked in a child process, where it harms nobody."""
 
     def __init__(self, plugin: Plugin, facts: Mapping[str, Any]) -> None:
         self.ep_name = plugin.name
@@ -292,9 +286,7 @@ class PluginEpFactory(EpFactory):
 
 
 def _offers_nothing(value: object, arguments: Mapping[str, Any]) -> bool:
-    """Whether an answer says that the plug-in is not available, or runs on none of the devices it
-    was asked about.
-    """
+    """Whether it answers that it is not available, or has nothing on the devices asked about."""
     if not isinstance(value, dict) or "is_available" not in value:
         return False
     return not value["is_available"] or (
@@ -303,9 +295,7 @@ def _offers_nothing(value: object, arguments: Mapping[str, Any]) -> bool:
 
 
 def _makes_nothing(value: object) -> bool:
-    """Whether an answer says that the plug-in made no execution provider: what it lacks may come at
-    any time.
-    """
+    """Whether it answers that it made no provider: what it lacks may come at any time."""
     return isinstance(value, dict) and value.get("is_made") is False
 
 
@@ -326,9 +316,7 @@ def _check_facts(plugin: Plugin, facts: Mapping[str, Any]) -> None:
 
 
 def _offered(body: Mapping[str, Any], hardware: Sequence[HardwareDevice]) -> EpDevice:
-    """An EP device as the child described it, on the very device that it was asked about where it
-    is one of these.
-    """
+    """An EP device as the child described it, on the device asked about if it is one of these."""
     device = None
     if body["place"] is not None:
         device = hardware[body["place"]]
@@ -347,9 +335,7 @@ def _offered(body: Mapping[str, Any], hardware: Sequence[HardwareDevice]) -> EpD
 
 @cache
 def _required_versions(distribution: str) -> list[list[str]]:
-    """The distributions that ``distribution`` requires directly, with the versions that are
-    installed.
-    """
+    """The distributions that ``distribution`` itself requires, in their installed versions."""
     from importlib import metadata  # 15 ms; only where a plug-in is named
 
     found = []
@@ -386,9 +372,7 @@ def _chosen(plugins: list[Plugin]) -> Plugin:
 
 
 def _files_of(plugin: Plugin) -> list[list[object]]:
-    """The files beside the plug-in's modules and their times, so that an edited plug-in is looked
-    at again.
-    """
+    """The files beside the plug-in's modules and their times: an edit has it asked again."""
     top, *inner = plugin.value.partition(":")[0].split(".")
     try:
         spec = importlib.util.find_spec(top)

@@ -26,9 +26,7 @@ _LONGEST_INFO = 1000
 
 
 def machine_architecture() -> str:
-    """The family of this machine's CPU, and its byte order where that is not the usual one: what
-    layouts depend on.
-    """
+    """What layouts depend on: this machine's CPU family, and an unusual byte order."""
     machine = platform.machine().lower()
     name = _ALIASES.get(machine, machine)
     return name if sys.byteorder == "little" else f"{name}-big-endian"

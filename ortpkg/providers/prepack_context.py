@@ -1,5 +1,4 @@
-"""What is kept of a prepacked partition, as parts of a context: its graph, and each large constant
-on its own.
+"""A prepacked partition as parts of a context: its graph, and each large constant.
 
 ``graph`` is an ONNX model that has the optimized partition's nodes, with the types that were
 inferred for their values, and small constants; large constants are among its inputs.

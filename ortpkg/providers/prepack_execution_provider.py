@@ -1,5 +1,4 @@
-"""A small compiling execution provider without dependencies: our own kernels, prepared once and
-kept.
+"""A small compiling EP without dependencies: our own kernels, prepared once and kept.
 
 It takes every node for which we have a kernel. To compile is to take the partition through the
 session's graph transformers, constant folding and all fusions, and to let each kernel lay out its
@@ -67,9 +66,7 @@ class PrepackExecutionProvider(CompilingProvider):
         return self._opened(PrepackedPartition(graph, engine, self._kernels))
 
     def describe_environment(self) -> ContextDescriptor:
-        """The layout, of which the operators of our fusions are a part, and the architecture: all
-        that a context is.
-        """
+        """All that a context depends on: layout, with our fusions' operators, and architecture."""
         return ContextDescriptor(
             ep=self.name,
             sdk_version=f"kernel layout {KERNEL_LAYOUT_VERSION}",

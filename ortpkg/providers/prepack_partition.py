@@ -1,5 +1,4 @@
-"""A partition that runs on our kernels, by the session's engine, with constants laid out as the
-kernels want them.
+"""A partition on our kernels, by the session's engine, with constants laid out for them.
 
 It is what :class:`~ortpkg.providers.prepack_execution_provider.PrepackExecutionProvider` compiles a
 partition to. The graph is optimized before it comes here; here it is planned, and what kernels make
@@ -85,7 +84,8 @@ class PrepackedPartition:
         kernels: PrepackKernels,
         kept: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """
+        """Plans the graph and lays out its constants.
+
         Args:
             graph: every node has a kernel and no sub-graphs. It is optimized, and no longer
                 changed.

@@ -1,6 +1,4 @@
-"""Loads onnxruntime so that it writes no lines of its own to standard error, and sends no
-telemetry.
-"""
+"""Loads onnxruntime without lines of its own on standard error, and without telemetry."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ def load_onnxruntime() -> Any:
 
 
 def load_onnxruntime_for_application() -> Any:
-    """The same for a program that makes its own sessions with it: without telemetry, with
-    onnxruntime's own lines.
-    """
+    """The same for a program's own sessions: no telemetry, but onnxruntime's own lines."""
     is_ours = "onnxruntime" not in sys.modules and _NO_TELEMETRY not in os.environ
     if is_ours:
         os.environ[_NO_TELEMETRY] = "1"

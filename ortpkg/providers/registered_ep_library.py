@@ -57,9 +57,7 @@ def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any,
 
 
 def _why_refused(error: Exception, path: str) -> str:
-    """What the system's loader said, where onnxruntime passes that on: it names the library's path
-    twice before.
-    """
+    """What the system's loader said, as onnxruntime passes it on, without the library's path."""
     said = str(error)
     return said.rpartition(" with error: ")[2].removeprefix(f"{path}: ") or said
 
@@ -83,9 +81,7 @@ def load_quietly(path: str) -> None:
 
 @contextlib.contextmanager
 def _without_lines(start: bytes) -> Iterator[None]:
-    """What native code writes to standard output within is written there afterwards, but for lines
-    with that start.
-    """
+    """Writes native code's standard output there afterwards, but for lines with that start."""
     sys.stdout.flush()
     libc = ctypes.CDLL(None)
     libc.fflush(None)

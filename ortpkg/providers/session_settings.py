@@ -1,5 +1,4 @@
-"""What a session's options say that a native library may have a say in, too: threads, optimization,
-memory, entries.
+"""Session options that concern native libraries too: threads, optimization, memory, entries.
 
 Names are onnxruntime's. The session makes the value from its options, and each provider on a
 library takes what its library understands (``LibraryTraits``); what does not apply there is said.
@@ -101,9 +100,7 @@ class SessionSettings:
         }
 
     def only(self, names: Collection[str]) -> SessionSettings:
-        """What of it has one of these names: attributes of the session's options, keys of config
-        entries.
-        """
+        """What of it has one of these names: option attributes, and config entries' keys."""
         return SessionSettings(
             values={name: value for name, value in self.values.items() if name in names},
             entries={key: text for key, text in self.entries.items() if key in names},

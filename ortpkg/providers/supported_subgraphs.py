@@ -139,9 +139,7 @@ class _Grouping:
                 waiting.extend(self._users[current])
 
     def _is_separated(self, group: int, other: int) -> bool:
-        """Whether a third group lies between the two, so that as one they would depend on
-        themselves.
-        """
+        """Whether a third group lies between two, which as one would depend on themselves."""
         return self._leads_through_third(other, group) or self._leads_through_third(group, other)
 
     def _leads_through_third(self, first: int, last: int) -> bool:
