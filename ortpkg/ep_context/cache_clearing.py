@@ -1,6 +1,4 @@
-"""Clearing the cache of contexts: what would go is found first, so that it can be told as well as
-deleted.
-"""
+"""Clears the cache of contexts: what would go is found first, to be told or deleted."""
 
 from __future__ import annotations
 
@@ -61,8 +59,7 @@ class CacheClearing:
 def clearing_of(
     cache: EpContextCache, *, ep: str | None = None, most_nbytes: int | None = None
 ) -> CacheClearing:
-    """What goes of the contexts of one execution provider, of all, or of those that were used last
-    up to a size.
+    """What goes: the contexts of one EP, all, or all but the last used of a size in sum.
 
     What is damaged or half written goes unless only an execution provider's is to go; where a size
     counts, refusals stay.

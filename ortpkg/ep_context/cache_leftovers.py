@@ -59,9 +59,7 @@ def drop_leftovers(directory: Path, *, own: str = "") -> int:
 
 
 def _is_left(directory: Path, temporary: Path, key: str, kind: str) -> bool:
-    """Whether nobody writes it any more: whoever keeps a context holds its lock, and nobody
-    takes a day for it.
-    """
+    """Whether its writer is gone: one holds a lock, and takes less than a day."""
     lock = directory / f"{key}.lock"
     try:
         age_s = time.time() - temporary.stat().st_mtime

@@ -40,8 +40,7 @@ class CacheOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedEntry:
-    """Files of the cache that are no entry: one of the two, context and note, is gone or is
-    something else.
+    """Files of the cache that are no entry: context or note is missing, or is something else.
 
     Attributes:
         key: what the entry was called.
@@ -62,8 +61,7 @@ def cache_outcome(
     model: str,
     is_checked: bool = False,
 ) -> CacheOutcome:
-    """What the cache has for a partition, or what is different about the nearest that it has of
-    the same model.
+    """What the cache has for a partition, or how the nearest of the same model differs.
 
     Where ``is_checked``, the entry is read, and compared with its digests: one that is damaged
     is no hit.

@@ -1,6 +1,4 @@
-"""Whose a folder of compiled contexts is: code that others can put there must not run with the
-rights of its reader.
-"""
+"""Whose a folder of compiled contexts is: others' code must not run with its reader's rights."""
 
 from __future__ import annotations
 

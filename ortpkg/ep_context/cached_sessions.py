@@ -1,5 +1,4 @@
-"""Whole partitioned models beside the contexts that sessions made: what spares a later session the
-source.
+"""Partitioned models beside their contexts: with them, a later session needs no source model.
 
 A context spares the compiling; to look at the source's graph, transform it and tell what of it is
 in the cache takes as long as to load the context. So the model that a session came to, EPContext
@@ -58,8 +57,7 @@ class CachedSessions:
         self._directory = cache.directory
 
     def find(self, key: str, folder: Path) -> CachedSession | None:
-        """The model of that key, if its contexts are there, and the files of its weights are what
-        they were.
+        """The model of that key, if its contexts are there and its weights' files are unchanged.
 
         Args:
             key: of :func:`session_key`.
@@ -126,9 +124,7 @@ class CachedSessions:
                 (self._directory / f"{key}{ending}").unlink(missing_ok=True)
 
     def prune(self) -> None:
-        """Deletes models whose contexts are gone, and those that were used least recently where
-        there are too many.
-        """
+        """Deletes models whose contexts are gone, and, of too many, the least recently used."""
         for key in self.outdated():
             self.drop(key)
 

@@ -1,5 +1,4 @@
-"""What a library refused of a sub-graph, kept beside the cache of contexts, so that it is not asked
-again.
+"""What a library refused of a sub-graph, kept beside its contexts: it is not asked again.
 
 A provider that only knows by compiling what its library takes would otherwise compile at each start
 what failed before. The key is that of the context that would have been there: another release,

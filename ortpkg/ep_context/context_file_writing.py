@@ -103,16 +103,13 @@ def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[
 
 
 def offset_past_index(entries: Sequence[ContextEntry]) -> int:
-    """Where blobs can begin whatever parts these entries get, as a rule: for what must know its
-    place beforehand.
-    """
+    """Where blobs usually begin, whatever the entries' parts: for who plans places beforehand."""
     texts = sum(len(entry.name) + len(json.dumps(entry.descriptor.to_json())) for entry in entries)
     return _aligned(HEADER_NBYTES + 2 * texts + _INDEX_NBYTES_PER_ENTRY * len(entries))
 
 
 def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) -> None:
-    """Raises EpContextWriteError where something that can be no context file has the name of one to
-    be made.
+    """Raises EpContextWriteError where what is no context file has the name of a new one.
 
     ``magic``: the first bytes of such a file.
     """

@@ -1,5 +1,4 @@
-"""How contexts lie in a file or payload, where it is not ortpkg's own form: that of onnxruntime's
-provider of the name.
+"""How contexts lie in a file that is not of ortpkg's form, but of an onnxruntime provider's.
 
 A provider that reads or writes such a form brings a :class:`ContextForm`; which of a node's
 contexts has it is told by the first bytes, since everything else in a node may be missing.

@@ -1,5 +1,4 @@
-"""The operator ``com.microsoft:EPContext``: its attributes as a value, checked, with the design's
-defaults.
+"""The operator ``com.microsoft:EPContext``: its checked attributes, with the design's defaults.
 
 Source: "OnnxRuntime EP context cache feature design". The operator has any number of inputs and
 outputs, of any type. Attributes that the design does not know survive a round trip.
@@ -72,9 +71,7 @@ class EpContextAttributes:
         return _text(self.ep_cache_context, "ep_cache_context")
 
     def to_attributes(self) -> dict[str, Attribute]:
-        """As attributes of a node: the three that decide where the context is always, the rest
-        where they say more than the default, then the unknown ones.
-        """
+        """As a node's attributes: where the context is, what is no default, then unknown ones."""
         found = {
             "main_context": Attribute("INT", int(self.main_context)),
             "embed_mode": Attribute("INT", int(self.embed_mode)),

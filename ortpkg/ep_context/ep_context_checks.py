@@ -1,5 +1,4 @@
-"""Which blobs of a context file were compared with their digests before, so that the second start
-reads nothing twice.
+"""Which blobs were compared with their digests before: the second start reads nothing twice.
 
 Keyed by what the file system says of the file (device, inode, size, times of change): a file that
 changed is another one. Like every cache of facts it may vanish or be damaged; then blobs are
@@ -42,12 +41,11 @@ class PartsFile:
 
 
 class CheckedBlobs:
-    """The blobs of one file, as it was when it was stamped, that are known to be what its index
-    says.
-    """
+    """The blobs of one file that are known, by the file's stamp, to be what its index says."""
 
     def __init__(self, path: Path, stamp: FileStamp) -> None:
-        """
+        """Reads what is known of the file.
+
         Args:
             path: the file.
             stamp: what :func:`file_stamp` said both before and after the file was mapped.

@@ -1,5 +1,4 @@
-"""Compiled contexts that a function of the caller's keeps, and gives back, instead of files beside
-the model.
+"""Compiled contexts that a function of the caller's keeps and gives back, in place of files.
 
 Names are those of onnxruntime 1.31. The objects that the functions get are of use during the call
 only. Imports nothing heavy.
@@ -57,9 +56,7 @@ class OrtEpContextData:
 
 
 class OrtEpContextDataBuffer:
-    """Room for the data of a compiled context, for a function that gives it: ``allocate`` once,
-    then ``write``.
-    """
+    """Room for a context's data, for the function that gives it: ``allocate``, then ``write``."""
 
     __slots__ = ("_data", "_is_over", "_max_size")
 
@@ -143,9 +140,7 @@ class ContextDataFunctions:
 
     @property
     def reader(self) -> Callable[[str], memoryview] | None:
-        """The data of a name; raises what the function raises, and UsageError where it gives
-        none.
-        """
+        """The data of a name; raises as the function does, or UsageError if it gives none."""
         return None if self.read_function is None else self._read
 
     @property

@@ -1,5 +1,4 @@
-"""What a compiled context was made from and for, readable, and compared before a context is
-believed.
+"""What a compiled context was made from and for, compared before a context is believed.
 
 A context that another driver, SDK, device or architecture made may load and compute nonsense, or
 crash; one of another model computes another model. So each carries a descriptor, and loading
@@ -120,9 +119,7 @@ def find_mismatch(
 
 
 def verify_descriptor(found: object, ep_name: str) -> None:
-    """Raises TypeError for what an execution provider says of its environment, and what cannot be
-    compared later.
-    """
+    """Raises TypeError for a provider's word on its environment that cannot be compared later."""
     if not isinstance(found, ContextDescriptor):
         raise TypeError(
             f"describe_environment returned {type(found).__name__} where a ContextDescriptor"

@@ -1,5 +1,4 @@
-"""The file (or embedded payload) that holds compiled contexts: a readable index, then blobs, equal
-ones stored once.
+"""The file or payload that holds compiled contexts: a readable index, then each blob once.
 
 One file holds every partition of every model of a group::
 

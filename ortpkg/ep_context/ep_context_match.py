@@ -1,5 +1,4 @@
-"""Whether a context is the one that an EPContext node was made with, before an execution provider
-sees it.
+"""Whether a context is the one an EPContext node was made with, before an EP sees it.
 
 A node names a file and a partition in it; another model's file can have come there under the same
 name. So what the node's notes and its inputs and outputs say is compared with what lies in the
@@ -25,8 +24,7 @@ from ortpkg.graph.graph import Node
 def check_context_entry(
     entry: ContextEntry, node: Node, attributes: EpContextAttributes, *, ep_name: str
 ) -> None:
-    """Raises EpContextError (INVALID_GRAPH), which names the field, where ``entry`` is not what
-    ``node`` was made with.
+    """Raises EpContextError, naming the field, where ``entry`` is not what ``node`` was made with.
 
     Notes are free text: those that are no descriptor of ours say nothing, and only the arity is
     compared.

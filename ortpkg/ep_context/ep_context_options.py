@@ -1,5 +1,4 @@
-"""The session options of the EPContext design, read from a session's config entries into one frozen
-value.
+"""The EPContext design's session options, read from config entries into one frozen value.
 
 Source: the EPContext design's table of session options. Keys are ONNX Runtime's.
 """
@@ -121,8 +120,7 @@ class EpContextOptions:
         return self.model_path.with_name(stem + _CONTEXT_SUFFIX)
 
     def binary_name(self, ep_name: str) -> str:
-        """``[model_name]_[ep].bin``: of the source model, or of the context model where its path is
-        given.
+        """``[model_name]_[ep].bin``, of the source model, or of the context model with a path.
 
         The latter is onnxruntime's rule: contexts of one source for several precisions can share a
         folder.

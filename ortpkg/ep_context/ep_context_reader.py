@@ -1,5 +1,4 @@
-"""Finds the compiled context behind an EPContext node: embedded, in a file beside the model, or
-left by a session.
+"""Finds an EPContext node's context: in the node, in a file beside the model, or in the group.
 
 Source: the EPContext design, inference workflow.
 """
@@ -40,7 +39,8 @@ class EpContextReader:
         mains: Sequence[EpContextAttributes],
         form: ContextForm | None = None,
     ) -> None:
-        """
+        """Looks among the model's own nodes and files.
+
         Args:
             ep_name: of the execution provider.
             options: the session's.
@@ -57,8 +57,7 @@ class EpContextReader:
         self._asked: dict[str, ContextSource] = {}
 
     def find_entry(self, attributes: EpContextAttributes, name: str) -> ContextEntry:
-        """The context of partition ``name``: the node's own, or, where it has none, the main node's
-        that has its graph.
+        """The context of partition ``name``: the node's, or that of the main node with its graph.
 
         Raises EpContextError (INVALID_GRAPH) where there is none, or where it is damaged or out of
         reach.
@@ -168,9 +167,7 @@ class EpContextReader:
         return judged
 
     def _check_judged(self, entry: ContextEntry, path: Path) -> None:
-        """Raises EpContextError where an earlier session left the context of another file than the
-        one judged.
-        """
+        """Raises EpContextError if an earlier session left the context of a file not judged."""
         judged = self._judged_at(path)
         if judged is not None and (entry.file is None or entry.file.stamp != judged.stamp):
             raise self._unjudged(path)
@@ -183,9 +180,7 @@ class EpContextReader:
         )
 
     def check_file(self, path: Path) -> None:
-        """Raises EpContextError where that file was judged, and is another one by now: for who
-        opens it himself.
-        """
+        """Raises EpContextError if that file was judged, and changed before somebody opens it."""
         self._judged_at(path)
 
     def path_of(self, main: EpContextAttributes) -> Path:

@@ -1,5 +1,4 @@
-"""What sessions of a group share: one binary while contexts are made, and the loaded contexts while
-they are used.
+"""What sessions of a group share: one binary being made, and loaded contexts in use.
 
 Source: the EPContext design, "EPContext with weight sharing". There is one workspace per execution
 provider in a process. An empty one means that the next session of a group is a first one.
@@ -84,9 +83,7 @@ class AbandonedGroup:
 
 @dataclass(slots=True)
 class _Loaded:
-    """A binary that was loaded, the names of those of its contexts that nobody took, and what the
-    file was then.
-    """
+    """A loaded binary: what the file was then, and its contexts that nobody took yet."""
 
     source: ContextSource
     names: set[str]
@@ -112,8 +109,7 @@ class EpContextWorkspace:
     def add(
         self, path: Path, entries: Sequence[ContextEntry], *, form: ContextForm | None = None
     ) -> Path:
-        """Adds what a session compiled, and returns the group's binary: the path that the first
-        session named.
+        """Adds what a session compiled; returns the group's binary, as its first session named it.
 
         ``form``: in which the binary is written; None for ortpkg's own. The first session's holds.
 
@@ -134,9 +130,7 @@ class EpContextWorkspace:
             return self._growing.path
 
     def binary_path(self, path: Path) -> Path:
-        """Where the group's binary will be: as the first session named it, or ``path`` where there
-        is none yet.
-        """
+        """Where the group's binary will be: as its first session named it, or at ``path``."""
         with self._lock:
             return path if self._growing is None else self._growing.path
 
@@ -271,9 +265,7 @@ def shared_workspace(ep_name: str) -> EpContextWorkspace:
 
 
 def abandon_groups(ep_names: Iterable[str], reason: BaseException) -> list[AbandonedGroup]:
-    """Gives up the groups that are under way for these execution providers, and logs what that
-    removed.
-    """
+    """Gives up these execution providers' unfinished groups, and logs what that removed."""
     found = []
     for name in ep_names:
         group = shared_workspace(name).abandon(reason)

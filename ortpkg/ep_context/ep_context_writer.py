@@ -1,5 +1,4 @@
-"""Keeps compiled contexts: in the nodes, in one binary beside the model, or in the group's; and
-makes the nodes.
+"""Keeps compiled contexts in nodes, in one binary or in a group's, and makes the nodes.
 
 Source: the EPContext design, generation guidelines.
 """
@@ -56,9 +55,7 @@ MOST_EMBEDDED_NBYTES = 100 << 20
 
 
 class EpContextWriter:
-    """Keeps what one session compiles, graph by graph, and writes the binary when all of it is
-    there.
-    """
+    """Keeps what one session compiles, graph by graph; writes the binary when all is there."""
 
     def __init__(
         self,
@@ -68,7 +65,8 @@ class EpContextWriter:
         finish_group: FinishGroup | None = None,
         form: ContextForm | None = None,
     ) -> None:
-        """
+        """Keeps nothing yet.
+
         Args:
             ep_name: of the execution provider; it names the binary.
             source: the key that the nodes get.
@@ -127,8 +125,7 @@ class EpContextWriter:
         )
 
     def keep(self, fused: Sequence[Node], entries: Sequence[ContextEntry]) -> list[Node]:
-        """Takes the contexts of one graph and returns the EPContext nodes that lead to them, one
-        per fused node.
+        """Takes one graph's contexts; returns the EPContext node of each fused node.
 
         In place of a fused node, an EPContext node of the source model may stand: it stays what it
         is, with its context carried over.
@@ -222,8 +219,7 @@ class EpContextWriter:
             shared_workspace(self._ep_name).add_model(files)
 
     def abandon(self, reason: BaseException) -> None:
-        """The session failed: removes the binary whose model never came, and gives up the group, if
-        it is one's.
+        """Cleans up after a failed session: its binary without a model, its unfinished group.
 
         Nothing stays of a group whose last session failed before its model was there, its binary
         included.

@@ -1,6 +1,4 @@
-"""A context file that was opened once: what is judged of it, by its path or its bytes, is what is
-loaded afterwards.
-"""
+"""A context file opened once: what is judged, by path or bytes, is what is loaded then."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a partition is: digests of its structure and of its weights, by which contexts of it are
-found again.
+"""What a partition is: digests of structure and weights, by which its contexts are found.
 
 Hashing hundreds of megabytes of weights takes longer than loading a context of them. So digests of
 weights that are mapped from files are remembered with what the file system says of these files; a
@@ -29,9 +28,7 @@ _LEAST_REMEMBERED_NBYTES = 8 << 20
 
 
 def partition_digests(body: Graph) -> tuple[str, str]:
-    """SHA-256 of a partition's structure, whatever it is called, and of its weights by name, type,
-    shape and bytes.
-    """
+    """SHA-256 of a partition's structure without names, and of its weights with theirs."""
     options = WriteOptions(tensor=tensor_header, attribute_tensor=_hashed)
     proto = to_model_proto(Model(graph=body, ir_version=_IR_VERSION), options=options)
     proto.graph.name = ""
@@ -62,9 +59,7 @@ def _weights_digest(initializers: list[Initializer]) -> str:
 
 
 def _has_plain_bytes(array: Any) -> bool:
-    """Whether numpy hands out a buffer of it: not of types that it does not know itself, such as
-    bfloat16.
-    """
+    """Whether numpy gives a buffer of it, which it does not of types like bfloat16."""
     return array.dtype.kind in "fiub" and array.size > 0
 
 
