@@ -1,5 +1,4 @@
-"""The command line: a literal table of commands, each loaded only when it is the one that was
-called.
+"""The command line: a literal table of commands, of which only the called one is loaded.
 
 A typer application of many commands costs about 100 ms before it does anything, so ``ortpkg
 select`` builds one with the command ``select`` alone, and completion knows of the others no more
@@ -204,9 +203,7 @@ def _wants_traceback() -> bool:
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:
-    """Whether the words ask for the help of ``ortpkg`` itself: there are none, or --help before any
-    command.
-    """
+    """Whether help for ``ortpkg`` itself is asked for: no words, or --help before a command."""
     before = itertools.takewhile(lambda word: word.startswith("-"), words)
     return not words or not _HELP_FLAGS.isdisjoint(before)
 

@@ -303,9 +303,7 @@ def _print(report: BenchReport, output: Output) -> None:
 
 
 def not_told_apart(results: Sequence[CandidateResult]) -> list[str]:
-    """Of results of one component, best first: those whose rounds' medians overlap with the best
-    one's.
-    """
+    """The best results of one component: those whose rounds' medians overlap the winner's."""
     measured = [
         each for each in results if each.times is not None and each.outcome.value == "measured"
     ]

@@ -1,6 +1,4 @@
-"""``ortpkg cache``: contexts that sessions compiled at run time and kept (``ortpkg run
---cache``).
-"""
+"""``ortpkg cache``: contexts that sessions compiled and kept (``ortpkg run --cache``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""``ortpkg select --compare``: our choice and those of releases of onnxruntime, beside each
-other.
-"""
+"""``ortpkg select --compare``: our choice beside those of onnxruntime's releases."""
 
 from __future__ import annotations
 

@@ -89,8 +89,7 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Compile plain variants for an execution provider of this machine, and add what comes out as
-    variants.
+    """Compile plain variants for an execution provider of this machine, and add the results.
 
     Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the
     package as it was. Ctrl-C that comes when the variants are in the package already changes

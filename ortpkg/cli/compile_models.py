@@ -1,6 +1,4 @@
-"""``ortpkg compile-models``: context models of ONNX files that share one binary, as
-ep_weight_sharing_ctx_gen makes.
-"""
+"""``ortpkg compile-models``: context models that share a binary, as ep_weight_sharing_ctx_gen's."""
 
 from __future__ import annotations
 
@@ -86,8 +84,9 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Compile ONNX files as one session group: N context models and one binary, equal weights
-    stored once.
+    """Compile ONNX files as one session group: N context models and one binary.
+
+    Equal weights are stored once.
 
     Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the
     folder as it was. --dry-run compiles, too: only that tells which files there would be.
@@ -147,9 +146,7 @@ def _pairs(flag: str, texts: list[str]) -> dict[str, str]:
 
 
 def _entries(texts: list[str], output: Output) -> dict[str, str]:
-    """What the command says itself is passed over, with a warning, as ep_weight_sharing_ctx_gen
-    does.
-    """
+    """Passes over what the command says itself, with a warning, as ep_weight_sharing_ctx_gen."""
     entries = _pairs("-C", texts)
     for key, own in _OWN_ENTRIES.items():
         value = entries.pop(key, own)

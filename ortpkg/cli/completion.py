@@ -1,5 +1,4 @@
-"""What the shell offers behind options: names out of the package on the command line, and lists of
-words.
+"""What the shell completes after options: names from the package named, and lists of words.
 
 Each completion is asked for while somebody types: it opens no more than the package's documents,
 probes nothing, and never raises; where it knows nothing it offers nothing.

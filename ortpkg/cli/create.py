@@ -126,9 +126,7 @@ def command(
 def _place_of(
     package: Path, progress: Progress | None, operations: FileOperations | None, *, overwrite: bool
 ) -> Iterator[tuple[Path, FileOperations | None]]:
-    """Where the package is made and how: at its place, or in a temporary folder, from where it is
-    packed.
-    """
+    """Where the package is made: at its place, or in a temporary folder to be packed from."""
     if package.suffix != PACKED_SUFFIXES[0]:
         yield package, operations
         return

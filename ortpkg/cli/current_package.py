@@ -1,6 +1,4 @@
-"""The package that a command is about where its words name none: the one that the current folder
-lies in.
-"""
+"""The package that a command is about where none is named: the current folder's."""
 
 from __future__ import annotations
 

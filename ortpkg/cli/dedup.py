@@ -45,8 +45,7 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Store weights that several variants of a component have once, whatever they are called or how
-    they are packed.
+    """Store weights that several variants of a component have once, whatever their names.
 
     Variants that share come to lie in one folder, beside the data, and each still loads by its path
     alone.

@@ -1,6 +1,4 @@
-"""``ortpkg devices``: what this machine has, what execution providers offer on it, and who says
-so.
-"""
+"""``ortpkg devices``: what this machine has, what EPs offer on it, and who says so."""
 
 from __future__ import annotations
 

@@ -33,8 +33,7 @@ def command(
     ],
     as_json: JsonOption = False,
 ) -> int:
-    """Show what two packages differ in: component models, variants, what they need, operators,
-    weights, bytes.
+    """Show what two packages differ in: components, variants, needs, operators, weights, bytes.
 
     The format, where files lie and how weights are packed make no difference. The exit code is 0
     where nothing differs, 1 where something does.

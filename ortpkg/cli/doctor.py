@@ -31,8 +31,7 @@ def command(
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Look for what keeps models from running well here: drivers, libraries, permissions,
-    environments.
+    """Look for what keeps models from running well: drivers, libraries, permissions, environments.
 
     Exit code 1 where something that is installed or plugged in cannot be used.
     """

@@ -1,6 +1,4 @@
-"""``ortpkg edit``: what a package says of itself, the order of its variants, a variant's options or
-model.
-"""
+"""``ortpkg edit``: what a package says of itself, its variants' order, options and models."""
 
 from __future__ import annotations
 
@@ -93,8 +91,7 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Change what a package says of itself, the order of its variants, or a variant's options or
-    model, in its place.
+    """Change what a package says of itself, its variants' order, a variant's options or model.
 
     An empty text ("") takes a version, description or licence out; a variant without a version has
     the package's.

@@ -18,9 +18,7 @@ _STYLES = {
 def tree_lines(
     node: Explanation, lead: str = "", follow: str = ""
 ) -> Iterator[tuple[str, str, str]]:
-    """The lines of a tree with branches drawn, each with its style, and what stands before its
-    further lines.
-    """
+    """A tree's lines with drawn branches: text, style, and what stands before further lines."""
     code = f"{node.code}  " if node.code else ""
     hang = f"{follow}{'│ ' if node.children else '  '} "
     yield f"{lead}{code}{node.label}", _STYLES[node.status], hang

@@ -145,9 +145,7 @@ def examples_text(command: str) -> str:
 
 
 def print_help(commands: Mapping[str, str], exit_codes: Mapping[int, str]) -> None:
-    """Prints the help of ``ortpkg`` itself: ``commands`` by group, options, examples, exit
-    codes.
-    """
+    """Prints help for ``ortpkg``: ``commands`` by group, options, examples, exit codes."""
     output = Output()
     output.line("Usage: ortpkg [OPTIONS] COMMAND [ARGUMENTS]...", style="bold")
     output.line()

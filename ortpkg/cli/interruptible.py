@@ -20,8 +20,7 @@ class Stoppable(Protocol):
 
 
 def interruptible(run: Callable[[], ResultT], options: Stoppable) -> ResultT:
-    """Returns ``run()``, which runs in another thread: this one hears an interrupt while a library
-    computes.
+    """Returns ``run()`` from another thread: this one hears Ctrl-C while a library computes.
 
     Raises what ``run`` raises, and KeyboardInterrupt once the run has ended; a second interrupt
     does not wait for that.

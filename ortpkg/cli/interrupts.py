@@ -27,8 +27,7 @@ def ignore() -> None:
 
 
 def too_late() -> None:
-    """What was asked for is done: from now on, interrupts, and one that came a moment ago, change
-    nothing.
+    """Ignores interrupts from now on, and one of a moment ago: what was asked for is done.
 
     Where somebody else hears interrupts, nothing changes.
     """
@@ -38,9 +37,7 @@ def too_late() -> None:
 
 
 def happened() -> bool:
-    """Whether one came, even if a library caught it: a module interrupted while it loads "cannot be
-    imported".
-    """
+    """Whether one came, even if a library took it for a module that "cannot be imported"."""
     return _Interrupts.happened
 
 

@@ -30,8 +30,7 @@ def command(
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Say for each onnxruntime release whether it opens a package, what it would select, and what
-    it passes over.
+    """Say which onnxruntime releases open a package, what each selects, and what it passes over.
 
     With --strict the exit code is 1 where a release refuses the package, or selects a variant for
     nothing.

@@ -1,6 +1,4 @@
-"""Files that a command writes beside what it prints: their endings, ``--overwrite``, and how they
-come into being.
-"""
+"""Files that a command writes beside what it prints: endings, ``--overwrite``, how they appear."""
 
 from __future__ import annotations
 

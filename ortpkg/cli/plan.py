@@ -110,9 +110,7 @@ def command(
     overwrite: OverwriteFileOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Show how a model would run: who runs which nodes, in which order, with which kernels, in
-    which memory.
-    """
+    """Show how a model would run: which nodes on what, in which order, with how much memory."""
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
     given = dict(_named_size("--size", text) for text in sizes or [])

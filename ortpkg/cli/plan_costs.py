@@ -1,6 +1,4 @@
-"""What ``ortpkg plan`` says of costs: copies between memories, and what both policies of
-partitioning give.
-"""
+"""What ``ortpkg plan`` says of costs: copies between memories, both policies of partitioning."""
 
 from __future__ import annotations
 

@@ -59,9 +59,7 @@ def copy_progress() -> Iterator[Progress | None]:
 
 @contextmanager
 def elapsed(what: str) -> Iterator[None]:
-    """Shows ``what`` and how long it has taken so far, on a terminal only, as
-    :func:`copy_progress`.
-    """
+    """Shows ``what`` and its time so far, on a terminal only, as :func:`copy_progress`."""
     if is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
         yield
         return

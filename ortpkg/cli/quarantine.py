@@ -1,6 +1,4 @@
-"""``ortpkg quarantine``: what must not run here because it crashed, hung, failed or gave wrong
-outputs.
-"""
+"""``ortpkg quarantine``: what crashed, hung, failed or was wrong here, and may not run."""
 
 from __future__ import annotations
 
@@ -96,9 +94,7 @@ def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
 
 
 def _planned(info: PackageInfo | None, variant: str, output: Output) -> PlannedFiles:
-    """What clearing would do to files, which have no telling names: the entries are named
-    before.
-    """
+    """What clearing would do to files; their names tell nothing, so entries come first."""
     from ortpkg.measuring.record_store import clearing_of_quarantine
 
     for package, entry in _entries(info, output):

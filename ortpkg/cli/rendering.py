@@ -1,5 +1,4 @@
-"""Everything the command line prints: tables and lines for people, JSON for programs, errors for
-both.
+"""All that the command line prints: tables and lines for people, JSON, errors for both.
 
 Data goes to standard output, everything else to standard error. No colour when piped, with
 --no-color, under NO_COLOR or on a dumb terminal. --quiet leaves out what is neither data nor an
@@ -71,9 +70,7 @@ def is_quiet() -> bool:
 
 
 def is_coloured(stream: IO[str]) -> bool:
-    """Whether it is a terminal that wants colours: NO_COLOR (https://no-color.org) is not set, and
-    it is not dumb.
-    """
+    """Whether it is a terminal that wants colours: not dumb, and no NO_COLOR (no-color.org)."""
     refuses = (
         _SETTINGS.is_colorless or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     )
@@ -81,9 +78,7 @@ def is_coloured(stream: IO[str]) -> bool:
 
 
 def plain(text: object) -> str:
-    """``text`` with control, format and unassigned characters escaped, so that a terminal shows it
-    and no more.
-    """
+    """``text`` with control, format and unassigned characters escaped, safe for a terminal."""
     return "".join(
         character if _is_harmless(character) else _escaped(character) for character in str(text)
     )
@@ -267,9 +262,7 @@ def finding_json(finding: Finding) -> dict[str, str]:
 
 
 def print_error(error: OrtpkgError, output: Output) -> None:
-    """Says what went wrong: for people on standard error, with ``--json`` as an object on standard
-    output.
-    """
+    """Says what went wrong: on standard error, or (``--json``) as an object on standard output."""
     if output.is_json:
         findings = error.findings if isinstance(error, PackageFormatError) else ()
         content: dict[str, Any] = {

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def guarded(run_options: RunOptions, output: Output) -> Iterator[None]:
-    """Runs with ``run_options`` in here end in time: the library is asked to stop, and then this
-    process ends.
+    """Ends runs with ``run_options`` in time: asks the library to stop, then ends this process.
 
     It says why, as for any error, and ends with the error's exit code.
     """

@@ -14,9 +14,7 @@ MOST_SHOWN = 10
 
 
 def print_report(report: SampleReport, output: Output) -> None:
-    """Prints a sample set's table, the first samples and all wrong ones, and a line that sums it
-    up.
-    """
+    """Prints a sample set's table, its first samples and all wrong ones, and a summary."""
     rows = []
     skipped = 0
     for result in report.results:

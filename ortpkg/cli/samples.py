@@ -88,8 +88,7 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Give a package samples, which run, bench and the canary use: files of yours, or what its best
-    variant makes.
+    """Give a package samples for run, bench and canary: your files, or what its best variant makes.
 
     Without inputs, record runs those of the set of that name again and keeps what comes out now.
     """

@@ -1,6 +1,4 @@
-"""Findings as SARIF 2.1.0, which code scanning services read (OASIS Static Analysis Results
-Interchange Format).
-"""
+"""Findings as SARIF 2.1.0, the OASIS format that code scanning services read."""
 
 from __future__ import annotations
 
@@ -101,9 +99,7 @@ def _fingerprint(finding: Finding) -> str:
 
 
 def _positions(root: Path, findings: Iterable[Finding]) -> dict[tuple[str, str], Position]:
-    """(document, pointer) → where that is in the document's text, for documents that can be
-    read.
-    """
+    """(document, pointer) → place in the document's text, where that can be read."""
     pointers: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for finding in findings:
         pointers[finding.document][finding.pointer] = None

@@ -1,6 +1,4 @@
-"""Selections of several packages on several machines: made one by one, shown as a table packages ×
-machines.
-"""
+"""Selections of several packages on several machines, as a table packages × machines."""
 
 from __future__ import annotations
 
@@ -47,8 +45,7 @@ def choose(
     profiles: Sequence[str],
     wishes: SelectionWishes,
 ) -> list[Choice]:
-    """A selection for every package, component (or the one that is named) and machine, in this
-    order.
+    """A selection for each package, component (or the one named) and machine, in this order.
 
     ``roots``: where the user has each package.
     """
@@ -78,9 +75,7 @@ def choose(
 
 
 def place_of(choice: Choice, path: Path) -> Path:
-    """Where the user has the file ``path`` of the package; in a packed one, after the name of
-    that.
-    """
+    """Where the user has the package's file ``path``; in a packed one, after its name."""
     is_moved = choice.root != choice.package.root and path.is_relative_to(choice.package.root)
     return choice.root / path.relative_to(choice.package.root) if is_moved else path
 

@@ -1,6 +1,4 @@
-"""Which options of which commands go by the settings, and what a wrong value of a setting is told
-with.
-"""
+"""Which options go by the settings, and how a setting's wrong value is told."""
 
 from __future__ import annotations
 
@@ -36,8 +34,7 @@ class OptionDefaults:
     sources: Mapping[str, str]
 
     def located(self, error: OrtpkgError) -> OrtpkgError:
-        """``error``, with the file or the variable in front where it is about a value that stands
-        there.
+        """``error``, opened by the file or variable in which the wrong value stands.
 
         Whether there is a backend of some name is known once plug-ins have been asked, which is not
         done here.

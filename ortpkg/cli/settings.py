@@ -1,5 +1,4 @@
-"""What a user or a project wants unless a command line says otherwise: policy, backend, trust,
-threads.
+"""A user's or project's wishes if a command line says nothing: policy, backend, trust, threads.
 
 Of several sources, the first that says something counts: the command line, the environment, the
 project's file (``ortpkg.toml``, or ``[tool.ortpkg]`` in ``pyproject.toml``, in the current folder
@@ -171,8 +170,7 @@ def _project_table(folder: Path | None) -> tuple[Path, Mapping[str, Any]] | None
 
 
 def _toml(file: Path, mention: bytes = b"") -> dict[str, Any] | None:
-    """What the file says; None where there is none, or it lacks that word: then it is not ours to
-    judge.
+    """What the file says; None where there is none, or none of that word.
 
     UsageError where it cannot be read.
     """

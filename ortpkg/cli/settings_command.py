@@ -57,8 +57,7 @@ _OTHER_VARIABLES: tuple[str, ...] = (
 
 
 def command(as_json: JsonOption = False) -> int:
-    """Show the settings that hold here, where each comes from, and the files, folders and variables
-    that count.
+    """Show the settings that hold here and their origins; files, folders, variables that count.
 
     Exit code 2 for a value that names nothing, with the file or the variable that says it.
     """

@@ -1,6 +1,4 @@
-"""Standard output and standard error as they may come: closed, full, gone, or in an encoding that
-lacks characters.
-"""
+"""Standard output and error as they may come: closed, full, gone, unable to show some letters."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ from typing import IO
 
 
 class _ClosedOutput(io.TextIOBase):
-    """Stands for a standard output that the caller closed (``>&-``): writing fails, as it
-    should.
-    """
+    """Stands for a standard output that its caller closed (``>&-``): writing to it fails."""
 
     def write(self, _text: str, /) -> int:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -49,9 +45,7 @@ def prepare() -> None:
 
 
 def discard_output() -> None:
-    """What is still buffered for standard output goes nowhere, and the interpreter does not fail on
-    it at its end.
-    """
+    """Drops what standard output still buffers, so that the interpreter's end does not fail."""
     with suppress(OSError, ValueError):
         number = os.open(os.devnull, os.O_WRONLY)
         os.dup2(number, sys.stdout.fileno())

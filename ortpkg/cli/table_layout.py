@@ -37,9 +37,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLines:
-    """A table as lines: those of its head (none where each row is a block), those below, and what
-    is left out.
-    """
+    """A table as lines: its head's (none if rows are blocks), those below, and what is left out."""
 
     head: tuple[str, ...]
     body: tuple[str, ...]

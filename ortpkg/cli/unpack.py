@@ -41,9 +41,7 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Unpack a package; the directory appears when every file is there and as digests.json records
-    it.
-    """
+    """Unpack a package; its directory appears once each file is there as digests.json has it."""
     output = Output(is_json=as_json)
     if list_only:
         return _list(file, output)

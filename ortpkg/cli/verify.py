@@ -147,7 +147,5 @@ def _report_json(report: VerificationReport) -> dict[str, Any]:
 
 
 def _shown(file: str) -> str:
-    """A file's name as text: bytes that are no UTF-8 as ``\\xNN``, since no encoding prints
-    them.
-    """
+    """A file's name as text: bytes that are no UTF-8 as ``\\xNN``, for no encoding prints them."""
     return os.fsencode(file).decode("utf-8", "backslashreplace")

@@ -1,6 +1,4 @@
-"""Lines for a screen of some width, broken between words: never in a name, a path, or between a
-number and its unit.
-"""
+"""Lines for a screen of some width, broken between words, but not inside names or quantities."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ _UNBROKEN = re.compile(
 
 
 def display_width(text: str) -> int:
-    """How many columns of a terminal ``text`` takes: wide characters take two, marks on another one
-    none.
-    """
+    """How many columns ``text`` takes: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
     return sum(map(_character_width, text))
