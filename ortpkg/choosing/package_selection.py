@@ -220,9 +220,7 @@ def records_of(
 
 
 def _sizes_for(component: ComponentInfo, wishes: SelectionWishes) -> Mapping[str, int]:
-    """Variant → bytes of the files in its folder, where a limit needs a size that the package does
-    not record.
-    """
+    """Variant → bytes of its folder's files, if a limit needs a size that no record has."""
     if wishes.max_size is None and wishes.max_memory is None:
         return EMPTY
     return {

@@ -1,6 +1,6 @@
-"""What hardware a machine has. Public:
+"""What hardware a machine has.
 
-``probe``, ``read_profile`` and the values that they return.
+Public are ``probe``, ``read_profile`` and the values that they return.
 """
 
 from __future__ import annotations

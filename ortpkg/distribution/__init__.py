@@ -1,5 +1,4 @@
-"""Packages published and installed: which files of a package a machine needs, what of them moves,
-and what the user is told.
+"""Packages published and installed: which files a machine needs, which move, what users are told.
 
 It stands between ``registry``, which moves bytes, the store, which keeps them, and selection, which
 says what a machine runs.

@@ -88,8 +88,9 @@ def publish(
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> PublishReport:
-    """Publishes the package at ``root``: its files as layers that are not there yet, then the
-    manifest, then the tags. What is read of the repository meanwhile never lacks a layer.
+    """Publishes the package at ``root``: missing files as layers, then the manifest, then the tags.
+
+    What is read of the repository meanwhile never lacks a layer.
 
     The same package gives the same artifact, whoever publishes it when.
 

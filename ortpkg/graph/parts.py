@@ -16,9 +16,9 @@ ML_DOMAIN = "ai.onnx.ml"
 
 
 class Initializer(Protocol):
-    """A constant of the graph. Its bytes may still be in a file:
+    """A constant of the graph.
 
-    ``numpy()`` maps or reads them on first use.
+    Its bytes may still be in a file: ``numpy()`` maps or reads them on first use.
     """
 
     @property

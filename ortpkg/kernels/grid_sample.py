@@ -108,9 +108,9 @@ def _axis_taps(places: Tensor, size: int, mode: str, padding: str, align_corners
 
 
 def _weights(offset: Tensor, mode: str) -> list[Tensor]:
-    """The weights of the taps around a place ``offset`` after its floor. Source:
+    """The weights of the taps around a place ``offset`` after its floor.
 
-    Keys' cubic kernel with a = -0.75.
+    Source: Keys' cubic kernel with a = -0.75.
     """
     if mode == "nearest":
         return [np.ones_like(offset)]

@@ -1,6 +1,4 @@
-"""What attention operators with a cache per shared head begin with: attributes, lengths, heads,
-rotary angles, the filled cache.
-"""
+"""What attention with a cache begins with: attributes, lengths, heads, angles, the cache."""
 
 from __future__ import annotations
 

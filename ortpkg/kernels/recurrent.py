@@ -122,8 +122,9 @@ class _Prepared(NamedTuple):
         reverse: bool,
         out: Tensor,
     ) -> tuple[Tensor, ...]:
-        """All steps over ``inputs`` (steps, batch, gates · hidden), into ``out`` (steps, batch,
-        hidden).
+        """Runs all steps of ``inputs`` (steps, batch, gates · hidden) into ``out``.
+
+        ``out`` is (steps, batch, hidden).
 
         The last states.
         """
@@ -253,8 +254,9 @@ def _run_directions(
     reversals: Sequence[bool],
     out: Tensor,
 ) -> list[Tensor]:
-    """All directions over ``x`` (steps, batch, features), into ``out`` (steps, directions, batch,
-    hidden).
+    """Runs all directions of ``x`` (steps, batch, features) into ``out``.
+
+    ``out`` is (steps, directions, batch, hidden).
 
     The last states, zeros where nothing runs.
     """

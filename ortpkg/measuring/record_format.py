@@ -51,9 +51,7 @@ class MachineRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageRecord:
-    """All that is recorded of one package, on every machine that shares the directory of
-    records.
-    """
+    """All that is recorded of one package, on each machine that shares the folder of records."""
 
     name: str
     digest: str

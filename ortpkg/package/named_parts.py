@@ -43,8 +43,9 @@ def variant_named(component: ComponentInfo, name: str) -> VariantInfo:
 def verify_variants_known(
     whose: PackageInfo | ComponentInfo, names: Iterable[str], known: Sequence[str]
 ) -> None:
-    """Raises UnknownComponentError for the first of ``names`` that is none of ``known``, the names
-    by which the variants of ``whose`` go.
+    """Raises UnknownComponentError for the first of ``names`` that is none of ``known``.
+
+    These are the names by which the variants of ``whose`` go.
     """
     for name in names:
         if name not in known:

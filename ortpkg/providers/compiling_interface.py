@@ -1,5 +1,4 @@
-"""What a provider that compiles brings: which nodes it supports, compile, a description of what its
-contexts depend on, export, import.
+"""What a provider that compiles brings: supported nodes, compile, environment, export, import.
 
 What is the same for all of them is :mod:`ortpkg.providers.compiling_provider`.
 """
@@ -85,8 +84,9 @@ class CompilingInterface(ExecutionProvider):
         entries: Sequence[ContextEntry],
         first_offset: int,  # noqa: ARG002
     ) -> Sequence[ContextEntry]:
-        """The contexts of a session group as they are written, in the last session; by default as
-        they were made.
+        """A session group's contexts as they are written, by default as they were made.
+
+        Called in the group's last session.
 
         Args:
             entries: what the group's sessions exported.

@@ -1,6 +1,4 @@
-"""The installed onnxruntime as a native library: a session per model, on one of its execution
-providers.
-"""
+"""onnxruntime as a native library: a session per model, on one of its execution providers."""
 
 from __future__ import annotations
 
@@ -150,7 +148,8 @@ class OnnxRuntimeModel:
         name_there: str = "",
         optimized: bytes | None = None,
     ) -> None:
-        """
+        """Wraps an onnxruntime session.
+
         Args:
             session: onnxruntime's.
             inputs, outputs: of the model, in order.

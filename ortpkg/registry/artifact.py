@@ -1,5 +1,6 @@
-"""A package as an OCI artifact: one manifest, the documents as one small layer, every other file a
-layer of its own (docs/registry.md).
+"""A package as an OCI artifact: a manifest, the documents as a layer, every other file as one.
+
+docs/registry.md has the whole form.
 
 The digest of a file's layer is the SHA-256 that ``digests.json`` records, so that equal files of
 variants, versions and packages lie in a registry once, and what arrives is verified by the hash

@@ -1,5 +1,6 @@
-"""The documents of a package as one small layer: what selection, verification and signatures need,
-in one piece that a machine reads before it decides which other files it wants.
+"""The documents of a package as one small layer, by which machines decide what else they want.
+
+It is all that selection, verification and signatures need, in one piece.
 
 A tar archive in a gzip frame. The same documents give the same bytes on every machine: entries are
 sorted, have no times and no owners, and gzip only frames them (stored blocks), since compressors

@@ -1,5 +1,6 @@
-"""What a package is called wherever one is asked for: a directory, a packed file, a name in the
-store, or a place in a registry (docs/references.md has the grammar).
+"""What a package is called: a directory, a packed file, a name in the store, a registry's place.
+
+docs/references.md has the grammar.
 """
 
 from __future__ import annotations
@@ -137,8 +138,10 @@ Reference = PathReference | StoreReference | OciReference | LayoutReference | Ur
 
 
 def parse_reference(text: str | os.PathLike[str]) -> Reference:
-    """What ``text`` names. Looks at the disk for one thing: a bare word that is a file or directory
-    here is that one, else a name in the store.
+    """What ``text`` names.
+
+    It looks at the disk for one thing: a bare word that is a file or directory here is that one,
+    else a name in the store.
 
     Raises:
         PackageReferenceError: it breaks the grammar; the message says where.

@@ -110,8 +110,7 @@ def _judge_facts(
 def _usable_nbytes(
     device: HardwareDevice | None, asked_memory: Collection[HardwareDevice]
 ) -> int | None:
-    """Free memory with headroom; where it is unknown, all memory of a device that has its own, or
-    of the machine.
+    """Free memory with headroom; if that is unknown, all of the device's, or of the machine's.
 
     What is free on the devices of ``asked_memory`` counts only for variants because of which one
     would have asked.
@@ -206,9 +205,7 @@ def _memory_rejection(
 def _check_facts(
     variant: VariantInfo, request: SelectionRequest
 ) -> tuple[list[Rejection], list[str]]:
-    """What limits say of the variant's facts: rejections in the order of the rules, and what could
-    not be checked.
-    """
+    """What limits make of the variant's facts: rejections in order, and what stays unchecked."""
     limits = request.limits
     unchecked: list[str] = []
     rejections: list[Rejection] = [*_where_rejections(variant, request)]

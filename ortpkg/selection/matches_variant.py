@@ -114,8 +114,7 @@ def match_ep(
 def match_requested_ep(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The caller's ``ep`` filter; and a variant for any EP does not mean one that only others have
-    named.
+    """The caller's ``ep`` filter, under which a variant for any EP takes no EP named for another.
 
     What is offered only where somebody names it (a plug-in) is there on behalf of him who does:
     else a variant that is rejected could decide what an unnamed one runs on.
@@ -140,9 +139,7 @@ def match_requested_ep(
 def match_requested_backend(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The caller's ``backend`` filter: what was compiled by one backend's EP is no reason to fail
-    on another.
-    """
+    """The caller's ``backend`` filter: only that backend's EP devices pass, even for its own EP."""
     wanted = request.backend
     if wanted is None or wanted == ep_device.backend:
         return None
@@ -270,8 +267,9 @@ def match_compatibility_info(
 def match_architecture(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The architecture constraint: checked only when asked, shown always (upstream never evaluates
-    it).
+    """The architecture constraint: checked only on request, but always shown.
+
+    onnxruntime never evaluates it.
     """
     wanted = requirements.architecture
     if wanted is None:

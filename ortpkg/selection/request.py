@@ -149,8 +149,10 @@ def wished_eps(ep: str | Sequence[str] | None) -> list[str]:
 
 
 def verify_wishes(wishes: SelectionWishes) -> None:
-    """Raises UsageError for what can be told to be wrong before a machine is asked: a backend,
-    policy, device or EP that is no text, a policy that does not exist, a limit that is none.
+    """Raises UsageError for what is wrong whatever the machine.
+
+    That is a backend, policy, device or EP that is no text, a policy that does not exist, a limit
+    that is none.
     """
     _check_text("backend", wishes.backend)
     _check_text("policy", wishes.policy)

@@ -24,8 +24,7 @@ from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 
 
 def select_ep_devices(component: ComponentInfo, request: SelectionRequest) -> Selection:
-    """The variant of ``component`` and the EP device that are best together, and a verdict on
-    everything else.
+    """The variant of ``component`` and the EP device that go best together, and all verdicts.
 
     That nothing fits is no error: ``best`` is then None.
     """

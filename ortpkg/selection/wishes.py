@@ -1,6 +1,7 @@
-"""What a caller wishes of a selection, in his words: one frozen value from the command, or the
-keyword arguments of :meth:`~ortpkg.ModelPackage.select`, to :mod:`ortpkg.selection.request`, which
-checks them.
+"""What a caller wishes of a selection: one frozen value of the arguments of ``select``.
+
+It goes from the command, or the keyword arguments of :meth:`~ortpkg.ModelPackage.select`, to
+:mod:`ortpkg.selection.request`, which checks it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What a session is made of: from its caller's arguments to the model, its providers and the
-plan.
-"""
+"""What a session consists of: from its caller's arguments to model, providers and plan."""
 
 from __future__ import annotations
 

@@ -76,8 +76,7 @@ class SessionParts:
 
 
 def effective_options(stated: SessionOptions | None) -> SessionOptions:
-    """A copy of a caller's options, with the process's numbers of threads where the session is to
-    share these.
+    """A copy of a caller's options, with the process's thread numbers where it shares threads.
 
     Raises TypeError for what are no options.
     """

@@ -1,6 +1,4 @@
-"""What inference knows of a value: its type, its sizes, and the elements of small whole-number
-tensors.
-"""
+"""What inference knows of a value: type, sizes, the elements of small whole-number tensors."""
 
 from __future__ import annotations
 
@@ -107,9 +105,7 @@ def _holds(element_type: ElementType, value: Size) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownSequence:
-    """Values of one type; ``element`` says what all of them have in common, None where nothing is
-    known of them.
-    """
+    """Values of one type; ``element`` is what all have in common, None where nothing is known."""
 
     element: Knowledge | None
 

@@ -55,9 +55,9 @@ class ComposedFile:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Readable]:
-        """The content as a stream. While it is read:
+        """The content as a stream.
 
-        AuthoringError where a file is no regular one, or too short.
+        While it is read: AuthoringError where a file is no regular one, or too short.
         """
         with contextlib.ExitStack() as opened:
             yield _SegmentReader(self.segments, opened)

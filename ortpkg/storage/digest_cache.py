@@ -48,8 +48,9 @@ class DigestCache:
         return None
 
     def add(self, file: str, hashed: HashedFile, started_ns: int) -> None:
-        """Remembers a digest, unless the file was too young when hashing started (``time.time_ns``)
-        or changed since.
+        """Remembers a digest, unless the file was too young when hashing began, or changed since.
+
+        ``time.time_ns`` tells when that was.
 
         A file from the future counts as young.
         """

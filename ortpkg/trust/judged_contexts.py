@@ -1,5 +1,4 @@
-"""The contexts that a model's EPContext nodes lead to, each file opened once, and the SHA-256 of
-what was opened.
+"""The contexts that EPContext nodes lead to: each file opened once, with that file's SHA-256.
 
 Who judges a context by its digest hands on the open file: a path may lead to another file a moment
 later.
@@ -75,8 +74,9 @@ def is_native(context: EpContextAttributes) -> bool:
 
 
 def contexts_to_judge(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
-    """The contexts that foreign code may read: all of a model with a native one, since an EP may
-    take a whole model.
+    """The contexts that foreign code may read: all of a model in which one is native.
+
+    An EP may take a whole model.
 
     A node with ``main_context`` 0 and a context is one of them: not every EP looks at the flag.
     """
@@ -88,8 +88,7 @@ def contexts_to_judge(contexts: Sequence[EpContextAttributes]) -> list[EpContext
 def load_only(
     contexts: Sequence[EpContextAttributes], *, model: Path, digests: Collection[str]
 ) -> Mapping[Path, MappedContext] | None:
-    """The files of a model's contexts, where all that foreign code may read have one of these
-    SHA-256.
+    """The files of a model's contexts, if all that foreign code may read have one of these SHA-256.
 
     For a process that loads what another one judged. None where there are none; EpContextError for
     another context.
@@ -112,9 +111,7 @@ def load_only(
 
 
 def context_digest(file: MappedContext) -> str:
-    """SHA-256 of a file, which is not read again while the file system says that it is as it
-    was.
-    """
+    """SHA-256 of a file, remembered while the file system says that it did not change."""
     return remembered_sha256(file.path, file.stamp, lambda: _sha256(file.data))
 
 

@@ -15,9 +15,7 @@ DEVICES = frozenset({"cpu", "gpu", "npu"})
 
 
 def warn_of_ep(ep: str, source: Source, found: FindingCollector) -> None:
-    """Reports an execution provider that :func:`ortpkg.ep_names.is_known_ep` does not know, unless
-    it is our own.
-    """
+    """Reports an EP whose name no release of ONNX Runtime has, unless it is our own."""
     if ep == PREPACK_EP:
         return
     near = suggest_ep_name(ep)
