@@ -265,6 +265,7 @@ class _Deduplication:
         self._new_files: dict[str, ComposedFile] = {}
 
     def plan_all(self) -> DedupReport:
+        """What :meth:`carry_out` would do, without a change to any file."""
         for component in self._package.components:
             self._record(
                 plan_component(self._package, component, self._options, progress=self._progress)
@@ -272,6 +273,10 @@ class _Deduplication:
         return self._report(is_dry_run=True)
 
     def carry_out(self, operations: FileOperations | None, notify: Notify | None) -> DedupReport:
+        """Plans every component, then commits what there is to change, and reports both.
+
+        Each change is one step: an error in a later one leaves those before it in place.
+        """
         for component in self._package.components:
             # The plan keeps model files mapped, which Windows could not delete then: it is gone
             # before any commit.

@@ -186,6 +186,7 @@ class _Edit:
         self._removes: tuple[str, ...] = ()
 
     def plan(self) -> PackageChange:
+        """All edits as one change; AuthoringError where the package says all of it already."""
         edits = self._edits
         self._state_facts()
         if edits.order or edits.variant is not None:

@@ -144,6 +144,7 @@ class _Merger:
         self._files: dict[str, Path] = {}
 
     def plan(self) -> PackagePlan:
+        """What the merged package consists of; AuthoringError lists all contradictions at once."""
         self._compare_packages()
         for component in self._other.components:
             self._join_component(component)

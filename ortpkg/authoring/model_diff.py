@@ -226,9 +226,11 @@ class _Initializer:
         return len(self.data) if isinstance(self.data, bytes) else self.data.nbytes
 
     def digest(self) -> str:
+        """SHA-256 of the bytes as they are stored."""
         return _sha256(self.data) if isinstance(self.data, bytes) else _digest_of_range(self.data)
 
     def array(self) -> Array:
+        """The values; those in a file are mapped, not read."""
         if isinstance(self.data, bytes):
             data = np.frombuffer(self.data, dtype=np.uint8)
         else:

@@ -238,6 +238,10 @@ class _Placing:
         self._empty: list[StoredTensor] = []
 
     def place(self) -> JoinedModel | str:
+        """Finds a place in the folder for all of the model: the result, or why it cannot join.
+
+        The folder itself knows of it once :meth:`SharedFolder.accept` is called.
+        """
         for location in self._model.context_locations:
             if reason := self._place_context(location):
                 return reason

@@ -332,6 +332,7 @@ class _Runner:
         return found if self.component is None else {self.component: found}
 
     def places_json(self) -> list[dict[str, Any]]:
+        """Where each variant runs, for ``--json``: one object per component."""
         placements = self.placements
         return [
             {
@@ -357,6 +358,7 @@ class _Runner:
     # --- the caller's inputs ----------------------------------------------------------------------
 
     def run_inputs(self, given: GivenInputs, output: Path | None, run_options: Any) -> int:
+        """Runs inputs of the user's once, prints the outputs or writes them; the exit code."""
         from ortpkg.arrays.array_files import write_npz  # numpy
 
         ranges = {
@@ -419,6 +421,7 @@ class _Runner:
     # --- the package's samples --------------------------------------------------------------------
 
     def run_samples(self, output: Path | None, run_options: Any) -> int:
+        """Runs the package's own samples and compares what comes out; the exit code."""
         from ortpkg.arrays.array_files import write_npz  # numpy
         from ortpkg.package.formats.samples import read_samples
         from ortpkg.pipelines.run_limits import SharedRunOptions

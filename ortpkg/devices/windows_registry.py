@@ -49,6 +49,7 @@ class ThisWindows:
     """The machine that we run on. A question that Windows does not answer has an empty answer."""
 
     def values(self, key: str) -> dict[str, Value]:
+        """The values of a key under HKEY_LOCAL_MACHINE by name; none where it cannot be read."""
         winreg = _winreg()
         found: dict[str, Value] = {}
         if winreg is None:
@@ -63,6 +64,7 @@ class ThisWindows:
         return found
 
     def subkeys(self, key: str) -> list[str]:
+        """The names of the keys below a key of HKEY_LOCAL_MACHINE; none where it cannot be read."""
         winreg = _winreg()
         if winreg is None:
             return []
@@ -74,6 +76,7 @@ class ThisWindows:
             return []
 
     def present_devices(self, class_guid: str) -> list[str]:
+        """The instance ids of the devices of a class that are there now."""
         library = _library("cfgmgr32")
         if library is None:
             return []
@@ -93,6 +96,7 @@ class ThisWindows:
         return physical_memory_nbytes()
 
     def has_feature(self, number: int) -> bool:
+        """Whether the processor has the feature of that number (``PF_...`` of winnt.h)."""
         library = _library("kernel32")
         return library is not None and bool(library.IsProcessorFeaturePresent(number))
 

@@ -156,6 +156,7 @@ class _Source:
 
     @classmethod
     def of(cls, root: Path, progress: Progress | None) -> _Source:
+        """The files of the package at ``root`` with their digests: recorded ones, else computed."""
         names = list_files(root)
         check_names(names)
         recorded = read_digests(root)

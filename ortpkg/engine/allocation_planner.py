@@ -221,6 +221,7 @@ class _Planner:
         self._outputs = frozenset(plan.outputs)
 
     def plan(self) -> AllocationPlan:
+        """Walks the steps once, in their order, and decides about each value where it is made."""
         self._place_existing()
         releases = []
         for number, step in enumerate(self._plan.steps):

@@ -125,6 +125,7 @@ class _Partitioner:
         self._fused: dict[Node, FusedKernel] = {}
 
     def partition(self) -> PartitionResult:
+        """Places all nodes: by the policy's choice, then by the providers' order."""
         chosen, choice = ({}, None) if self._policy is None else self._choose(self._policy)
         for provider in self._providers:
             own = [

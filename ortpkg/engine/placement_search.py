@@ -188,6 +188,7 @@ class _Search:
         self._last_use = last_use
 
     def run(self) -> Placement | None:
+        """The cheapest placement found; None where nothing keeps to the providers' limits."""
         problem = self._problem
         handed_out = frozenset(problem.handed_out)
         known = {

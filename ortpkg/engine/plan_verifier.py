@@ -29,6 +29,7 @@ class _Range:
     stop: int
 
     def shares_bytes_with(self, other: _Range) -> bool:
+        """Whether some byte is in both; ranges of different memories share none."""
         return self.memory == other.memory and self.start < other.stop and other.start < self.stop
 
 
@@ -54,6 +55,7 @@ class _Extents:
         ]
 
     def add(self, start: int, stop: int) -> None:
+        """Adds a range that has become live."""
         position = bisect_right(self.stops, start)
         if stop <= start or bisect_left(self.starts, stop) > position:
             self.beside.append((start, stop))
@@ -62,6 +64,7 @@ class _Extents:
             self.stops.insert(position, stop)
 
     def remove(self, start: int, stop: int) -> None:
+        """Takes away a range that :meth:`add` was given."""
         position = bisect_left(self.starts, start)
         if self.starts[position : position + 1] == [start] and self.stops[position] == stop:
             del self.starts[position], self.stops[position]
@@ -134,6 +137,7 @@ class _Verifier:
         return last
 
     def verify(self) -> None:
+        """Replays the steps with the live values; PlanVerificationError at the first fault."""
         self._verify_pattern_bounds()
         self._verify_interface()
         live = _LiveValues()

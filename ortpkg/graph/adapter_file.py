@@ -143,6 +143,7 @@ class _Reader:
         self._content = content
 
     def read(self) -> AdapterFile:
+        """The whole file; ValueError, or what struct raises, says what is damaged."""
         (root,) = struct.unpack_from("<I", self._content, 0)
         if self._content[4:8] != _IDENTIFIER:
             raise ValueError("the identifier TORT is missing")

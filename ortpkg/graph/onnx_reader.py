@@ -113,6 +113,7 @@ class _Reader:
         self._functions = ModelFunctions(model_file.proto.functions, limits)
 
     def read(self) -> Model:
+        """The model, its functions inlined and its graphs checked."""
         proto = self._model_file.proto
         opset_imports = read_opset_imports(proto.opset_import) or {"": 1}
         graph = Graph(text_of(proto.graph.name, "graph name"), opset_imports=opset_imports)

@@ -170,6 +170,7 @@ class _ExternalTensors:
         self._offset = 0
 
     def write(self, initializer: Initializer) -> onnx.TensorProto:
+        """The message of a constant, whose bytes go to the file if they are many."""
         if (
             initializer.nbytes < self._smallest_nbytes
             or initializer.element_type is ElementType.STRING
@@ -198,6 +199,7 @@ class _Writer:
         self._options = options
 
     def write_graph(self, graph: Graph, proto: onnx.GraphProto) -> None:
+        """Fills ``proto`` with ``graph`` and the graphs inside its nodes."""
         proto.name = graph.name
         _set_doc_string(proto, graph.doc_string)
         _add_entries(proto.metadata_props, graph.metadata)

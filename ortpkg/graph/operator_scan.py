@@ -192,6 +192,7 @@ class _Outline:
 
     @classmethod
     def of(cls, data: memoryview) -> _Outline:
+        """Where the graphs, functions and opset imports of a serialized model lie."""
         graphs: list[_Span] = []
         functions: list[_Span] = []
         imports: list[_Span] = []

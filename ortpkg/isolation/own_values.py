@@ -35,6 +35,7 @@ def load_value(data: bytes | bytearray | memoryview) -> Any:
 
 class _OwnValues(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
+        """Only classes of ours, and plain ones: a pickle may name any function to call."""
         if (module, name) in _PLAIN | _MAKERS:
             return super().find_class(module, name)
         if module.partition(".")[0] == _OWN:

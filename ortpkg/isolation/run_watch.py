@@ -113,6 +113,7 @@ class _Watch:
         self._thread: threading.Thread | None = None
 
     def add(self, call: _Call) -> None:
+        """Has the watching thread look at ``call``; starts or wakes it."""
         with self._lock:
             self._calls[call] = None
             if self._thread is None or not self._thread.is_alive():
@@ -125,6 +126,7 @@ class _Watch:
                 self._changed.notify()
 
     def remove(self, call: _Call) -> None:
+        """No longer looks at ``call``, which has ended."""
         with self._lock:
             self._calls.pop(call, None)
 

@@ -271,6 +271,7 @@ class _Attributes:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> _Attributes:
+        """The attributes of the node, with ONNX's defaults."""
         return cls(
             heads=info.attribute("q_num_heads", 0),
             shared_heads=info.attribute("kv_num_heads", 0),
@@ -284,6 +285,7 @@ class _Attributes:
         )
 
     def steps(self, dtype: np.dtype[Any], size: int) -> ScoreSteps:
+        """What to do with scores between keys of ``size`` features, computed in ``dtype``."""
         softmax = (
             dtype
             if self.softmax_precision is None

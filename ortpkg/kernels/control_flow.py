@@ -137,15 +137,18 @@ class _Collected:
         self._nbytes = 0
 
     def append(self, elements: Sequence[Tensor], context: OpKernelContext) -> None:
+        """Takes one iteration's elements; LimitExceededError where all are too much by now."""
         for collected, element in zip(self._elements, elements, strict=True):
             self._nbytes += element.nbytes
             collected.append(element)
         context.check_allocation(self._nbytes)
 
     def elements(self, index: int) -> list[Tensor]:
+        """What was collected for that scan output, in order."""
         return self._elements[index]
 
     def stacked(self, index: int, context: OpKernelContext, output_index: int) -> Tensor:
+        """The scan output itself: its elements (at least one), all of one shape, stacked."""
         elements = self._elements[index]
         first = elements[0]
         output = context.output(output_index, (len(elements), *first.shape), first.dtype)

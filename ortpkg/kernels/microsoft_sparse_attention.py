@@ -82,6 +82,7 @@ class _BlockMask:
 
     @property
     def positions(self) -> int:
+        """How many positions the blocks cover."""
         blocks: int = self.sees.shape[1]
         return blocks * self.size
 

@@ -50,6 +50,7 @@ class _Weights:
 
     @classmethod
     def of(cls, info: OpKernelInfo, slot: int, zero_point_slot: int) -> _Weights:
+        """The node's weights, prepared once where they and their zero points are constant."""
         group, attributes = int(info.attribute("group", 1)), WindowAttributes.of(info)
         w, zero_point = info.constant_input(slot), info.constant_input(zero_point_slot)
         has_zero_point = len(info.node.inputs) > zero_point_slot and bool(
@@ -63,9 +64,11 @@ class _Weights:
         )
 
     def values(self, w: Tensor, zero_point: Tensor | None) -> Tensor:
+        """Weights less their zero points as float32: the prepared ones, if there are any."""
         return _filter_values(w, zero_point, self.group) if self.prepared is None else self.prepared
 
     def filter_of(self, values: Tensor, dtype: np.dtype[Any]) -> Filter:
+        """The values as a filter of ``dtype``; shifted products are in float32 only."""
         return Filter(
             values.astype(dtype, copy=False),
             self.group,

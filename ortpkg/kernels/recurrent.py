@@ -101,6 +101,7 @@ class _Cell:
     )
 
     def prepare(self, info: OpKernelInfo, direction: Direction) -> _Prepared:
+        """A direction with its step, and with the faster way for plain ones if it applies."""
         return _Prepared(
             direction, self.make_step(info, direction), self.make_plain(info, direction)
         )

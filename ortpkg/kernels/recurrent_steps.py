@@ -66,6 +66,7 @@ def rnn_step(_info: OpKernelInfo, direction: Direction) -> Step:
 
 
 def gru_at_once(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
+    """The run without temporaries; None for a GRU with anything but the defaults."""
     if direction.clip is not None or not has_default_activations(direction.activations):
         return None
     reset_after = bool(info.attribute("linear_before_reset", 0))
@@ -103,6 +104,7 @@ def gru_step(info: OpKernelInfo, direction: Direction) -> Step:
 
 
 def lstm_at_once(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
+    """The run without temporaries; None for an LSTM with anything but the defaults."""
     is_plain = (
         direction.clip is None
         and direction.peepholes is None

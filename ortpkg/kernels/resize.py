@@ -34,6 +34,7 @@ class _AxisPlan:
 
     @property
     def changes(self) -> bool:
+        """Whether there is anything to do on this axis."""
         return self.output != self.size or self.scale != 1 or (self.start, self.end) != (0.0, 1.0)
 
 
@@ -51,6 +52,7 @@ class _Sampler:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> _Sampler:
+        """The node's way to sample; ValueError for an unknown mode."""
         mode = str(info.attribute("mode", "nearest"))
         mode = "linear" if mode == "bilinear" else mode
         if mode not in _MODES:
@@ -96,6 +98,7 @@ class _Sampler:
         return half_pixel
 
     def nearest_positions(self, origins: Tensor, size: int) -> Tensor:
+        """The element nearest to each origin, inside an axis of ``size``."""
         if self.nearest == "floor":
             positions = np.floor(origins)
         elif self.nearest == "ceil":

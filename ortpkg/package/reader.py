@@ -83,6 +83,7 @@ class _Contents:
 
     @property
     def format(self) -> PackageFormat:
+        """The generation by what was read: metadata keys, component keys or both."""
         if self.component is None:
             return PackageFormat.METADATA
         return PackageFormat.COMPONENT if self.metadata is None else PackageFormat.UNIVERSAL
@@ -193,6 +194,7 @@ class _PackageReader:
         self._documents = CountedDocuments(rules.limits, rules.package_limits)
 
     def read(self) -> PackageInfo | None:
+        """The package; None where findings keep it from being read further."""
         if self._rules.generations and self._is_component_root():
             root = read_component_root(self._resolver, self._found, self._documents)
             return self._finish(_Contents(manifest={"model_name": root.name}, metadata=(root,)))

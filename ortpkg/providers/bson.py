@@ -135,6 +135,7 @@ class _Reader:
         return read(self, stop)
 
     def text(self, stop: int) -> str:
+        """A text: its length, its bytes, a NUL; none of it reaches past ``stop``."""
         (length,) = _LENGTH.unpack(self._take(_LENGTH.size, stop, "the length of a text"))
         if length < 1:
             raise self._wrong(f"a text of {length} bytes; it has at least the NUL at its end")
@@ -144,6 +145,7 @@ class _Reader:
         return self._decoded(encoded[:-1])
 
     def boolean(self, stop: int) -> bool:
+        """A flag: one byte, 0 or 1, before ``stop``."""
         value = self._take(1, stop, "a flag")[0]
         if value > 1:
             raise self._wrong(f"a flag is 0 or 1, not {value}")

@@ -70,6 +70,7 @@ class _Server:
         self._compiled: CompiledModel | None = None
 
     def answer(self, request: Message) -> Message:
+        """Does what ``action`` in the request's header says with the library."""
         match request.header["action"]:
             case "open":
                 self._library.use_settings(settings_from_json(request.header["settings"]))

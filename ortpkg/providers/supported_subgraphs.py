@@ -86,6 +86,7 @@ class _Grouping:
         self._alias: list[int] = []
 
     def groups(self) -> list[tuple[int, ...]]:
+        """The partitions, each in topological order, by their first nodes."""
         for index in self._order:
             self._place(index)
         position = {index: number for number, index in enumerate(self._order)}

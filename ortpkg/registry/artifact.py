@@ -218,6 +218,7 @@ class _ArtifactParser:
         self._registry = registry
 
     def parse(self, document: Mapping[str, Any]) -> PackageArtifact:
+        """The artifact of a manifest; the first thing that is wrong in it is an error."""
         layers = document.get("layers")
         if not isinstance(layers, list) or not 0 < len(layers) <= _MOST_LAYERS:
             raise self._wrong(f"layers is not a list of 1 to {_MOST_LAYERS} descriptors")

@@ -346,6 +346,7 @@ class _Presenter:
             self._vocabulary = read_document(self._display.vocabulary)
 
     def text(self, outputs: Mapping[str, Any]) -> str:
+        """An output in words, as ``display`` says: a class, a text, or its first numbers."""
         value = outputs[self._display.output]
         if not isinstance(value, np.ndarray | np.generic):
             return repr(value)[:_MOST_SHOWN_CHARACTERS]
@@ -373,6 +374,7 @@ class _Presenter:
         return self._class_name(int(np.argmax(value)))
 
     def label(self, label: Any) -> str:
+        """A label in words: the class of that number, or the label itself."""
         if self._display.kind is DisplayKind.CLASS and np.asarray(label).dtype.kind in "iu":
             return self._class_name(int(label))
         return str(label)

@@ -88,6 +88,7 @@ class _GuardedTransformer:
         self._transformer = transformer
 
     def apply(self, graph: Graph, context: TransformContext) -> int:
+        """Applies it; SessionError names it where it fails or changes the graph's interface."""
         interface = (graph.inputs, graph.outputs)
         try:
             changes = self._transformer.apply(graph, context)

@@ -60,6 +60,7 @@ class _KeptLog(logging.Handler):
             self._lines.append((record.name, record.levelno, record.getMessage()))
 
     def take(self) -> list[tuple[str, int, str]]:
+        """What was logged since the last call."""
         taken, self._lines = self._lines, []
         return taken
 

@@ -42,6 +42,7 @@ class _Source:
 
     @classmethod
     def of(cls, given: str | os.PathLike[str] | bytes) -> _Source:
+        """The model as it was given; UsageError or TypeError for what is no path and no bytes."""
         if isinstance(given, bytes):
             if not given:
                 raise UsageError("the model to compile is empty")
@@ -54,6 +55,7 @@ class _Source:
 
     @property
     def model(self) -> Path | bytes:
+        """What a session takes for it."""
         return self.content if self.path is None else self.path
 
     @property

@@ -57,6 +57,7 @@ class _Reader:
         self._depth = 0
 
     def read(self) -> Size:
+        """The whole text as one size; _NoExpressionError for anything else."""
         found = self._sum()
         if self._text[self._place :].strip():
             raise _NoExpressionError

@@ -123,6 +123,7 @@ class _Scope:
         self.values: dict[str, Knowledge] = {}
 
     def find(self, name: str) -> Knowledge | None:
+        """What is known of a value, here or in the graphs around; None also for hidden ones."""
         scope: _Scope | None = self
         while scope is not None:
             found = scope.values.get(name)
@@ -149,6 +150,7 @@ class _Inference:
         self._scopes: dict[int, _Scope] = {}
 
     def run(self) -> Mapping[str, Knowledge]:
+        """Infers all graphs and writes their types; what is known of the main one's values."""
         scope = _Scope(self._graph, None)
         for name in self._graph.inputs:
             self._set(scope, name, self._declared_knowledge(self._graph.types.get(name)))

@@ -65,6 +65,10 @@ class _SampleCheck:
         self._found: list[Finding] = []
 
     def findings(self) -> list[Finding]:
+        """All findings of the set: tolerances, files, arrays, labels, display.
+
+        Arrays are only looked at where the files of inputs and outputs can be read.
+        """
         sample = self._sample
         self._check_tolerances()
         inputs = self._read(sample.inputs, "inputs")

@@ -195,6 +195,7 @@ class ArchiveSource:
         return str(self._archive.path)
 
     def digests(self) -> PackageDigests | None:
+        """What the archive records of its files; None where that is damaged or missing."""
         with contextlib.suppress(PackageFormatError, ArchiveError):
             return recorded_in(self._archive, needs_manifest=False)
         return None

@@ -84,6 +84,7 @@ class _UsedPlaces:
 
     @classmethod
     def of(cls, root: Path, garbage: Collection[str]) -> _UsedPlaces:
+        """What the package uses; PackageFormatError where nobody can read, and so know, that."""
         try:
             package = open_package(root)
             used = dict(_first_of_each(_places_of(package)))

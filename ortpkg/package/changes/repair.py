@@ -269,6 +269,7 @@ class _Repair:
         return True
 
     def put_files_right(self, report: VerificationReport) -> VerificationReport:
+        """Replaces what it can; the report without what is repaired, with why the rest is not."""
         recorded = read_digests(self._root) or PackageDigests()
         remaining = []
         for difference in report.differences:
@@ -363,6 +364,7 @@ class _Guarded:
         self._stream = stream
 
     def read(self, nbytes: int, /) -> bytes:
+        """Reads on; an error of the copy's is told from one of the package's."""
         try:
             return self._stream.read(nbytes)
         except OSError as error:

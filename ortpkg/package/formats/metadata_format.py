@@ -88,6 +88,7 @@ class _CheckedVariant(NamedTuple):
         return self.body.get("provider_options") or EMPTY
 
     def make(self) -> VariantInfo:
+        """The variant; all of it was checked when the package was read."""
         additional_metadata = self.body.get("additional_metadata")
         return VariantInfo(
             name=self.name,

@@ -91,6 +91,7 @@ class _MergedVariant(NamedTuple):
         return self.older.provider_options or self.newer.provider_options
 
     def make(self) -> VariantInfo:
+        """One variant of both: what the metadata keys say, and what only the others do."""
         older, newer = self.older.make(), self.newer.make()
         return replace(
             older,

@@ -137,6 +137,10 @@ class _ModelSearch:
         self._found = found
 
     def named(self, reference: str) -> ModelPlace | None:
+        """The model that ``reference`` names: in the variant's folder, else the component's.
+
+        None, with a finding, where it leads to no model.
+        """
         variant_directory = self._resolver.locate(self.base)
         remedy = ""
         for base in (self.base, self._component_base):
@@ -196,6 +200,10 @@ class _ModelSearch:
         )
 
     def only_one(self, directory: str) -> ModelPlace | None:
+        """The only ONNX file of ``directory``, or the folder itself if it is GenAI's.
+
+        None, with a finding, for none or several.
+        """
         place = self._resolver.locate(directory)
         if place.kind is not PathKind.DIRECTORY:
             what = "does not exist" if place.kind is PathKind.MISSING else "is not a folder"
