@@ -1,5 +1,4 @@
-"""Which backend runs a variant on a device: the one that `ortpkg bench` recorded as fastest there,
-and as accurate.
+"""Which backend runs a variant on a device: the one recorded as fastest there, if as accurate.
 
 Pure. Only what is equal in every criterion before "backend", on one device, is compared, and the
 ranks of these candidates change hands among them: records decide where a variant runs, never which
@@ -81,9 +80,7 @@ def is_within(measurement: Measurement, fastest: Measurement) -> bool:
 
 
 def _device_of(ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> tuple[object, ...]:
-    """The device, whoever reports it: a machine's CPU is one, and an EP without devices has one of
-    its own.
-    """
+    """The device, whoever reports it: a machine has one CPU, an EP without devices its own."""
     kind, device = device_kind(ep_device, hardware), ep_device.device
     if kind is DeviceKind.CPU or device is None:
         return (kind, "" if kind is DeviceKind.CPU else ep_device.ep_name)

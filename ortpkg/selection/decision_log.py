@@ -49,9 +49,7 @@ def log_decision(
 def decision_record(
     selection: Selection, package: PackageInfo, *, duration_s: float
 ) -> dict[str, Any]:
-    """The record: when, of which package, how long it took, and everything that ``select --json``
-    says.
-    """
+    """The record: when, of which package, how long it took, and all that ``select --json`` says."""
     # Only where somebody wants a record.
     from datetime import UTC, datetime
 

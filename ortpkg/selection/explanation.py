@@ -32,9 +32,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One line of the tree: a label, the reason code where it is a verdict, and the lines under
-    it.
-    """
+    """One line of the tree: a label, a verdict's reason code, and the lines under it."""
 
     label: str
     status: Status = Status.PLAIN
@@ -43,9 +41,7 @@ class Explanation:
 
 
 def explain(selection: Selection) -> Explanation:
-    """The whole decision: what was asked, what the machine has, and every variant with every
-    reason, best first.
-    """
+    """The decision: what was asked, what the machine has, every variant with its reasons."""
     parts = [_machine(selection), *_variants(selection)]
     if selection.ties:
         names = ", ".join(quoted(name) for name in selection.ties)
@@ -121,9 +117,7 @@ def _machine(selection: Selection) -> Explanation:
 
 
 def _variants(selection: Selection) -> Iterable[Explanation]:
-    """One branch per variant, in the order of their best verdicts: eligible ones by rank, then as
-    declared.
-    """
+    """One branch per variant, ordered by best verdict: eligible ones by rank, then as declared."""
     by_name: dict[str, list[Verdict]] = {}
     for verdict in selection.verdicts:
         by_name.setdefault(verdict.variant.name, []).append(verdict)

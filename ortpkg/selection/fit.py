@@ -1,5 +1,4 @@
-"""Whether a variant fits: its recorded facts and measurements against the limits of the caller and
-of the device.
+"""Whether a variant fits the limits of caller and device, by recorded facts and measurements.
 
 These rules follow those of ``matches_variant``. They are about a variant itself rather than about
 what it requires, and may read its model, so that they are asked only when its turn has come.
@@ -175,9 +174,7 @@ def _need_there(
     device: HardwareDevice | None,
     sizes: Mapping[str, int],
 ) -> MemoryNeed | None:
-    """What was measured counts before what is declared, but for a discrete GPU, whose memory is not
-    the process's.
-    """
+    """The memory needed there: measured, else declared; a discrete GPU's own is only declared."""
     measured = None if measurement is None else measurement.peak_memory_nbytes
     if measured is None or (device is not None and device.is_discrete):
         return memory_need_of(variant, sizes)

@@ -82,9 +82,7 @@ class Judges:
                 yield from self._judged_everywhere(declared_at)
 
     def tied_with(self, winner: Candidate) -> tuple[str, ...]:
-        """Names of the other variants that only declaration order puts behind the winner, in that
-        order.
-        """
+        """The other variants that only declaration order puts behind the winner, in order."""
         assert winner.rank is not None
         tied = {
             rank.declared_at

@@ -1,5 +1,4 @@
-"""What was measured on this machine and what failed on it, as selection takes it: values alone, no
-file is read here.
+"""What was measured and what failed on this machine, as values that a selection takes.
 
 ``ortpkg.measuring`` makes and keeps these records; they come into a selection as an argument.
 Times are in seconds.

@@ -47,8 +47,7 @@ class OperatorEvidence:
 def judge_operators(
     needed: ModelOperators, ep_device: EpDevice, evidence: OperatorEvidence
 ) -> Judgement:
-    """The rule: the model is one that is read here, and what it needs is in the EP or the CPU
-    provider behind it.
+    """Whether the EP, or the CPU provider behind it, has the operators that the model needs.
 
     Of a variant that is kept, ``unchecked`` has also what can be run there, and nowhere else.
     """

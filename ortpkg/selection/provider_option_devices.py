@@ -43,8 +43,7 @@ def wished_device_option(
 
 
 def names_other_ordinal(key: str, value: str, ep_device: EpDevice) -> bool:
-    """Whether the option names another device of the type by number ("GPU.1"), or excludes this one
-    ("AUTO:-GPU.1").
+    """Whether the option names another device by number ("GPU.1") or excludes this ("AUTO:-GPU.1").
 
     A device without a number is the first of its type.
     """

@@ -172,9 +172,7 @@ def are_tied(rank: AnyRank, other: AnyRank) -> bool:
 def deciding_criterion(
     loser: Sequence[int], winner: Sequence[int], criteria: Sequence[str] = CRITERIA
 ) -> str:
-    """The first criterion on which ``loser`` is worse than ``winner`` (two different ranks of one
-    selection).
-    """
+    """The first criterion by which ``loser`` ranks worse than ``winner``; the two ranks differ."""
     return next(
         name for name, lost, won in zip(criteria, loser, winner, strict=True) if lost != won
     )

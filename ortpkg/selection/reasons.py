@@ -1,6 +1,4 @@
-"""What to say of a selection in words: why a variant lost, which verdict tells most, what to say
-where nothing fits.
-"""
+"""A selection in words: why a variant lost, which verdict tells most, what if nothing fits."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ def asked_for(selection: Selection) -> str:
 
 
 def no_suitable_variant_message(selection: Selection) -> str:
-    """What to say where nothing was selected: what was asked for, what the machine has, why each
-    variant fell.
+    """What to say where nothing was selected: the wish, the machine, why each variant fell.
 
     And what was left out on the way: a backend that failed may be the one that was needed.
     """
@@ -61,9 +58,7 @@ def no_suitable_variant_message(selection: Selection) -> str:
 
 
 def main_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of one variant's verdicts (at least one), the one that says most: the best rank, else the
-    farthest rejection.
-    """
+    """The verdict on one variant that says most: the best rank, else the latest rejection."""
     eligible = [verdict for verdict in verdicts if verdict.rank is not None]
     if eligible:
         return min(eligible, key=lambda verdict: verdict.rank or ())

@@ -1,6 +1,4 @@
-"""What records say of one variant on one EP device: an index over them, and the rules that follow
-from them.
-"""
+"""What records say of one variant on one EP device: an index of them, and rules on it."""
 
 from __future__ import annotations
 
@@ -151,9 +149,7 @@ def _error_rejection(measurement: Measurement | None, limits: Limits) -> Rejecti
 def _canary_rejection(
     failure: CanaryFailure | None, measurement: Measurement | None
 ) -> Rejection | None:
-    """Of a first try that failed just now, or outputs that were not within the package's own
-    tolerance here.
-    """
+    """The rejection of a variant whose first try just failed, or gave outputs out of tolerance."""
     if failure is not None:
         return (
             ReasonCode.CANARY_FAILED,

@@ -1,6 +1,4 @@
-"""What a selection is made by: the caller's words, checked for typos, and what is known of the
-machine.
-"""
+"""What a selection is made by: the caller's words, checked, and what the machine has."""
 
 from __future__ import annotations
 
@@ -181,8 +179,7 @@ def device_type_named(text: str) -> DeviceType:
 
 
 def backend_named(text: str, ep_devices: Iterable[EpDevice]) -> str:
-    """The backend of that name: one of ours, whether or not it is here, or one that has an EP
-    device here.
+    """The backend of that name: one of ours, here or not, or any that has an EP device here.
 
     Raises UnknownBackendError with the list for a name that nobody knows.
     """

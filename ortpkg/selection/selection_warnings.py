@@ -1,6 +1,4 @@
-"""What a selection warns of: records that do not count, what was passed over, what is uncertain
-about the winner.
-"""
+"""What a selection warns of: unused records, what it passed over, doubts about the winner."""
 
 from __future__ import annotations
 

@@ -98,9 +98,7 @@ def precision_of(metadata: Mapping[str, Any]) -> Precision | None:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case: letters, digits and dots in a row ("qdq-int8": "qdq",
-    "int8").
-    """
+    """A text's words in lower case: rows of letters, digits, dots ("qdq-int8": "qdq", "int8")."""
     return _WORD.findall(text.lower())
 
 

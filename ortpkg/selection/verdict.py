@@ -1,6 +1,4 @@
-"""What a selection says: one verdict per variant × EP device, each with a stable reason code, and
-the winner.
-"""
+"""What a selection says: a verdict per variant × EP device with a reason code, and the winner."""
 
 from __future__ import annotations
 
@@ -90,8 +88,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The whole answer for one component: the winner if there is one, and every verdict with its
-    reason.
+    """The answer for one component: the winner, if there is one, and every verdict with its reason.
 
     Attributes:
         component_name: what was selected for.

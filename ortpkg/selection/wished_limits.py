@@ -1,6 +1,4 @@
-"""Limits that a caller sets on what may be chosen: memory, size, precision, metadata, measured time
-and error.
-"""
+"""Limits that a caller sets: memory, size, precision, metadata, measured time and error."""
 
 from __future__ import annotations
 
