@@ -1,5 +1,4 @@
-"""What every place that holds artifacts can do: an OCI registry over HTTP, an OCI image layout in a
-folder.
+"""What every place of artifacts can do: an OCI registry over HTTP, an image layout in a folder.
 
 A repository moves bytes and does not believe them: whoever reads a blob compares its digest, and
 nothing is written under a digest that it does not have.

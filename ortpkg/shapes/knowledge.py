@@ -82,9 +82,7 @@ class KnownTensor:
         return self if self.elements is None else replace(self, elements=None)
 
     def with_elements_in_range(self) -> KnownTensor:
-        """The same; not known are numbers that the element type may not hold, which a run wraps
-        around.
-        """
+        """The same without numbers beyond the element type, which a run would wrap around."""
         if self.elements is None or self.element_type not in WHOLE_NUMBERS:
             return self.without_elements()
         kept = tuple(

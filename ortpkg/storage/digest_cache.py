@@ -109,9 +109,7 @@ def file_sha256(path: Path) -> str:
 
 
 def remembered_sha256(path: Path, stamp: FileStamp, compute: Callable[[], str]) -> str:
-    """What ``compute`` finds as the SHA-256 of the file that has ``stamp``, asked once while it
-    stays.
-    """
+    """The SHA-256 of the file with that ``stamp``: asked of ``compute`` once, while it stays."""
     is_remembered = stamp.nbytes >= _LEAST_REMEMBERED_NBYTES and stamp.is_settled()
     key = {"path": str(path), "stamp": list(stamp)}
     known = read_fact(_KIND_OF_FILES, key) if is_remembered else None
