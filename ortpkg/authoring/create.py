@@ -285,9 +285,7 @@ def _share_as_assets(
     progress: Progress | None,
     operations: FileOperations | None,
 ) -> None:
-    """Puts what the new variant (component, name) shares with others into shared assets, and says
-    what came of it.
-    """
+    """Puts what a new variant shares with others into shared assets, and says what came of it."""
     report = carry_out_assets(
         open_package(root), only=[added], operations=operations, progress=progress
     )

@@ -1,5 +1,6 @@
-"""What is said of new variants beside those of their component: whether one can stand for another,
-and whether every runtime selects them.
+"""What is said of new variants beside their siblings.
+
+Whether one can stand for another, and whether every runtime selects them.
 """
 
 from __future__ import annotations

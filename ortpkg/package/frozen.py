@@ -1,6 +1,4 @@
-"""Read-only values that can be compared and pickled: JSON, and tuples that are made at the first
-look.
-"""
+"""Read-only values that can be compared and pickled: JSON, and tuples made at the first look."""
 
 from __future__ import annotations
 
@@ -64,8 +62,9 @@ class TupleLike(Sequence[ValueT_co]):
 
 
 class LazyTuple(TupleLike[ValueT_co]):
-    """A tuple that ``make`` makes at the first look: a choice among thousands of variants is used
-    far more often than read.
+    """A tuple that ``make`` makes when somebody looks.
+
+    A choice among thousands of variants is used far more often than read.
     """
 
     __slots__ = ("_made", "_make")

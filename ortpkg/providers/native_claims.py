@@ -39,9 +39,7 @@ class NativeClaims:
         self._unknown: set[Operator] = set()
 
     def candidates(self, viewer: GraphViewer) -> set[int]:
-        """All nodes but those of operators that the library lacks, those that it would take and get
-        wrong, and those that would bring foreign values in.
-        """
+        """All nodes but what the library lacks or gets wrong, or what brings foreign values in."""
         found = {
             node.index
             for node in viewer.nodes
@@ -88,9 +86,7 @@ class NativeClaims:
         return bool(fault)
 
     def _within_border(self, viewer: GraphViewer, nodes: set[int]) -> set[int]:
-        """Those of ``nodes`` that neither take nor give, across the border of their partition, what
-        cannot cross it.
-        """
+        """Those of ``nodes`` that exchange, across their partition's border, what may cross it."""
         while found := self._border.foreign_values(viewer, nodes):
             for value in found.values():
                 reason = f"it cannot take or give values of the type of {quoted(value)}"

@@ -1,5 +1,4 @@
-"""The store: packages that are installed on one machine, their content, and which version of each
-is in use.
+"""The store: packages installed on one machine, their content, each one's version in use.
 
 It knows blobs, files and names, neither what a machine wants (``selection``) nor how packages
 travel (``registry``). Its layout, and what other tools may read of it, is in docs/store.md; why it

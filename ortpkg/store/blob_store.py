@@ -1,5 +1,4 @@
-"""Content by its SHA-256, as an OCI image layout keeps it: whole and verified under its name, or
-not there.
+"""Content by its SHA-256, as an OCI image layout keeps it: whole and verified, or not there.
 
 A blob is read-only and never changes. Its file may be linked from package trees.
 """
@@ -152,8 +151,9 @@ class BlobStore:
             raise
 
     def _publish(self, part: ClaimedPart, sha256: str) -> None:
-        """Gives a part that is whole, verified and durable its name. Who comes second changes
-        nothing: trees may be linked to the first.
+        """Gives a part that is whole, verified and durable its name.
+
+        Who comes second changes nothing: trees may be linked to the first.
         """
         folder = self._folder
         folder.make_folder(folder.blobs)

@@ -1,5 +1,6 @@
-"""Collects what nobody needs: old generations, then trees without generations, then blobs without
-trees; and what killed processes left.
+"""Collects what nobody needs: old generations, trees without any, blobs without trees.
+
+And what killed processes left.
 
 It never takes what is in use (:mod:`ortpkg.store.leases`), what is current, or what is young: an
 installation that is under way may not have said yet what it wants.
@@ -144,8 +145,10 @@ def collect(
 
 
 def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
-    """What the rules leave to nobody. Leases are looked at before names: an installation gives up
-    its lease after its generation is there.
+    """What the rules leave to nobody.
+
+    Leases are looked at before names: an installation gives up its lease after its generation is
+    there.
     """
     plan = _Plan()
     held = leased(folder)

@@ -1,5 +1,4 @@
-"""What processes use of a store, so that nobody collects it; and what is being collected, so that
-nobody begins to use it.
+"""What processes use of a store, not to be collected, and what is being collected, not to be used.
 
 Both are announced by files in ``leases/``, of which each appears whole. Who wants something first
 announces that he uses it and then looks whether it is being collected; who collects first announces

@@ -21,9 +21,7 @@ _VERSION = "org.opencontainers.image.version"
 
 
 def write_index(folder: StoreFolder, current: Sequence[Generation]) -> None:
-    """Writes the index, where that changes it, with one entry for each generation whose manifest is
-    a blob here.
-    """
+    """Writes the index if that changes: an entry per generation whose manifest is a blob here."""
     manifests = [
         descriptor.to_json() for each in current if (descriptor := _descriptor_of(folder, each))
     ]

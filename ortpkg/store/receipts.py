@@ -1,5 +1,4 @@
-"""What lies beside a package's tree in the store: which files of its manifest are there, and where
-the others can be had.
+"""What lies beside a package's tree in the store: the files that are there, where to get others.
 
 Outside of the package, whose documents stay byte for byte those of its publisher.
 """

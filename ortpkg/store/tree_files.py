@@ -1,5 +1,6 @@
-"""Files of package trees, made of blobs: as reflinks, hard links or copies, whichever the file
-system can and the reader takes.
+"""Files of package trees, made of blobs as reflinks, hard links or copies.
+
+Whichever the file system can and the reader takes.
 """
 
 from __future__ import annotations
