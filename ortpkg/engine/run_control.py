@@ -76,11 +76,6 @@ class RunControl:
         """Until its deadline, a moment at least; None where it has none."""
         return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)
 
-    @property
-    def charged_nbytes(self) -> int:
-        """Bytes that the run holds now."""
-        return self._charged
-
     def charge(self, nbytes: int) -> None:
         """Counts ``nbytes`` more.
 

@@ -25,11 +25,6 @@ from ortpkg.storage.file_replacement import write_model_file
 _INDEX_NBYTES_PER_ENTRY = 2048
 
 
-def context_bytes(ep_name: str, entries: Sequence[ContextEntry]) -> bytes:
-    """The contexts as one payload, to be embedded in a node."""
-    return b"".join(context_chunks(ep_name, entries))
-
-
 def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
     """Writes the contexts to a file, in place of what is there, in one step.
 

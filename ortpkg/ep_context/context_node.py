@@ -120,12 +120,6 @@ def ep_context_attributes(node: Node) -> EpContextAttributes:
         raise InvalidGraphError(f"{node}: {error}", node_name=node.name) from error
 
 
-def check_ep_context_nodes(graph: Graph) -> None:
-    """Raises InvalidGraphError for the first EPContext node that is not as the design says."""
-    for node in ep_context_nodes(graph):
-        ep_context_attributes(node)
-
-
 def _read(attributes: Mapping[str, Attribute]) -> EpContextAttributes:
     for name, kind in _KINDS.items():
         if name in attributes and attributes[name].kind != kind:

@@ -321,12 +321,6 @@ class Graph:
         self.use_lists.remove_use(node.exchange_input(slot, value), use)
         self.use_lists.add_use(value, use)
 
-    def set_node_inputs(self, node: Node, inputs: Sequence[str]) -> None:
-        """Gives ``node`` all its inputs anew; "" leaves an optional one out."""
-        self.use_lists.remove_uses(node)
-        node.inputs = tuple(inputs)
-        self.use_lists.add_uses(node)
-
     def set_implicit_inputs(self, node: Node, values: Sequence[str]) -> None:
         """Names what the sub-graphs of ``node`` take from this graph and those around it."""
         self.use_lists.remove_uses(node)

@@ -65,10 +65,6 @@ class OperatorCall:
             self._inputs = tuple(self._inputs)
         return self._inputs
 
-    @inputs.setter
-    def inputs(self, names: tuple[str, ...]) -> None:
-        self._inputs = names
-
     @property
     def outputs(self) -> tuple[str, ...]:
         """Value names; "" for one left out."""
