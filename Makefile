@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance interop vendors crash-sweep store-stress fuzz mutants format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance interop vendors registry crash-sweep store-stress fuzz mutants format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -23,6 +23,7 @@ help:
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
+	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed"
 	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
@@ -70,6 +71,9 @@ vendors:
 	.venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet onnxruntime \
 	  onnxruntime-ep-openvino==1.8.1 onnxruntime-qnn==2.7.0
 	@touch $@
+
+registry: $(VENV)/.installed-dev
+	ORTPKG_TEST_DOCKER_REGISTRY=docker-registry $(BIN)/python -m pytest -m registry tests
 
 store-stress: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.store.stress $(STRESS)

@@ -36,6 +36,14 @@ os.environ["ORTPKG_CONFIG_DIR"] = str(
 for _name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
     os.environ.pop(f"ORTPKG_{_name}", None)
 
+#: Nor their credentials for registries, nor the way to them.
+os.environ["DOCKER_CONFIG"] = str(
+    Path(tempfile.gettempdir()) / f"ortpkg-tests-no-docker-{os.getpid()}"
+)
+for _name in ("DOCKER_AUTH_CONFIG", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
+    os.environ.pop(_name, None)
+    os.environ.pop(_name.lower(), None)
+
 #: A run starts thousands of processes: where no bytecode may be kept, each compiles all of ortpkg
 #: anew, which takes longer than what the test is about.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

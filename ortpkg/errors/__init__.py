@@ -28,11 +28,13 @@ from ortpkg.errors.codes import StatusCode as StatusCode
 from ortpkg.errors.codes import VerifyExitCode as VerifyExitCode
 from ortpkg.errors.distribution import ArtifactFormatError as ArtifactFormatError
 from ortpkg.errors.distribution import ArtifactNotFoundError as ArtifactNotFoundError
+from ortpkg.errors.distribution import CredentialsError as CredentialsError
 from ortpkg.errors.distribution import LayerMismatchError as LayerMismatchError
 from ortpkg.errors.distribution import PackageNotInstalledError as PackageNotInstalledError
 from ortpkg.errors.distribution import PackageReferenceError as PackageReferenceError
 from ortpkg.errors.distribution import RegistryAuthenticationError as RegistryAuthenticationError
 from ortpkg.errors.distribution import RegistryError as RegistryError
+from ortpkg.errors.distribution import RegistryUnreachableError as RegistryUnreachableError
 from ortpkg.errors.distribution import SignatureError as SignatureError
 from ortpkg.errors.distribution import StoreError as StoreError
 from ortpkg.errors.finding import Finding as Finding

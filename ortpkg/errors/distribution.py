@@ -34,8 +34,36 @@ class RegistryError(OrtpkgError):
         self.status = status
 
 
+class RegistryUnreachableError(RegistryError):
+    """The registry did not answer, or the connection broke off; it was tried again, as often as
+    that may help.
+
+    Attributes:
+        is_lasting: trying again would not help: a certificate that is not trusted, an unknown host.
+        is_unconnected: no connection came about at all.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        registry: str,
+        is_lasting: bool = False,
+        is_unconnected: bool = False,
+    ) -> None:
+        super().__init__(message, registry=registry)
+        self.is_lasting = is_lasting
+        self.is_unconnected = is_unconnected
+
+
 class RegistryAuthenticationError(RegistryError):
     """The registry wants credentials, or those that it got do not allow this."""
+
+
+class CredentialsError(OrtpkgError):
+    """Docker's config file, or a credential helper that it names, cannot be used."""
+
+    exit_code = ExitCode.REGISTRY
 
 
 class ArtifactNotFoundError(RegistryError):

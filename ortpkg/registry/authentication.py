@@ -1,0 +1,241 @@
+"""Answers what a registry asks for who wants in: Bearer, with tokens of a token server, and Basic.
+
+Source: Docker Registry v2 authentication (token and OAuth 2), RFC 7617.
+
+Credentials are those of the registry, by its name. Its password or identity token goes to the token
+server that the registry itself names over the connection we trust, as Docker's does; that server is
+reached by https where the registry is, and no redirect takes them further.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from ortpkg.errors import RegistryAuthenticationError, RegistryError, quoted, unquoted
+from ortpkg.registry.challenges import Challenge, parse_challenges
+from ortpkg.registry.credentials import Credentials
+from ortpkg.registry.http_addresses import next_url
+from ortpkg.registry.http_transport import HttpTransport, Request, WholeAnswer, origin_text
+from ortpkg.registry.secret import Secret
+
+_CLIENT_ID = "ortpkg"
+_MOST_TOKEN_ANSWER_NBYTES = 1 << 20
+#: What a header can carry.
+_TOKEN = re.compile(r"[!-~]{1,65536}")
+#: A server that does not say how long a token lives means a minute.
+_TOKEN_LIFE_S, _MOST_TOKEN_LIFE_S = 60.0, 24 * 3600.0
+#: A token that has no longer to live is fetched anew: the request still has to get there.
+_LEAST_TOKEN_LIFE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Token:
+    """An Authorization header, and when it is worth nothing any more."""
+
+    header: Secret
+    until_s: float
+
+
+class Authenticator:
+    """Who we are to one registry; for several threads.
+
+    Args:
+        name: of the registry, for messages.
+        url: where it answers.
+        transport: makes requests to the token server.
+        find_credentials: called once, when the registry first asks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        transport: HttpTransport,
+        find_credentials: Callable[[], Credentials | None],
+    ) -> None:
+        self._name = name
+        self._url = url
+        self._transport = transport
+        self._find_credentials = find_credentials
+        self._lock = threading.Lock()
+        self._credentials: Credentials | None = None
+        self._has_credentials = False
+        self._basic: Secret | None = None
+        self._bearer: Challenge | None = None
+        self._tokens: dict[tuple[str, ...], _Token] = {}
+
+    def authorization(self, scopes: tuple[str, ...]) -> Secret | None:
+        """The header for a request, by what the registry asked for before; None: it did not yet."""
+        with self._lock:
+            return self._authorization(scopes)
+
+    def answer(
+        self, headers: Sequence[str], scopes: tuple[str, ...], refused: Secret | None
+    ) -> Secret:
+        """The header for a request that was answered with 401.
+
+        Args:
+            headers: the answer's WWW-Authenticate.
+            scopes: what is wanted.
+            refused: the header that the request had.
+
+        RegistryAuthenticationError where there is none but the refused one.
+        """
+        challenges = {each.scheme: each for each in reversed(parse_challenges(headers))}
+        with self._lock:
+            held = self._authorization(scopes) if scopes in self._tokens else self._basic
+            if held is not None and held != refused:
+                return held  # another thread was here first
+            if (bearer := challenges.get("bearer")) is not None:
+                self._bearer, self._basic = bearer, None
+                return self._fetch(bearer, scopes).header
+            if "basic" in challenges:
+                header = self._basic_header()
+                if header is not None and header != refused:
+                    self._basic, self._bearer = header, None
+                    return header
+        raise self._refused()
+
+    def _authorization(self, scopes: tuple[str, ...]) -> Secret | None:
+        if self._bearer is None:
+            return self._basic
+        token = self._tokens.get(scopes)
+        if (
+            token is not None
+            and token.until_s - self._transport.clock.now_s() > _LEAST_TOKEN_LIFE_S
+        ):
+            return token.header
+        return self._fetch(self._bearer, scopes).header
+
+    def _known(self) -> Credentials | None:
+        if not self._has_credentials:
+            self._credentials = self._find_credentials()
+            self._has_credentials = True
+        return self._credentials
+
+    def _basic_header(self) -> Secret | None:
+        known = self._known()
+        if known is None or not known.password:
+            return None
+        account = f"{known.username}:{known.password.reveal()}".encode()
+        return Secret("Basic " + base64.b64encode(account).decode())
+
+    def _fetch(self, challenge: Challenge, scopes: tuple[str, ...]) -> _Token:
+        """Asks the token server, and remembers what it gives."""
+        self._tokens.pop(scopes, None)
+        known = self._known()
+        now_s = self._transport.clock.now_s()
+        if known is not None and known.registry_token:
+            token, life_s = known.registry_token.reveal(), _MOST_TOKEN_LIFE_S
+        else:
+            token, life_s = self._asked(challenge, scopes, known)
+        if _TOKEN.fullmatch(token) is None:
+            raise RegistryAuthenticationError(
+                f"{self._name}: the token is no text that a header can carry", registry=self._name
+            )
+        fetched = _Token(header=Secret(f"Bearer {token}"), until_s=now_s + life_s)
+        self._tokens[scopes] = fetched
+        return fetched
+
+    def _asked(
+        self, challenge: Challenge, scopes: tuple[str, ...], known: Credentials | None
+    ) -> tuple[str, float]:
+        """(the token, how long it lives)."""
+        realm = self._realm(challenge)
+        service = challenge.parameters.get("service", "")
+        if known is not None and known.identity_token:
+            request = _exchange_request(realm, service, scopes, known.identity_token)
+        else:
+            username = "" if known is None else known.username
+            request = _token_request(realm, service, scopes, self._basic_header(), username)
+        answer = self._transport.exchange(request, most_nbytes=_MOST_TOKEN_ANSWER_NBYTES)
+        return self._token_of(answer, realm)
+
+    def _token_of(self, answer: WholeAnswer, realm: str) -> tuple[str, float]:
+        if answer.status in {400, 401, 403}:
+            raise self._refused()
+        place = f"{self._name}: its token server {origin_text(realm)}"
+        if answer.status != 200:
+            raise RegistryError(
+                f"{place} answers with status {answer.status}",
+                registry=self._name,
+                status=answer.status,
+            )
+        try:
+            document: Any = json.loads(answer.body)
+            token = document.get("token") or document.get("access_token")
+            if not isinstance(token, str):
+                raise TypeError
+            life_s = document.get("expires_in")
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise RegistryError(f"{place} gives no token", registry=self._name) from None
+        if not isinstance(life_s, int | float) or isinstance(life_s, bool):
+            life_s = _TOKEN_LIFE_S
+        return token, min(max(_TOKEN_LIFE_S, life_s), _MOST_TOKEN_LIFE_S)
+
+    def _realm(self, challenge: Challenge) -> str:
+        """The token server's address: where a redirect could lead us, too."""
+        realm = challenge.parameters.get("realm", "")
+        try:
+            return next_url(self._url, realm)
+        except ValueError as error:
+            raise RegistryAuthenticationError(
+                f"{self._name}: names {quoted(realm)} as its token server, and no credentials go"
+                f" there: {unquoted(error)}",
+                registry=self._name,
+            ) from None
+
+    def _refused(self) -> RegistryAuthenticationError:
+        known = self._known()
+        what = (
+            "refuses the credentials that are kept for it, or they do not allow this"
+            if known is not None
+            else "wants credentials"
+        )
+        return RegistryAuthenticationError(
+            f"{self._name}: {what}; log in with: ortpkg login {self._name}",
+            registry=self._name,
+            status=401,
+        )
+
+
+def _token_request(
+    realm: str, service: str, scopes: tuple[str, ...], header: Secret | None, username: str
+) -> Request:
+    """Asks for a token: as nobody, or with a password."""
+    asked = [("service", service)] if service else []
+    if header is not None:
+        asked.append(("account", username))
+    query = urlencode([*asked, *(("scope", scope) for scope in scopes)])
+    joint = "&" if "?" in realm else "?"
+    return Request(
+        method="GET", url=f"{realm}{joint}{query}" if query else realm, authorization=header
+    )
+
+
+def _exchange_request(
+    realm: str, service: str, scopes: tuple[str, ...], identity_token: Secret
+) -> Request:
+    """Exchanges an identity token. It is in the body, which no redirect takes along."""
+
+    def form() -> bytes:
+        fields = {
+            "grant_type": "refresh_token",
+            "service": service,
+            "client_id": _CLIENT_ID,
+            "scope": " ".join(scopes),
+            "refresh_token": identity_token.reveal(),
+        }
+        return urlencode(fields).encode()
+
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return Request(
+        method="POST", url=realm, headers=headers, open_body=form, follows_redirects=False
+    )

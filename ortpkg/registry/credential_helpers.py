@@ -1,0 +1,118 @@
+"""Programs that keep credentials (``docker-credential-NAME``), by their protocol.
+
+Source: docker/docker-credential-helpers, README, "Development". What they print is shown nowhere:
+it may be a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+
+from ortpkg.errors import CredentialsError, quoted
+from ortpkg.registry.secret import Secret
+
+#: A key chain may ask its owner first.
+_MOST_S = 120.0
+_MOST_NBYTES = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+#: What helpers print where they know nothing.
+_NOT_FOUND = (b"credentials not found", b"no credentials")
+
+
+def fetch(helper: str, key: str) -> tuple[str, Secret] | None:
+    """(user name, secret) of a registry; None where the helper has none."""
+    code, printed = _run(helper, "get", key.encode())
+    if code != 0:
+        if any(text in printed.lower() for text in _NOT_FOUND):
+            return None
+        raise _failed(helper, "get", f"ended with status {code}")
+    try:
+        answer = json.loads(printed)
+        username, secret = answer["Username"], answer["Secret"]
+        if not (isinstance(username, str) and isinstance(secret, str)):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise _failed(helper, "get", "did not print Username and Secret as JSON") from None
+    return (username, Secret(secret)) if secret else None
+
+
+def keep(helper: str, key: str, username: str, password: Secret) -> None:
+    """Hands credentials to a helper."""
+    document = {"ServerURL": key, "Username": username, "Secret": password.reveal()}
+    code, _ = _run(helper, "store", json.dumps(document).encode())
+    if code != 0:
+        raise _failed(helper, "store", f"ended with status {code}")
+
+
+def erase(helper: str, key: str) -> bool:
+    """Has a helper forget a registry; whether it says that it did."""
+    code, _ = _run(helper, "erase", key.encode())
+    return code == 0
+
+
+def _failed(helper: str, action: str, what: str) -> CredentialsError:
+    return CredentialsError(
+        f"the credential helper docker-credential-{helper} {action} {what}; Docker's config file"
+        " names it"
+    )
+
+
+def _run(helper: str, action: str, content: bytes) -> tuple[int, bytes]:
+    """(exit status, what it printed)."""
+    if _NAME.fullmatch(helper) is None:
+        raise CredentialsError(f"{quoted(helper)} is no name of a credential helper")
+    program = shutil.which(f"docker-credential-{helper}")
+    if program is None:
+        raise CredentialsError(
+            f"Docker's config file names the credential helper docker-credential-{helper}, which"
+            " is not on PATH"
+        )
+    try:
+        process = subprocess.Popen(
+            [program, action],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError as error:
+        raise _failed(helper, action, f"does not start: {error.strerror}") from error
+    is_late = threading.Event()
+
+    def stop() -> None:
+        is_late.set()
+        process.kill()
+
+    timer = threading.Timer(_MOST_S, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        printed = _converse(process, content)
+    finally:
+        timer.cancel()
+        process.kill()
+        code = process.wait()
+    if is_late.is_set():
+        raise _failed(helper, action, f"did not answer within {_MOST_S:g} s")
+    if len(printed) > _MOST_NBYTES:
+        raise _failed(helper, action, f"printed more than {_MOST_NBYTES >> 20} MiB")
+    return code, printed
+
+
+def _converse(process: subprocess.Popen[bytes], content: bytes) -> bytes:
+    """Gives a helper its input and takes what it prints, to the first byte too many."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with process.stdin as stream:
+            stream.write(content)
+    except BrokenPipeError:
+        pass  # it did not want it; its status says why
+    with process.stdout as stream:
+        printed = stream.read(_MOST_NBYTES + 1)
+    if len(printed) <= _MOST_NBYTES:
+        process.wait()
+    return printed

@@ -1,0 +1,210 @@
+"""Who we are to registries: Docker's config file, and the helper programs that it names.
+
+Sources, the first that knows a registry counts: the variable ``DOCKER_AUTH_CONFIG`` (the text of
+such a file), then the file ``config.json`` in ``DOCKER_CONFIG`` or ``~/.docker``, in it the
+registry's own helper (``credHelpers``), the helper for all (``credsStore``), and ``auths``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+from ortpkg.errors import CredentialsError, quoted
+from ortpkg.registry.credential_helpers import erase, fetch, keep
+from ortpkg.registry.secret import NO_SECRET, Secret
+from ortpkg.storage.file_replacement import replace_file
+
+CONFIG_TEXT_VARIABLE = "DOCKER_AUTH_CONFIG"
+CONFIG_FOLDER_VARIABLE = "DOCKER_CONFIG"
+_MOST_CONFIG_NBYTES = 4 << 20
+_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
+#: A helper's user name where the secret is an identity token.
+_TOKEN_USER = "<token>"  # noqa: S105 - no password
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a registry, or its token server, is told; one of three kinds.
+
+    Attributes:
+        username, password: where ``password`` is set.
+        identity_token: is exchanged for access tokens (OAuth 2 refresh token).
+        registry_token: is an access token itself.
+    """
+
+    username: str = ""
+    password: Secret = NO_SECRET
+    identity_token: Secret = NO_SECRET
+    registry_token: Secret = NO_SECRET
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing."""
+        return not (self.password or self.identity_token or self.registry_token)
+
+
+def find_credentials(key: str) -> Credentials | None:
+    """What is known of the registry that Docker knows as ``key`` (``host:port``).
+
+    CredentialsError where the file or a helper cannot be used.
+    """
+    text = os.environ.get(CONFIG_TEXT_VARIABLE, "")
+    if text.strip():
+        found = _of_auths(_parse(text.encode(), CONFIG_TEXT_VARIABLE), key)
+        if found is not None:
+            return found
+    config = _read_config(config_file())
+    helper = helper_for(config, key)
+    if helper:
+        name_and_secret = fetch(helper, key)
+        if name_and_secret is not None:
+            username, secret = name_and_secret
+            if username == _TOKEN_USER:
+                return Credentials(identity_token=secret)
+            return Credentials(username=username, password=secret)
+    return _of_auths(config, key)
+
+
+def keep_credentials(key: str, credentials: Credentials) -> str:
+    """Keeps a user name and password; says where: a file, or a helper program."""
+    file = config_file()
+    config = _read_config(file)
+    helper = helper_for(config, key)
+    if helper:
+        keep(helper, key, credentials.username, credentials.password)
+        return helper
+    account = f"{credentials.username}:{credentials.password.reveal()}".encode()
+    auths = {**_object(config, "auths"), key: {"auth": base64.b64encode(account).decode()}}
+    _write_config(file, {**config, "auths": auths})
+    return str(file)
+
+
+def forget_credentials(key: str) -> bool:
+    """Takes them away, from the helper and from the file; whether there were any."""
+    file = config_file()
+    config = _read_config(file)
+    helper = helper_for(config, key)
+    is_erased = bool(helper) and erase(helper, key)
+    auths = _object(config, "auths")
+    kept = {name: entry for name, entry in auths.items() if _host_of(name) != _host_of(key)}
+    if len(kept) != len(auths):
+        _write_config(file, {**config, "auths": kept})
+        return True
+    return is_erased
+
+
+def config_file() -> Path:
+    """Docker's config file; may not exist."""
+    folder = os.environ.get(CONFIG_FOLDER_VARIABLE)
+    if folder:
+        return Path(folder, "config.json")
+    return Path(os.path.expanduser("~"), ".docker", "config.json")  # noqa: PTH111 - Path's raises without a home
+
+
+def helper_for(config: Mapping[str, Any], key: str) -> str:
+    """The program's name that keeps a registry's credentials; "" where the file does."""
+    helpers = _object(config, "credHelpers")
+    named = helpers.get(key, config.get("credsStore", ""))
+    return named if isinstance(named, str) else ""
+
+
+def _of_auths(config: Mapping[str, Any], key: str) -> Credentials | None:
+    auths = _object(config, "auths")
+    entry = auths.get(key)
+    if entry is None:  # older clients kept whole addresses
+        entry = next(
+            (each for name, each in auths.items() if _host_of(name) == _host_of(key)), None
+        )
+    if not isinstance(entry, Mapping):
+        return None
+    username, password = _text(entry, "username"), _text(entry, "password")
+    if auth := _text(entry, "auth"):
+        username, password = _decoded(auth, key)
+    credentials = Credentials(
+        username=username,
+        password=Secret(password),
+        identity_token=Secret(_text(entry, "identitytoken")),
+        registry_token=Secret(_text(entry, "registrytoken")),
+    )
+    return None if credentials.is_empty else credentials
+
+
+def _host_of(key: str) -> str:
+    """Docker's ConvertToHostname: keys may be addresses with a scheme and a path."""
+    return urlsplit(key if "://" in key else f"//{key}").netloc.lower()
+
+
+def _decoded(auth: str, key: str) -> tuple[str, str]:
+    try:
+        text = base64.b64decode(auth, validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        text = ""
+    username, colon, password = text.partition(":")
+    if not colon:
+        raise CredentialsError(
+            f"what is kept for {quoted(key)} is no base64 of USER:PASSWORD; log in again"
+        ) from None
+    return username, password.strip("\0")
+
+
+def _text(entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _object(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = config.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_MOST_CONFIG_NBYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CredentialsError(f"cannot read {quoted(file)}: {reason}") from error
+    return _parse(data, str(file)) if data.strip() else {}
+
+
+def _parse(data: bytes, place: str) -> dict[str, Any]:
+    """The JSON object of a config file. Nothing of its text comes into a message."""
+    try:
+        if len(data) > _MOST_CONFIG_NBYTES:
+            raise ValueError
+        config = json.loads(data)
+        if not isinstance(config, dict):
+            raise ValueError  # noqa: TRY004
+    except (ValueError, RecursionError):
+        raise CredentialsError(
+            f"{quoted(place)} is no JSON object of at most {_MOST_CONFIG_NBYTES >> 20} MiB, as"
+            " Docker writes it"
+        ) from None
+    return config
+
+
+def _write_config(file: Path, config: Mapping[str, Any]) -> None:
+    """Replaces the file, or what it is a link to, in one step; for its owner alone."""
+    content = json.dumps(config, indent="\t").encode() + b"\n"
+
+    def write(stream: BinaryIO) -> None:
+        if hasattr(os, "fchmod"):  # before there is anything in it
+            os.fchmod(stream.fileno(), _PRIVATE_FILE)
+        stream.write(content)
+
+    try:
+        real = Path(os.path.realpath(file))
+        real.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        replace_file(real, write, mode=_PRIVATE_FILE)
+    except OSError as error:
+        raise CredentialsError(f"cannot write {quoted(file)}: {error.strerror or error}") from error

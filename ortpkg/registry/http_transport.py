@@ -1,0 +1,278 @@
+"""Requests to registries: repeated where that helps, redirected where that is safe, and bounded.
+
+Nothing that an answer says makes us send credentials to another place than the one they are for, or
+leave encryption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import urllib3
+
+from ortpkg.errors import ArtifactFormatError, RegistryError, RegistryUnreachableError, unquoted
+from ortpkg.package.frozen import EMPTY
+from ortpkg.registry.http_addresses import next_url, origin, shown_url
+from ortpkg.registry.http_connections import CHUNK_NBYTES, Body, Connections, failure
+from ortpkg.registry.http_retries import (
+    RETRIED_STATUSES,
+    Clock,
+    Retries,
+    RetryPolicy,
+    retry_after_s,
+)
+from ortpkg.registry.secret import Secret
+
+ResultT = TypeVar("ResultT")
+
+_MOST_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+#: These may say that a body has to go along (RFC 9110, 15.4).
+_REDIRECTS_WITH_METHOD = frozenset({307, 308})
+#: So long may an answer take that is no blob.
+_MOST_ANSWER_S = 300.0
+_PIECE_NBYTES = 64 * 1024
+_MOST_DRAINED_NBYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked.
+
+    Attributes:
+        method, url, headers: as HTTP has them.
+        authorization: goes to this address's host, port and scheme alone.
+        open_body: the body from its beginning, each time that the request is made.
+        follows_redirects: whether its answer may send us elsewhere.
+        is_repeatable: whether it may be made again: nobody knows what became of it.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = EMPTY
+    authorization: Secret | None = None
+    open_body: Callable[[], Body] | None = None
+    follows_redirects: bool = True
+    is_repeatable: bool = True
+
+
+class Answer:
+    """The head of an answer, and its body as it comes. A context manager: closes the connection
+    where the body was not read to its end.
+    """
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, url: str, clock: Clock) -> None:
+        self._response = response
+        self._clock = clock
+        self.status = response.status
+        self.url = url
+
+    def header(self, name: str) -> str | None:
+        """A header's value, the last where it comes several times; None where it does not come."""
+        values = self.headers(name)
+        return values[-1] if values else None
+
+    def headers(self, name: str) -> list[str]:
+        """All values of a header."""
+        return list(self._response.headers.getlist(name))
+
+    @property
+    def nbytes(self) -> int | None:
+        """What Content-Length says; None where it says nothing that is a number."""
+        text = self.header("Content-Length") or ""
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+    @property
+    def host(self) -> str:
+        """Who answers, for messages."""
+        return origin_text(self.url)
+
+    def read(self, most_nbytes: int) -> bytes:
+        """The whole body. ArtifactFormatError where it has more bytes, or takes too long."""
+        until_s = self._clock.now_s() + _MOST_ANSWER_S
+        pieces: list[bytes] = []
+        nbytes = 0
+        while piece := self._next(lambda: self._response.read1(_PIECE_NBYTES)):
+            pieces.append(piece)
+            nbytes += len(piece)
+            if nbytes > most_nbytes:
+                raise ArtifactFormatError(
+                    f"{self.host}: the answer has more than {most_nbytes} bytes",
+                    registry=self.host,
+                    status=self.status,
+                )
+            if self._clock.now_s() > until_s:
+                raise RegistryUnreachableError(
+                    f"{self.host}: the answer was not whole after {_MOST_ANSWER_S:g} s",
+                    registry=self.host,
+                )
+        return b"".join(pieces)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body as it comes; RegistryUnreachableError where it breaks off."""
+        while chunk := self._next(lambda: self._response.read(CHUNK_NBYTES)):
+            yield chunk
+
+    def close(self) -> None:
+        """Gives the connection back, or closes it."""
+        self._response.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _next(self, read: Callable[[], bytes]) -> bytes:
+        try:
+            return read()
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise failure(self.host, error) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeAnswer:
+    """An answer with its body."""
+
+    answer: Answer
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        return self.answer.status
+
+    def header(self, name: str) -> str | None:
+        return self.answer.header(name)
+
+
+class HttpTransport:
+    """Makes requests; for several threads at once.
+
+    Args:
+        policy: how often a request is made.
+        clock: time.
+        ca_file: as for :class:`Connections`.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: RetryPolicy | None = None,
+        clock: Clock | None = None,
+        ca_file: Path | None = None,
+    ) -> None:
+        self.policy = policy or RetryPolicy()
+        self.clock = clock or Clock()
+        self._connections = Connections(ca_file=ca_file)
+
+    def close(self) -> None:
+        """Closes idle connections; it can still be used."""
+        self._connections.close()
+
+    def retries(self) -> Retries:
+        """The tries of something that consists of several requests."""
+        return Retries(self.policy, self.clock)
+
+    def open(self, request: Request) -> Answer:
+        """The answer, after redirects and repetitions, with its body still to come.
+
+        Any status: who asks knows what it means. RegistryUnreachableError where none came,
+        RegistryError for a redirect that is not followed.
+        """
+        return self._repeated(request, lambda answer: answer)
+
+    def open_once(self, request: Request) -> Answer:
+        """The same without repetition or redirects."""
+        return self._once(request)
+
+    def exchange(self, request: Request, *, most_nbytes: int) -> WholeAnswer:
+        """The same with the body read, of at most ``most_nbytes``."""
+
+        def read(answer: Answer) -> WholeAnswer:
+            with answer:
+                body = b"" if request.method == "HEAD" else answer.read(most_nbytes)
+            return WholeAnswer(answer=answer, body=body)
+
+        return self._repeated(request, read)
+
+    def _repeated(self, request: Request, use: Callable[[Answer], ResultT]) -> ResultT:
+        retries = self.retries()
+        while True:
+            try:
+                answer = self._followed(request)
+                if answer.status not in RETRIED_STATUSES or not request.is_repeatable:
+                    return use(answer)
+                asked_s = retry_after_s(answer.header("Retry-After"))
+                if not retries.wait(asked_s=asked_s):
+                    return use(answer)
+                answer.close()
+            except RegistryUnreachableError as error:
+                if error.is_lasting or not (request.is_repeatable or error.is_unconnected):
+                    raise
+                if not retries.wait(is_unconnected=error.is_unconnected):
+                    raise
+
+    def _followed(self, request: Request) -> Answer:
+        for _ in range(_MOST_REDIRECTS + 1):
+            answer = self._once(request)
+            location = answer.header("Location")
+            is_redirect = answer.status in _REDIRECTS and request.follows_redirects
+            if location is None or not is_redirect:
+                return answer
+            _drain(answer)
+            request = _redirected(request, answer.status, location)
+        host = origin_text(request.url)
+        raise RegistryError(f"{host}: more than {_MOST_REDIRECTS} redirects", registry=host)
+
+    def _once(self, request: Request) -> Answer:
+        headers = dict(request.headers)
+        if request.authorization is not None:
+            headers["Authorization"] = request.authorization.reveal()
+        body = None if request.open_body is None else request.open_body()
+        response = self._connections.send(request.method, request.url, headers, body)
+        return Answer(response, request.url, self.clock)
+
+
+def origin_text(url: str) -> str:
+    """Host and port, for messages."""
+    return shown_url(url).split("/")[2]
+
+
+def _redirected(request: Request, status: int, location: str) -> Request:
+    host = origin_text(request.url)
+    if request.method not in {"GET", "HEAD"} and status not in _REDIRECTS_WITH_METHOD:
+        raise RegistryError(
+            f"{host}: redirects a {request.method} with status {status}, which drops its body",
+            registry=host,
+            status=status,
+        )
+    try:
+        url = next_url(request.url, location)
+        is_same = origin(url) == origin(request.url)
+    except ValueError as error:
+        raise RegistryError(
+            f"{host}: redirects to an address that is not followed: {unquoted(error)}",
+            registry=host,
+            status=status,
+        ) from None
+    return replace(request, url=url, authorization=request.authorization if is_same else None)
+
+
+def _drain(answer: Answer) -> None:
+    """Reads the little that a redirect has as its body: the connection can be used again."""
+    with answer:
+        nbytes = answer.nbytes
+        if nbytes is not None and nbytes <= _MOST_DRAINED_NBYTES:
+            try:
+                answer.read(_MOST_DRAINED_NBYTES)
+            except RegistryError:
+                return

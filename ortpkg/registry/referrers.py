@@ -1,0 +1,79 @@
+"""Which manifests refer to another one: by the registry's own list, or by an index under a tag.
+
+Source: OCI distribution specification 1.1, "Listing Referrers", "Referrers Tag Schema".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ortpkg.errors import ArtifactFormatError
+from ortpkg.package.frozen import EMPTY
+from ortpkg.registry.descriptors import Descriptor, parse_annotations, parse_descriptor
+
+INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
+MOST_REFERRERS = 10_000
+
+
+def fallback_tag(digest: str) -> str:
+    """The tag whose index lists what refers to a manifest.
+
+    >>> fallback_tag("sha256:12ab")
+    'sha256-12ab'
+    """
+    return digest.replace(":", "-")
+
+
+def parse_index(document: Mapping[str, Any], *, registry: str, what: str) -> list[Descriptor]:
+    """The manifests of an index. ArtifactFormatError for anything that is none."""
+    manifests = document.get("manifests")
+    try:
+        if not isinstance(manifests, list):
+            raise ValueError("manifests is no array")  # noqa: TRY004
+        if len(manifests) > MOST_REFERRERS:
+            raise ValueError(f"it lists more than {MOST_REFERRERS} manifests")
+        return [parse_descriptor(each) for each in manifests]
+    except ValueError as error:
+        raise ArtifactFormatError(
+            f"{what}: the list of what refers to it is wrong: {error}", registry=registry
+        ) from None
+
+
+def index_content(manifests: Iterable[Descriptor]) -> bytes:
+    """The bytes of an index of manifests."""
+    document = {
+        "schemaVersion": 2,
+        "mediaType": INDEX_TYPE,
+        "manifests": [each.to_json() for each in manifests],
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def of_type(found: Iterable[Descriptor], artifact_type: str) -> tuple[Descriptor, ...]:
+    """Those of one type, each once."""
+    by_digest = {each.digest: each for each in found}
+    return tuple(
+        each
+        for each in by_digest.values()
+        if not artifact_type or each.artifact_type == artifact_type
+    )
+
+
+def referrer(content: bytes, written: Descriptor) -> tuple[str, Descriptor] | None:
+    """(digest of the subject, the entry of the list) of a manifest that has a subject."""
+    manifest = json.loads(content)
+    subject = manifest.get("subject") if isinstance(manifest, dict) else None
+    if subject is None:
+        return None
+    config = manifest.get("config")
+    fallback_type = config.get("mediaType", "") if isinstance(config, Mapping) else ""
+    entry = Descriptor(
+        media_type=written.media_type,
+        digest=written.digest,
+        nbytes=written.nbytes,
+        annotations=parse_annotations(manifest.get("annotations")) or EMPTY,
+        artifact_type=manifest.get("artifactType") or fallback_type,
+    )
+    return parse_descriptor(subject).digest, entry

@@ -1,0 +1,185 @@
+"""One registry: where it answers, our connections to it, and who we are to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ortpkg.errors import RegistryError, RegistryUnreachableError, unquoted
+from ortpkg.package.frozen import EMPTY
+from ortpkg.registry.authentication import Authenticator
+from ortpkg.registry.credentials import Credentials, find_credentials
+from ortpkg.registry.http_addresses import RegistryHost, Scheme, next_url, origin
+from ortpkg.registry.http_connections import Body
+from ortpkg.registry.http_retries import Retries
+from ortpkg.registry.http_transport import Answer, HttpTransport, Request, WholeAnswer
+from ortpkg.registry.registry_answers import MOST_ANSWER_NBYTES, refusal
+
+
+class RegistryClient:
+    """Speaks to one registry; for several threads and repositories.
+
+    Args:
+        host: the registry.
+        is_plain_http: without encryption. None: never, but on this machine what the server there
+            speaks.
+        transport: makes the requests.
+        find: credentials by the name that Docker's config file has for the registry.
+    """
+
+    def __init__(
+        self,
+        host: RegistryHost,
+        *,
+        is_plain_http: bool | None = None,
+        transport: HttpTransport | None = None,
+        find: Callable[[str], Credentials | None] = find_credentials,
+    ) -> None:
+        self.host = host
+        self.transport = transport or HttpTransport()
+        self._is_plain_http = is_plain_http
+        self._find = find
+        self._lock = threading.Lock()
+        self._url = ""
+        self._authenticator: Authenticator | None = None
+
+    def close(self) -> None:
+        """Closes idle connections."""
+        self.transport.close()
+
+    @property
+    def url(self) -> str:
+        """``https://host:port``."""
+        with self._lock:
+            if not self._url:
+                self._url = self.host.url(self._scheme())
+            return self._url
+
+    def retries(self) -> Retries:
+        """The tries of something that consists of several requests."""
+        return self.transport.retries()
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        *,
+        scopes: tuple[str, ...] = (),
+        headers: Mapping[str, str] = EMPTY,
+        open_body: Callable[[], Body] | None = None,
+        is_repeatable: bool = True,
+    ) -> Answer:
+        """The answer, any but one that asks who we are, with its body still to come.
+
+        Args:
+            method, headers, open_body, is_repeatable: as of :class:`Request`.
+            path: of the API, or a whole address that the registry gave.
+            scopes: what a token must allow.
+        """
+        request = Request(
+            method=method,
+            url=path if "://" in path else self.url + path,
+            headers=headers,
+            open_body=open_body,
+            is_repeatable=is_repeatable,
+        )
+        if origin(request.url) != origin(self.url):  # none of what is secret goes there
+            return self.transport.open(request)
+        return self._authorized(request, scopes)
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        scopes: tuple[str, ...] = (),
+        headers: Mapping[str, str] = EMPTY,
+        open_body: Callable[[], Body] | None = None,
+        most_nbytes: int = MOST_ANSWER_NBYTES,
+    ) -> WholeAnswer:
+        """The same with the body read. What breaks off in its middle is asked for again."""
+        retries = self.retries()
+        while True:
+            answer = self.open(method, path, scopes=scopes, headers=headers, open_body=open_body)
+            try:
+                with answer:
+                    body = b"" if method == "HEAD" else answer.read(most_nbytes)
+                return WholeAnswer(answer=answer, body=body)
+            except RegistryUnreachableError:
+                if not retries.wait():
+                    raise
+
+    def given_url(self, answer: Answer, location: str | None, what: str) -> str:
+        """The address that an answer gives for what comes next."""
+        try:
+            if not location:
+                raise ValueError("there is none")
+            return next_url(answer.url, location)
+        except ValueError as error:
+            raise RegistryError(
+                f"{what}: {answer.host} gives an address that cannot be used: {unquoted(error)}",
+                registry=answer.host,
+                status=answer.status,
+            ) from None
+
+    def try_credentials(self, credentials: Credentials) -> bool:
+        """Asks the registry whether it takes them; False where it asks nobody who they are.
+
+        RegistryAuthenticationError where it does not take them.
+        """
+        path = f"{self.url}/v2/"
+        plain = self.transport.exchange(
+            Request(method="GET", url=path), most_nbytes=MOST_ANSWER_NBYTES
+        )
+        if plain.status != 401:
+            if plain.status not in {200, 404}:
+                raise refusal(plain.answer, str(self.host), plain.body)
+            return False
+        own = Authenticator(str(self.host), self.url, self.transport, lambda: credentials)
+        header = own.answer(plain.answer.headers("WWW-Authenticate"), (), None)
+        answer = self.transport.exchange(
+            Request(method="GET", url=path, authorization=header), most_nbytes=MOST_ANSWER_NBYTES
+        )
+        if answer.status != 200:
+            raise refusal(answer.answer, str(self.host), answer.body)
+        return True
+
+    def _authorized(self, request: Request, scopes: tuple[str, ...]) -> Answer:
+        authenticator = self._who()
+        header = authenticator.authorization(scopes)
+        answer = self.transport.open(replace(request, authorization=header))
+        if answer.status != 401 or origin(answer.url) != origin(self.url):
+            return answer
+        challenges: Sequence[str] = answer.headers("WWW-Authenticate")
+        if not challenges:
+            return answer
+        answer.close()
+        header = authenticator.answer(challenges, scopes, header)
+        return self.transport.open(replace(request, authorization=header))
+
+    def _who(self) -> Authenticator:
+        url = self.url
+        with self._lock:
+            if self._authenticator is None:
+                self._authenticator = Authenticator(
+                    str(self.host),
+                    url,
+                    self.transport,
+                    lambda: self._find(self.host.credentials_key),
+                )
+            return self._authenticator
+
+    def _scheme(self) -> Scheme:
+        """A server on this machine is asked without encryption first: one that wants encryption
+        breaks off, or complains with status 400.
+        """
+        if self._is_plain_http is not None or not self.host.is_loopback:
+            return "http" if self._is_plain_http else "https"
+        probe = Request(method="GET", url=f"{self.host.url('http')}/v2/", follows_redirects=False)
+        try:
+            answer = self.transport.open_once(probe)
+        except RegistryUnreachableError as error:
+            return "http" if error.is_unconnected else "https"
+        with answer:
+            return "https" if answer.status == 400 else "http"

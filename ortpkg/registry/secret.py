@@ -1,0 +1,42 @@
+"""A text that nobody may see: a password, a token."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class Secret:
+    """A secret text. Whatever prints, logs or pickles it gets nothing of it.
+
+    Two are equal where their texts are.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text, for the one place that sends or keeps it."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+    def __format__(self, _specification: str) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not pickled or copied to a file")
+
+
+NO_SECRET = Secret("")
