@@ -11,7 +11,12 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.publishing import PublishReport, publish
 from ortpkg.errors import ExitCode, PackageReferenceError, quoted
-from ortpkg.registry.references import LayoutReference, Reference, parse_reference
+from ortpkg.registry.references import (
+    LayoutReference,
+    OciReference,
+    Reference,
+    parse_reference,
+)
 from ortpkg.registry.repositories import repository_of
 
 
@@ -68,8 +73,8 @@ def command(
     return ExitCode.DONE
 
 
-def _writable(reference: Reference, text: str) -> LayoutReference:
-    if not isinstance(reference, LayoutReference):
+def _writable(reference: Reference, text: str) -> OciReference | LayoutReference:
+    if not isinstance(reference, OciReference | LayoutReference):
         raise PackageReferenceError(
             f"{quoted(text)} is no place to publish to: that is oci://host/repository[:tag], or"
             " oci-layout:FOLDER[:tag]",
@@ -86,7 +91,7 @@ def _writable(reference: Reference, text: str) -> LayoutReference:
 
 def _print_report(
     report: PublishReport,
-    where: LayoutReference,
+    where: OciReference | LayoutReference,
     output: Output,
     *,
     is_rehearsal: bool,

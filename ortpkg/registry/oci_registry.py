@@ -26,6 +26,7 @@ from ortpkg.registry.blob_upload import BlobUpload
 from ortpkg.registry.descriptors import Descriptor, is_digest, parse_descriptor
 from ortpkg.registry.http_addresses import origin, parse_registry_host
 from ortpkg.registry.http_transport import WholeAnswer
+from ortpkg.registry.references import is_repository, is_tag
 from ortpkg.registry.referrers import (
     INDEX_TYPE,
     MOST_REFERRERS,
@@ -44,26 +45,11 @@ _ACCEPTED = (
     " application/vnd.docker.distribution.manifest.v2+json,"
     " application/vnd.docker.distribution.manifest.list.v2+json, */*;q=0.1"
 )
-_REPOSITORY = re.compile(
-    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
-)
-_MOST_REPOSITORY_CHARACTERS = 255
-_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _PAGE_TAGS, _MOST_PAGES, _MOST_TAGS = 1000, 1000, 100_000
 _NEXT = re.compile(r"<([^<>]*)>\s*;[^,]*\brel\s*=\s*\"?next\b", re.IGNORECASE)
 #: Registries without the list of referrers answer with one of these.
 _NO_API_STATUSES = frozenset({404, 405, 501})
 _MOST_INDEX_TRIES = 5
-
-
-def is_repository_name(text: str) -> bool:
-    """Whether it is a repository's name, as ``models/digits``."""
-    return len(text) <= _MOST_REPOSITORY_CHARACTERS and _REPOSITORY.fullmatch(text) is not None
-
-
-def is_tag(text: str) -> bool:
-    """Whether it is a tag."""
-    return _TAG.fullmatch(text) is not None
 
 
 def open_oci_registry(
@@ -89,7 +75,7 @@ class OciRegistry(Repository):
     """
 
     def __init__(self, client: RegistryClient, repository: str) -> None:
-        if not is_repository_name(repository):
+        if not is_repository(repository):
             raise PackageReferenceError(
                 f"{quoted(repository)} is no repository of a registry; write lower-case letters,"
                 " digits and single . _ - between them, in parts by /, such as models/digits",
@@ -165,7 +151,7 @@ class OciRegistry(Repository):
         BlobUpload(self.client, path, self._push, descriptor, open_content, progress, what).run()
 
     def mount_blob(self, digest: str, source: str) -> bool:
-        if not is_repository_name(source) or source == self.repository:
+        if not is_repository(source) or source == self.repository:
             return False
         scopes = (*self._push, f"repository:{source}:pull")
         path = f"{self._path}blobs/uploads/?mount={digest}&from={quote(source)}"

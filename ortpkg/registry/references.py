@@ -166,6 +166,11 @@ def is_store_name(text: str) -> bool:
     return len(text) <= _MOST_NAME_CHARACTERS and _NAME.fullmatch(text) is not None
 
 
+def is_repository(text: str) -> bool:
+    """Whether it is what a repository may be called, ``models/digits``."""
+    return len(text) <= _MOST_REPOSITORY_CHARACTERS and _REPOSITORY.fullmatch(text) is not None
+
+
 def is_tag(text: str) -> bool:
     """Whether a version may be tagged so."""
     return _TAG.fullmatch(text) is not None
@@ -207,7 +212,7 @@ def _oci_reference(text: str, rest: str, *, is_plain_http: bool) -> OciReference
     if not slash or not path:
         raise _wrong(text, "it names no repository: oci://host/repository[:tag][@digest]")
     repository, tag, digest = _split_version(text, path)
-    if len(repository) > _MOST_REPOSITORY_CHARACTERS or _REPOSITORY.fullmatch(repository) is None:
+    if not is_repository(repository):
         raise _wrong(
             text,
             f"{quoted(repository)} is not a repository: names of lower-case letters and digits,"

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.registry.references import LayoutReference
+from ortpkg.registry.references import LayoutReference, OciReference
 from ortpkg.registry.repository import Repository
 
 
-def repository_of(reference: LayoutReference) -> Repository:
+def repository_of(reference: OciReference | LayoutReference) -> Repository:
     """The repository that a reference lies in, whichever version it names."""
+    if isinstance(reference, OciReference):
+        from ortpkg.registry.oci_registry import open_oci_registry  # urllib3 and ssl: 100 ms
+
+        return open_oci_registry(
+            reference.host,
+            reference.repository,
+            # On this machine, whatever the server there speaks.
+            is_plain_http=True if reference.is_plain_http else None,
+        )
     return OciLayout(reference.directory)

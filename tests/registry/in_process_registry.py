@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 import socket
@@ -74,6 +75,7 @@ class InProcessRegistry:
     blobs: dict[str, bytes] = field(default_factory=dict)
     repositories: dict[str, Repository] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
+    upload_numbers: Iterator[int] = field(default_factory=itertools.count)
     tokens: dict[str, tuple[str, ...]] = field(default_factory=dict)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     moved: Counter[str] = field(default_factory=Counter)
@@ -334,7 +336,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(201, b"", {"Location": f"/v2/{name}/blobs/{mounted}"})
             return
         with registry.lock:
-            number = str(len(registry.uploads))
+            number = str(next(registry.upload_numbers))
             registry.uploads[number] = Upload(repository=name)
         self._answer(202, b"", {"Location": f"/v2/{name}/blobs/uploads/{number}?state=1"})
 

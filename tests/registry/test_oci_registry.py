@@ -19,7 +19,8 @@ from ortpkg.errors import (
 )
 from ortpkg.registry.credentials import Credentials
 from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.oci_registry import OciRegistry, is_repository_name, open_oci_registry
+from ortpkg.registry.oci_registry import OciRegistry, open_oci_registry
+from ortpkg.registry.references import is_repository
 from ortpkg.registry.referrers import fallback_tag
 from ortpkg.registry.secret import Secret
 from tests.registry.servers import USER, Server, described
@@ -218,7 +219,7 @@ def test_wrong_credentials_are_refused_and_not_shown(server: Server) -> None:
     "name", ["", "Upper", "a//b", "a/", "-a", "a..b", "a b", "a" * 256, "../a"]
 )
 def test_names_that_no_repository_has_are_refused(name: str) -> None:
-    assert not is_repository_name(name)
+    assert not is_repository(name)
     with pytest.raises(PackageReferenceError, match="is no repository of a registry"):
         open_oci_registry("registry.example", name)
 
