@@ -35,8 +35,9 @@ class RegistryError(OrtpkgError):
 
 
 class RegistryUnreachableError(RegistryError):
-    """The registry did not answer, or the connection broke off; it was tried again, as often as
-    that may help.
+    """The registry did not answer, or the connection broke off.
+
+    It was tried again, as often as that may help.
 
     Attributes:
         is_lasting: trying again would not help: a certificate that is not trusted, an unknown host.

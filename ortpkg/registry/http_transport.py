@@ -61,8 +61,9 @@ class Request:
 
 
 class Answer:
-    """The head of an answer, and its body as it comes. A context manager: closes the connection
-    where the body was not read to its end.
+    """The head of an answer, and its body as it comes.
+
+    A context manager: closes the connection where the body was not read to its end.
     """
 
     def __init__(self, response: urllib3.BaseHTTPResponse, url: str, clock: Clock) -> None:

@@ -171,8 +171,9 @@ class RegistryClient:
             return self._authenticator
 
     def _scheme(self) -> Scheme:
-        """A server on this machine is asked without encryption first: one that wants encryption
-        breaks off, or complains with status 400.
+        """A server on this machine is asked without encryption first.
+
+        One that wants encryption breaks off, or complains with status 400.
         """
         if self._is_plain_http is not None or not self.host.is_loopback:
             return "http" if self._is_plain_http else "https"
