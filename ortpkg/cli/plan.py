@@ -14,6 +14,12 @@ import typer
 
 from ortpkg.authoring.opening import is_packed, package_folder
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.load_limits import (
+    DEFAULT_TIMEOUT_S,
+    LoadMemoryLimitOption,
+    LoadTimeoutOption,
+    load_limited,
+)
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_picture
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.plan_costs import copies_json, policies_json, print_memories, print_policies
@@ -108,17 +114,22 @@ def command(
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")
     ] = None,
     overwrite: OverwriteFileOption = False,
+    timeout: LoadTimeoutOption = None,
+    memory_limit: LoadMemoryLimitOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Show how a model would run: which nodes on what, in which order, with how much memory."""
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
     given = dict(_named_size("--size", text) for text in sizes or [])
+    options.memory_limit_nbytes = memory_limit
+    options.timeout_s = DEFAULT_TIMEOUT_S if timeout is None else timeout
     _choose_policy(options, policy, costs)
     if svg is not None:
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     model = chosen_package(model, output)
     with (
+        load_limited(timeout, memory_limit, output),
         package_folder(model) if is_packed(model) else nullcontext(model) as place,
         _session(place, component, variant, ep, backend, options) as session,
     ):

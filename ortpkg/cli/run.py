@@ -15,6 +15,7 @@ from ortpkg.cli.completion import complete_input
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
 from ortpkg.cli.interruptible import interruptible
+from ortpkg.cli.load_limits import DEFAULT_TIMEOUT_S, MemoryLimitOption, TimeoutOption
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, verify_reads_no
 from ortpkg.cli.parameters import (
     BackendOption,
@@ -32,7 +33,6 @@ from ortpkg.cli.parameters import (
     parse_options,
 )
 from ortpkg.cli.placement_table import ExpectedPlacement, placement_json
-from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
 from ortpkg.cli.rendering import Column, Output, duration_text
 from ortpkg.cli.run_guard import guarded
 from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_json, value_row
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from ortpkg.samples.sample_runner import SampleReport
     from ortpkg.session.options import RunOptions
     from ortpkg.session.placement import Placement
-
-_TIMEOUT_S = 600.0
 
 InputsOption = Annotated[
     list[str] | None,
@@ -78,30 +76,6 @@ ResizeOption = Annotated[
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file."),
-]
-TimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout",
-        metavar="T",
-        help=(
-            "Time that running may take, all samples and steps together, and loading a model: 90s,"
-            " 500ms; a number alone is seconds. Default: 10min."
-        ),
-        parser=duration_argument,
-    ),
-]
-MemoryLimitOption = Annotated[
-    int | None,
-    typer.Option(
-        "--memory-limit",
-        metavar="SIZE",
-        help=(
-            "Memory that running may take, weights included: 500MB, 1.5GiB; a number alone is"
-            " bytes. Default: the machine's."
-        ),
-        parser=nbytes_argument,
-    ),
 ]
 ThreadsOption = Annotated[
     int | None,
@@ -239,7 +213,7 @@ def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> Ru
     )
 
     options = RunOptions()
-    options.timeout_s = _TIMEOUT_S if timeout_s is None else timeout_s
+    options.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
     options.memory_limit_nbytes = memory_limit_nbytes
     return options
 

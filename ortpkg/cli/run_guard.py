@@ -31,11 +31,15 @@ def guarded(run_options: RunOptions, output: Output) -> Iterator[None]:
     """
     from ortpkg.isolation.run_watch import last_resort  # sessions load it
 
-    with last_resort(lambda error: _end(error, output)), _terminates_at_interrupt(run_options):
+    with (
+        last_resort(lambda error: end_process(error, output)),
+        _terminates_at_interrupt(run_options),
+    ):
         yield
 
 
-def _end(error: OrtpkgError, output: Output) -> None:
+def end_process(error: OrtpkgError, output: Output) -> None:
+    """Ends this process as ``error`` would, also from another thread."""
     remove_temporary_folders()
     with suppress(Exception):  # whatever becomes of the streams, the process ends
         if isinstance(error, CancelledError):

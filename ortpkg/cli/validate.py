@@ -11,6 +11,11 @@ import typer
 
 from ortpkg.authoring.package_checks import validate
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.load_limits import (
+    LoadMemoryLimitOption,
+    LoadTimeoutOption,
+    load_limited,
+)
 from ortpkg.cli.parameters import (
     CompatOption,
     ExternalPathsOption,
@@ -68,6 +73,8 @@ def command(
     strict: StrictOption = False,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
+    timeout: LoadTimeoutOption = None,
+    memory_limit: LoadMemoryLimitOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Check a package's documents, models, files, selection and samples.
@@ -79,7 +86,7 @@ def command(
     output_format = FindingFormat.JSON if as_json else output_format
     output = Output(is_json=output_format is not FindingFormat.TEXT)
     package = chosen_package(package, output)
-    with copy_progress() as progress:
+    with load_limited(timeout, memory_limit, output), copy_progress() as progress:
         findings = validate(
             package,
             targets=target or (),
