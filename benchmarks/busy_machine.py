@@ -1,5 +1,4 @@
-"""What other busy processes cost: one thread, all threads, and the session's own choice, in turns
-(ADR 12).
+"""What other busy processes cost: one thread, all, and the session's choice (ADR 12).
 
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.busy_machine MODEL.onnx ...
     [--busy 0 2]

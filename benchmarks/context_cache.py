@@ -1,5 +1,4 @@
-"""Session creation with the cache of contexts: a hit beside a context model and beside no cache, in
-turns.
+"""Session creation by a hit in the cache of contexts, by a context model, and without.
 
     python -m benchmarks.context_cache [--rounds N] [--backend openvino|onnxruntime] MODEL.onnx ...
 

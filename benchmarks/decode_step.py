@@ -1,5 +1,4 @@
-"""A decode step of a small decoder: at a length of its caches that is new, at one seen before, and
-on onnxruntime.
+"""A decode step at new and known cache lengths, here and on onnxruntime.
 
     python -m benchmarks.decode_step [--layers 16] [--hidden 256] [--from 128] [--steps 96]
 

@@ -1,5 +1,4 @@
-"""What probing the operating system for devices takes: on this machine, and on a constructed large
-server.
+"""What probing for devices takes: on this machine, and on a constructed large server.
 
     python -m benchmarks.device_probing [--runs N]
 

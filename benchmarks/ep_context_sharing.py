@@ -1,5 +1,4 @@
-"""What N context models that share weights cost: bytes of files and resident memory, beside N that
-do not.
+"""What N context models that share weights cost in files and memory, beside N that do not.
 
     python -m benchmarks.ep_context_sharing [--models 4] [--megabytes 64]
 

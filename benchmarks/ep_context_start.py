@@ -1,5 +1,4 @@
-"""Session creation on OpenVINO: from a context, compiled afresh, and with OpenVINO's own cache
-directory, in turns.
+"""Session creation on OpenVINO: from a context, afresh, and with OpenVINO's own cache.
 
     python -m benchmarks.ep_context_start [--rounds N] MODEL.onnx ...
 

@@ -1,5 +1,4 @@
-"""Hashing a package's files: ours against what hashlib does on all cores, in turns on the same
-files.
+"""Hashing a package's files: ours against hashlib on all cores, in turns.
 
     python -m benchmarks.hashing [FILES [MIB_EACH]]
 

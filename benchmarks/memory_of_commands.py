@@ -1,5 +1,4 @@
-"""Peak memory of pack, unpack, verify and convert on a small and on a large package: it must not
-grow with file size.
+"""Peak memory of pack, unpack, verify and convert, which must not grow with file size.
 
     python -m benchmarks.memory_of_commands [--mib 64 1024] [--scratch FOLDER]
 

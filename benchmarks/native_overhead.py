@@ -1,5 +1,4 @@
-"""Inference through ortpkg's providers against calling openvino and onnxruntime directly, in
-interleaved pairs.
+"""Inference through ortpkg's providers against openvino and onnxruntime called directly.
 
     python -m benchmarks.native_overhead [--budget S] [MODEL.onnx ...]
 

@@ -1,5 +1,4 @@
-"""What the executor takes for one node besides its kernel: a chain of a thousand additions of one
-element.
+"""What the executor takes per node besides its kernel: a thousand additions of one element.
 
     python -m benchmarks.node_overhead [NODES]
 

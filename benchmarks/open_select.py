@@ -1,5 +1,4 @@
-"""Opening a package and selecting a variant: ours and onnxruntime's own C functions, in turns in
-one process.
+"""Opening a package and selecting: ours and onnxruntime's C functions, in turns.
 
     python -m benchmarks.open_select [VARIANTS ...] [--format component|universal|all] [--seconds S]
 

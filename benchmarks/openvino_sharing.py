@@ -1,5 +1,4 @@
-"""What N OpenVINO contexts that share weights cost, beside N that do not: files, resident memory,
-load and run time.
+"""What N OpenVINO contexts that share weights cost, beside N that do not.
 
     python -m benchmarks.openvino_sharing [--models 2 4] [--megabytes 64] [MODEL.onnx ...]
 

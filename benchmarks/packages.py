@@ -1,6 +1,4 @@
-"""Packages with many variants for benchmarks: every variant has a folder and an (empty) model of
-its own.
-"""
+"""Packages with many variants, each with a folder and an (empty) model of its own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Times several ways to do one thing side by side: in turns, so that a noisy machine is noisy for
-all of them.
-"""
+"""Times several ways to do one thing in turns, so that noise hits all of them."""
 
 from __future__ import annotations
 

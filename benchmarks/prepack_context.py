@@ -1,5 +1,4 @@
-"""What a context of PrepackExecutionProvider gains and costs beside the plain embedded engine, in
-turns.
+"""What a context of PrepackExecutionProvider gains and costs beside the plain engine.
 
     python -m benchmarks.prepack_context [--budget SECONDS] [MODEL.onnx ...]
 

@@ -1,5 +1,4 @@
-"""Latency of one run: the embedded engine, onnxruntime and onnx.reference side by side, as
-multiples of onnxruntime.
+"""Latency of one run: our engine, onnxruntime, onnx.reference, as multiples of onnxruntime.
 
     python -m benchmarks.run_latency [MODEL.onnx ...]
 

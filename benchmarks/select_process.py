@@ -1,5 +1,4 @@
-"""``ortpkg select`` as a whole process: beside a Python process that imports onnxruntime, opens and
-selects.
+"""``ortpkg select`` as a process, beside Python that imports onnxruntime and selects.
 
     python -m benchmarks.select_process [PKG] [--component NAME] [--rounds N]
 

@@ -1,5 +1,4 @@
-"""What selecting costs as variants and EP devices grow, on values in memory; and what probing the
-machine costs.
+"""What selecting costs as variants and EP devices grow, and what probing costs.
 
     python -m benchmarks.selection_scaling [--svg FILE]
 

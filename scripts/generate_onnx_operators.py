@@ -1,5 +1,4 @@
-"""Writes ortpkg/graph/onnx_operators.py: ONNX's own operators with the opsets that have them, from
-the onnx package.
+"""Writes ortpkg/graph/onnx_operators.py: ONNX's operators, and the opsets that have them.
 
 Run by ``make docs``; a test checks that the committed table is current.
 """

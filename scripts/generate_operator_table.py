@@ -1,5 +1,4 @@
-"""Writes docs/operators.md: every operator with the versions that are kernels of ours, and those of
-onnx.reference.
+"""Writes docs/operators.md: operators, versions with kernels of ours, and the reference's.
 
 Run by ``make docs``; a test checks that the committed table is current.
 """

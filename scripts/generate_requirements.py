@@ -1,5 +1,4 @@
-"""Writes docs/requirements.md: each requirement of docs/requirements.toml with the tests that are
-marked to prove it.
+"""Writes docs/requirements.md: each requirement with the tests marked to prove it.
 
 Run by ``make docs``; a test checks that the committed document is current and that every mark names
 a known id.

@@ -1,5 +1,4 @@
-"""What tests cost: ``pytest -p tests.costs`` ends with a table of files by processor time and by
-processes started.
+"""What tests cost: ``pytest -p tests.costs`` lists files by processor time and processes.
 
 Durations grow with whatever else the machine does; processor time hardly, and a count of processes
 not at all.

@@ -1,6 +1,4 @@
-"""How much Python something runs: the same each time, whatever else the machine does, which no
-clock can say.
-"""
+"""How much Python something runs: the same each time, which no clock can say."""
 
 from __future__ import annotations
 

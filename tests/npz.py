@@ -1,6 +1,4 @@
-"""Reads npz files in tests: whole, and closed again (an open one is a ResourceWarning, which is an
-error here).
-"""
+"""Reads npz files in tests, and closes them: an open one is an error here."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""Models of the kinds that people run, with random weights: built by ``python -m
-benchmarks.zoo.build DIRECTORY``.
-"""
+"""Models of kinds that people run, random weights: ``python -m benchmarks.zoo.build DIRECTORY``."""

@@ -1,5 +1,4 @@
-"""Runs the zoo on the embedded engine and on onnxruntime side by side: do outputs agree, how long,
-how much memory.
+"""The zoo on our engine and onnxruntime side by side: outputs, time, memory.
 
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.zoo.compare DIRECTORY [NAME
     ...] [--json FILE]

@@ -1,6 +1,4 @@
-"""The onnx package's light models with real weights: they ship with constants in the place of the
-weights.
-"""
+"""The onnx package's light models, given real weights in place of constants."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The scans: scikit-learn's 1,797 handwritten digits, split into a training part and a fixed
-held-out fifth.
-"""
+"""The scans: scikit-learn's 1,797 handwritten digits, a fixed fifth of them held out."""
 
 from __future__ import annotations
 

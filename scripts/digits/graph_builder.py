@@ -1,6 +1,4 @@
-"""A small builder of ONNX models: named nodes and initializers in the order in which they are
-added.
-"""
+"""A small builder of ONNX models: named nodes and initializers, in order."""
 
 from __future__ import annotations
 

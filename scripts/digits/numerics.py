@@ -1,5 +1,4 @@
-"""One trained network written as different devices want it: float32, float16 weights, float16,
-quantized.
+"""One trained network in several numerics: float32, float16 weights, float16, quantized.
 
 Every graph has the float32 input ``image`` and the float32 output ``logits``; only what lies
 between them differs.

@@ -1,6 +1,4 @@
-"""The five variants of the package: which numerics, for which execution provider, and how exact
-they must be.
-"""
+"""The package's five variants: numerics, execution provider, demanded exactness."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Writes sample_packages/tinychar.ortpackage: two component models in one directory, over one file
-of weights.
-"""
+"""Writes sample_packages/tinychar.ortpackage: two components over one file of weights."""
 
 from __future__ import annotations
 

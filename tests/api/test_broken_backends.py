@@ -1,6 +1,4 @@
-"""Backends that crash, hang, exit or raise when they are loaded: reported and left out, by every
-command.
-"""
+"""Backends that crash, hang, exit or raise when loaded: every command reports them and goes on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A rejected variant changes nothing for the others, through the whole of
-``ModelPackage.select``.
-"""
+"""A rejected variant changes nothing for the others, in all of ``ModelPackage.select``."""
 
 from __future__ import annotations
 

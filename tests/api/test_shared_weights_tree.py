@@ -1,6 +1,4 @@
-"""The tree of pull request 27786: ``models/<component>/shared_weights/<checksum>/model.data``,
-written and read.
-"""
+"""The tree of pull request 27786, ``shared_weights/<checksum>/model.data``, written and read."""
 
 from __future__ import annotations
 

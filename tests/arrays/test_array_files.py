@@ -1,6 +1,4 @@
-"""Arrays in files: what is read and refused, that nothing is unpickled, and how outputs are
-written.
-"""
+"""Arrays in files: what is read, what is refused, and how outputs are written."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""add_variant with shared weights: only what the new model has alone is copied, and nothing that is
-there changes.
-"""
+"""add_variant with shared weights: copies only what the new model alone has, changes nothing."""
 
 from __future__ import annotations
 

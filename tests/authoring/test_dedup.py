@@ -1,6 +1,4 @@
-"""dedup: equal weights are stored once, every variant computes what it did, and nothing else
-changes.
-"""
+"""dedup: equal weights are stored once, and every variant computes what it did."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""dedup over random packages: every weight keeps its bytes, and no weight is stored twice in a
-component.
-"""
+"""dedup on random packages: weights keep their bytes, and none is twice in a component."""
 
 from __future__ import annotations
 

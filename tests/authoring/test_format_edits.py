@@ -1,6 +1,4 @@
-"""add_variant and remove_variant in packages of every form: what is there keeps its form, order and
-unknown keys.
-"""
+"""add_variant, remove_variant in every form of package: form, order and unknown keys stay."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Work that grows no faster than the package: twice the variants are about twice the steps of
-Python's.
-"""
+"""Work grows no faster than packages: twice the variants take about twice the steps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Damaged npy and npz files: each reason is a plain sentence, in what reads them and in what looks
-at headers only.
-"""
+"""Damaged npy and npz files: a plain sentence for each reason, from every reader."""
 
 from __future__ import annotations
 

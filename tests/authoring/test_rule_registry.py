@@ -1,6 +1,4 @@
-"""Rules by id: what a user may write for --select, --ignore and --target, and what every rule must
-say.
-"""
+"""Rules by id: what --select, --ignore and --target take, and what every rule says."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""dedup and add_variant with shared weights, killed or out of disk space at every file
-operation.
-"""
+"""dedup and add_variant killed, or out of disk space, at every file operation."""
 
 from __future__ import annotations
 

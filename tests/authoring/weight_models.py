@@ -1,6 +1,4 @@
-"""Models whose weights lie in data files, packed in many ways, and what every runtime makes of
-them.
-"""
+"""Models with weights in data files, packed in many ways, and what runtimes make of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The comparison with onnxruntime on the zoo: what counts as agreement, and how a disagreement
-shows.
-"""
+"""The zoo's comparison with onnxruntime: what is agreement, and how disagreement shows."""
 
 from __future__ import annotations
 

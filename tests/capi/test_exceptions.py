@@ -1,6 +1,4 @@
-"""What programs written for onnxruntime catch: the same situation, in both libraries, under the
-same names.
-"""
+"""What programs written for onnxruntime catch: the same under the same names, in both libraries."""
 
 from __future__ import annotations
 

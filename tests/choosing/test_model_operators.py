@@ -1,6 +1,4 @@
-"""Variants whose models need operators that nothing here has: found when a variant is chosen, not
-when it is run.
-"""
+"""Variants that need operators nothing here has are found when one is chosen, not when it runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The command line as a whole: help, versions, mistyped words, exit codes, errors as text and as
-JSON.
-"""
+"""The command line as a whole: help, versions, mistyped words, exit codes, errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Options that take one of a list of words: a mistyped one is wrong usage, with the word that was
-probably meant.
-"""
+"""Options that take one of some words: a wrong one is wrong usage, with the likely one."""
 
 from __future__ import annotations
 

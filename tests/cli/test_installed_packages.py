@@ -1,6 +1,4 @@
-"""Packages as an installer lays them out, and packages that only a release opens: what the flags
-are for.
-"""
+"""Packages as installers lay them out, and those only a release opens: what flags are for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Commands replace their own outputs where --overwrite says so, and never what somebody else keeps
-there.
-"""
+"""Commands replace their own outputs where --overwrite says so, and nobody else's files."""
 
 from __future__ import annotations
 

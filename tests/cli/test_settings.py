@@ -1,6 +1,4 @@
-"""Settings: the command line, the environment, the project's file, the user's own file, the
-default; in this order.
-"""
+"""Settings: command line, environment, project's file, user's file, default, in this order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Standard output that is full, closed, gone or of another encoding: every command ends as
-documented.
-"""
+"""Standard output full, closed, gone or of another encoding: commands end as documented."""
 
 from __future__ import annotations
 

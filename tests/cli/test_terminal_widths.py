@@ -1,6 +1,4 @@
-"""Every command that prints a table, on terminals of 60, 80, 100 and 150 columns: no name and no
-number is broken.
-"""
+"""Tables on terminals of 60 to 150 columns: no name and no number is broken."""
 
 from __future__ import annotations
 

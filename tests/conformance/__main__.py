@@ -1,5 +1,4 @@
-"""Runs the onnx package's backend cases on our engine, on onnx.reference and on onnxruntime, and
-prints the table.
+"""Runs onnx's backend cases on our engine, onnx.reference and onnxruntime: the table.
 
 ``python -m tests.conformance [--suite S]... [--runtime R]... [--case PATTERN] [--every N]``. Exit
 status 1 where a case fails on our engine that is not a known failure, or where a known failure

@@ -1,6 +1,4 @@
-"""Whether what a runtime gives is what a case expects: structure, element type, shape, and values
-within tolerance.
-"""
+"""Whether a runtime gives what a case expects: structure, element type, shape, values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The runtimes that the conformance table compares: ours, the reference implementation,
-onnxruntime.
-"""
+"""The runtimes that the conformance table compares: ours, the reference, onnxruntime."""
 
 from __future__ import annotations
 

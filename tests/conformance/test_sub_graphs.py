@@ -1,6 +1,4 @@
-"""What a sub-graph passes through or captures survives what the graph around it computes in
-place.
-"""
+"""What a sub-graph captures or passes through survives what is computed in place around it."""
 
 from __future__ import annotations
 

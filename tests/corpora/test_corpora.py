@@ -1,5 +1,4 @@
-"""The corpora: each package of tests/data/formats and each archive of tests/data/archives gets the
-verdict in its name.
+"""The corpora: every package and archive under tests/data gets the verdict in its name.
 
 ``python -m tests.corpora.generate`` writes them.
 """

@@ -1,6 +1,4 @@
-"""Every command that changes a disk, on small packages, so that it can be stopped at each of its
-file operations.
-"""
+"""Every command that changes a disk, on small packages, to be stopped at each file operation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Probing whole machines, on constructed trees (machine_trees.py), and trees that somebody made to
-hurt.
-"""
+"""Probing whole machines: constructed trees of files, and trees that somebody made to hurt."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Machine profiles: what is written is read back, and a file that is none says what would be
-right.
-"""
+"""Machine profiles: what is written is read back; for others it is said what would be right."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which bound memory is written in the midst of a run: never what something else of the run still
-needs.
-"""
+"""Bound memory is written during a run only where nothing else of the run still needs it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Memory patterns of symbolic sizes: which runs share one, that it is safe for all of them, and
-what it costs.
-"""
+"""Memory patterns of symbolic sizes: which runs share one, that it is safe, what it costs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""When the fake compiler of another process began to compile, and when that process ended: events,
-not moments.
-"""
+"""When another process's fake compiler began, and when that process ended: as events."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What runs in a worker in place of a native library, and fails in the way that FAULTY_BACKEND
-says.
-"""
+"""What runs in a worker in place of a native library, and fails as FAULTY_BACKEND says."""
 
 from __future__ import annotations
 

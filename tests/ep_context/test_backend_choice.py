@@ -1,6 +1,4 @@
-"""What is chosen of a package where a backend is asked for and the best variant was compiled for
-another one.
-"""
+"""What is chosen where a backend is asked for, and the best variant is compiled for another."""
 
 from __future__ import annotations
 

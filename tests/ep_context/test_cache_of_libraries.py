@@ -1,5 +1,4 @@
-"""The cache of contexts in front of libraries that only know by compiling what they take: a hit
-compiles nothing.
+"""The cache of contexts before libraries that compile to know what they take: hits do not.
 
 What is counted is what reaches the library, in this process and in others.
 """

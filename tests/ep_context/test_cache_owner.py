@@ -1,6 +1,4 @@
-"""A cache of contexts into which others can write holds their code: it is not used, and that is
-said.
-"""
+"""A cache of contexts that others can write to holds their code: unused, with a warning."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sessions that are in the cache of contexts as a whole: they look at nothing of the source but
-what it is.
-"""
+"""Whole sessions in the cache of contexts look at nothing of the source but what it is."""
 
 from __future__ import annotations
 

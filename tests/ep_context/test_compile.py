@@ -1,6 +1,4 @@
-"""``ortpkg compile`` and ``compile-models``: what they make, and what is left where compiling
-fails.
-"""
+"""``ortpkg compile`` and ``compile-models``: what they make, what failures leave."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""EPContext nodes: every attribute of the design, its default, and what is not as the design
-says.
-"""
+"""EPContext nodes: the design's attributes and defaults, and what is not as it says."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Plug-ins that break while contexts are made or loaded: an error of ours that names them, and the
-process lives.
-"""
+"""Plug-ins that break while contexts are made or loaded: an error names them, we live."""
 
 from __future__ import annotations
 

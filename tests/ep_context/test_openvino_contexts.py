@@ -1,6 +1,4 @@
-"""Contexts of onnxruntime's OpenVINO execution provider in OpenVINO's Python package, and contexts
-written for it.
-"""
+"""Contexts of onnxruntime's OpenVINO provider, read by OpenVINO's package, and written for it."""
 
 from __future__ import annotations
 

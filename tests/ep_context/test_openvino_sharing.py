@@ -1,6 +1,4 @@
-"""OpenVINO contexts of a session group: weightless, with one set of weights in the binary and in
-memory.
-"""
+"""OpenVINO contexts of a session group: weightless, beside one set of weights."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Plug-ins that crash or hang when they are made, load a context, or first run it: a child ends,
-and it is told.
-"""
+"""Plug-ins that crash or hang in making, loading or a first run: a child ends, and we tell."""
 
 from __future__ import annotations
 

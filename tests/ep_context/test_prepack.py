@@ -1,6 +1,4 @@
-"""PrepackExecutionProvider: our own kernels, compiled ahead, as anyone meets them: through
-sessions.
-"""
+"""PrepackExecutionProvider as anyone meets it, through sessions: own kernels, compiled ahead."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Context models of models that have EPContext nodes already: contexts are carried over, and
-nothing is left behind.
-"""
+"""Context models of models with EPContext nodes: contexts move along, nothing is left behind."""
 
 from __future__ import annotations
 

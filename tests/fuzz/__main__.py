@@ -1,5 +1,4 @@
-"""``python -m tests.fuzz [--seed N] [--minutes M] [--kind KIND]... [--op OP] [--jobs J]``: attacks,
-prints what broke.
+"""``python -m tests.fuzz [--seed N] [--minutes M] [--kind KIND]...``: attacks, prints what broke.
 
 Each batch of seeds runs in a child process, so a crash is a finding like any other, and is one
 line of a log, so what ran counts however this ends: ``--report`` adds the log up. On SIGINT or

@@ -1,5 +1,4 @@
-"""Attacks ortpkg with seeds in a process of its own: ``python -m tests.fuzz.child KIND OP UNTIL
-LEAST``.
+"""Attacks with seeds in its own process: ``python -m tests.fuzz.child KIND OP UNTIL LEAST``.
 
 ``KIND`` is one of :data:`tests.fuzz.kinds.KINDS`; ``OP`` may be empty, for any. The seeds come on standard input;
 after the first ``LEAST`` none is begun when it is later than ``UNTIL``, on ``time.time``'s clock,

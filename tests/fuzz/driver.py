@@ -1,6 +1,4 @@
-"""Runs seeds in child processes: what kills one child is a finding, and the next goes on behind
-it.
-"""
+"""Runs seeds in child processes: what kills one is a finding, and the next goes on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is attacked, and in batches of how many cases: each takes a process for about a quarter of
-a minute.
-"""
+"""What is attacked, in batches that take a process about a quarter of a minute each."""
 
 from __future__ import annotations
 

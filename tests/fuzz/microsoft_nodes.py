@@ -1,5 +1,4 @@
-"""Nodes of com.microsoft, whose operators no definition of ONNX's bounds: too few inputs, too many,
-odd attributes.
+"""Nodes of com.microsoft, which no schema bounds: too few inputs, too many, odd attributes.
 
 Every choice comes from the seed.
 """

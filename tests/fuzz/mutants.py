@@ -1,5 +1,4 @@
-"""Small changes to valid things: models that run, sizes that models state, and documents of
-packages.
+"""Small changes to valid things: models that run, sizes they state, documents of packages.
 
 Every choice comes from the seed.
 """

@@ -1,5 +1,4 @@
-"""The onnx package's node cases, which cover every operator, with a few changes to the model or to
-what it is fed.
+"""The onnx package's node cases, with a few changes to the models or to what they are fed.
 
 Every choice comes from the seed.
 """

@@ -1,6 +1,4 @@
-"""Attacks what reads packages: changed documents, and an operating system that fails at some
-call.
-"""
+"""Attacks what reads packages: changed documents, and a system that fails at some call."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Random models, mostly wrong: one operator with random inputs, attributes and outputs, of any
-version that ONNX had.
+"""Random models, mostly wrong: one operator of any version, with random surroundings.
 
 Every choice comes from the seed, so a number is all that a failure needs to be seen again.
 """

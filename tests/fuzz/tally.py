@@ -1,6 +1,4 @@
-"""How many cases ran, for how long and with what findings: a log with a line for each batch, and
-its sums.
-"""
+"""How many cases ran, how long, with what findings: a log line per batch, and sums."""
 
 from __future__ import annotations
 

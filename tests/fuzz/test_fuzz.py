@@ -1,6 +1,4 @@
-"""A short slice of ``make fuzz``: the same seeds every time, so that what they found stays
-mended.
-"""
+"""A short slice of ``make fuzz`` with fixed seeds: what they once found stays mended."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Files of adapters: onnxruntime reads what we write, we read what it writes, and what is damaged
-is an error.
-"""
+"""Adapter files: onnxruntime reads ours, we read its, and damage is an error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Nodes that their operator's definition does not allow are refused by name, before anything relies
-on their form.
-"""
+"""Nodes that break their operator's definition are refused by name, before anyone relies on it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Nodes whose inputs have types that do not belong together are refused by name before numpy
-converts them.
-"""
+"""Nodes with inputs of misfit types are refused by name, before numpy converts them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What one case of the interop tables is: a package, what is asked of it, and what each release
-answers.
-"""
+"""One case of the interop tables: a package, a question, and each release's answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What ortpkg says a release selects, on a machine that has what a stock wheel of onnxruntime has:
-a CPU, and Azure.
-"""
+"""What ortpkg says a release selects, on the machine of a stock onnxruntime: CPU and Azure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which packages of the component generation onnxruntime 1.28 to 1.31 open, and which they
-refuse.
-"""
+"""Which packages of the component generation onnxruntime 1.28 to 1.31 open or refuse."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which variant onnxruntime 1.28 to 1.31 select, what a reference stands for, and what becomes of
-the session.
-"""
+"""What onnxruntime 1.28 to 1.31 select, how they read references, what sessions become."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What onnxruntime 1.26 and 1.27 do with packages of the metadata generation: all of it is one
-call, CreateSession.
-"""
+"""What onnxruntime 1.26 and 1.27 do with packages of the metadata generation, in one call."""
 
 from __future__ import annotations
 

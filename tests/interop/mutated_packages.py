@@ -1,5 +1,4 @@
-"""Packages with a few places changed at random, from a seed: values, keys, bytes, files, folders,
-links.
+"""Packages with a few random changes: values, keys, bytes, files, folders, links.
 
 Where ``changed_packages.py`` goes through all places with all values, one at a time, these combine
 changes that only together mean something to a reader.

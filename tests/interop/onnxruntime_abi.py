@@ -1,5 +1,4 @@
-"""The part of onnxruntime's C ABI that the interop tests call: slots of the function tables and
-their prototypes.
+"""The part of onnxruntime's C ABI that interop tests call: slots of tables, prototypes.
 
 A slot of ``OrtApi`` never changes once a release has shipped it, so one table serves every release;
 functions that came later say since when. The experimental functions of 1.28 to 1.30 have the

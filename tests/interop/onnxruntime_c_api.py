@@ -1,5 +1,4 @@
-"""onnxruntime through its C functions, by ctypes: environment, session options, sessions over float
-tensors.
+"""onnxruntime's C functions by ctypes: environment, options, sessions of float tensors.
 
 Made for a child process: a wrong call here ends the process that makes it, so nothing but
     ``child.py`` imports this.

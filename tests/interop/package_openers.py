@@ -1,5 +1,4 @@
-"""Model packages through onnxruntime's C functions: one class per way in that releases have had,
-one interface.
+"""Model packages by onnxruntime's C functions: a class for each way in, one interface.
 
 1.26 and 1.27 take a package directory where a model path is expected; 1.28 to 1.30 have functions
 that are looked up by name; 1.31 has a table of them.

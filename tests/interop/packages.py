@@ -1,5 +1,4 @@
-"""Packages for the interop tests: a tree of files as a value, written by hand so that no code of
-ours decides its form.
+"""Packages for the interop tests as trees of files, written by hand without our code.
 
 A model here computes ``y = x + offset``, so that an output tells which variant ran.
 """

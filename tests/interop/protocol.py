@@ -1,6 +1,4 @@
-"""What the tests ask of an onnxruntime release in its child process, and what it answers: one line
-of JSON each.
-"""
+"""What tests ask of an onnxruntime release in its child, and its answers: lines of JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The parent's side: one onnxruntime release in a child process, which is started anew after a
-crash.
-"""
+"""The parent's side: an onnxruntime release in a child that is restarted after crashes."""
 
 from __future__ import annotations
 

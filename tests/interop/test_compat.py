@@ -1,5 +1,4 @@
-"""``compat="onnxruntime-1.31"`` against onnxruntime 1.31 itself: the same packages, the same
-verdicts and selections.
+"""``compat="onnxruntime-1.31"`` against that release: the same verdicts and selections.
 
 Sessions are compared in test_compat_sessions.py.
 

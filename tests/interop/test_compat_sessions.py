@@ -1,5 +1,4 @@
-"""Selections and sessions by the rules of releases, against the releases: the same variants, the
-same refusals.
+"""Selections and sessions by releases' rules, against the releases themselves.
 
 As in test_compat.py, what a release does is asked of it; the expectations of the tables play no
 part.

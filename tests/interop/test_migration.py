@@ -1,6 +1,4 @@
-"""migrate-check says what the release itself does: packages that ortpkg writes, converts and
-merges.
-"""
+"""migrate-check says what the release does with packages ortpkg writes, converts, merges."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Packages changed at random, to the releases and to us: what is opened, selected and run, and what
-is refused.
+"""Randomly changed packages, to the releases and to us: opened, selected, run or refused.
 
 A few of them with every run of the tests, thousands with ``make interop``. A seed that found
 something belongs into a table of cases as the one package that it was.

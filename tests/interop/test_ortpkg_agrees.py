@@ -1,6 +1,4 @@
-"""ortpkg reads the packages of these tests under its strict rules, and its engine computes the same
-from them.
-"""
+"""ortpkg reads these tests' packages by its strict rules and computes the same from them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The packages that matter, opened, selected and run by each onnxruntime release through its own C
-functions.
-"""
+"""The packages that matter, in each onnxruntime release, through its own C functions."""
 
 from __future__ import annotations
 

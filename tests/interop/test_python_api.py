@@ -1,5 +1,4 @@
-"""Behaviours that onnxruntime's own Python tests assert, each tried on onnxruntime itself and on
-ortpkg.
+"""Behaviours that onnxruntime's Python tests assert, on onnxruntime itself and on ortpkg.
 
 docs/interop.md counts them; those that do not hold here stand there with the reason.
 """

@@ -1,6 +1,4 @@
-"""A mistake that onnxruntime answers with an exception is one here, and is caught under the same
-names.
-"""
+"""A mistake that onnxruntime answers with an exception is one here, under the same names."""
 
 from __future__ import annotations
 

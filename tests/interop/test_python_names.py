@@ -1,6 +1,4 @@
-"""Every public name of onnxruntime's Python module is ortpkg's too, or docs/interop.md says why
-not.
-"""
+"""Every public name of onnxruntime's Python module is ortpkg's, or docs/interop.md says why."""
 
 from __future__ import annotations
 

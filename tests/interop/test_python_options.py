@@ -1,6 +1,4 @@
-"""Every option of sessions and runs × odd values: refused, read back and obeyed as onnxruntime
-does.
-"""
+"""Options of sessions and runs × odd values: refused, read back, obeyed as in onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What dedup and add_variant with shared weights make of a package, opened, selected and run by
-onnxruntime.
-"""
+"""What dedup and shared weights make of a package, opened, selected and run by onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Runs a command with an audit hook in its process and in every child of it, and tells what they
-did outside.
+"""Runs a command with an audit hook in all its processes; tells what they did outside.
 
 The hook is installed by a ``sitecustomize`` module, which each Python process of the command loads
 first. It notes what goes to the network or changes files, and refuses the former, so that a test

@@ -1,6 +1,4 @@
-"""No command sends anything, and none writes outside the folders of ours and what it was asked
-for.
-"""
+"""No command sends anything, or writes outside our folders and what it was asked for."""
 
 from __future__ import annotations
 

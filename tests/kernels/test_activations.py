@@ -1,6 +1,4 @@
-"""Activations against their formulas in float64, at extremes, across block borders, in narrow
-types.
-"""
+"""Activations against formulas in float64: extremes, block borders, narrow types."""
 
 from __future__ import annotations
 

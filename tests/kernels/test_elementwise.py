@@ -1,6 +1,4 @@
-"""Arithmetic, comparison, Clip, Where: what the operators say where numpy alone would say something
-else.
-"""
+"""Arithmetic, comparison, Clip, Where: ONNX's answers where numpy alone differs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Kernels on sizes that a stranger chooses: memory is asked for before it is taken, and of nothing
-comes nothing.
-"""
+"""Kernels on a stranger's sizes: memory is asked for before it is taken."""
 
 from __future__ import annotations
 

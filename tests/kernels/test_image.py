@@ -1,6 +1,4 @@
-"""AffineGrid, CenterCropPad, Col2Im, MaxUnpool, GridSample, FlexAttention: onnx's cases, sizes from
-data, misfits.
-"""
+"""AffineGrid, CenterCropPad, MaxUnpool, GridSample, FlexAttention: sizes from data, misfits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""GroupQueryAttention of com.microsoft, held against onnxruntime: prompts, then token after
-token.
-"""
+"""GroupQueryAttention against onnxruntime: prompts, then token after token."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""MoE and QMoE of com.microsoft, held against onnxruntime where its CPU provider has them, else
-against numpy.
-"""
+"""MoE and QMoE against onnxruntime's CPU provider, or numpy where that has none."""
 
 from __future__ import annotations
 

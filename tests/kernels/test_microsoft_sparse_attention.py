@@ -1,6 +1,4 @@
-"""SparseAttention of com.microsoft, held against onnxruntime, which takes past and present in the
-same memory only.
-"""
+"""SparseAttention against onnxruntime, which keeps past and present in one memory only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Convolutions as shifted additions of one product agree with unrolled windows, and keep odd values
-where they are.
-"""
+"""Convolutions as shifted additions of one product agree with unrolled windows."""
 
 from __future__ import annotations
 

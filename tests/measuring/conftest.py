@@ -1,6 +1,4 @@
-"""Packages to measure, a plug-in that fails in every way, and a command line with records of its
-own.
-"""
+"""Packages to measure, a plug-in that fails in every way, and records of one's own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""``backend="auto"`` goes by what was recorded of this package on this machine, and by nothing
-else.
-"""
+"""``backend="auto"`` goes by records of this package on this machine alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A backend that fails in every way: the benchmark survives, says how each variant failed, and
-nothing else suffers.
-"""
+"""A backend that fails in every way: the benchmark survives and says how each variant failed."""
 
 from __future__ import annotations
 

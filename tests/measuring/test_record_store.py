@@ -1,6 +1,4 @@
-"""Records: kept per package and machine, stale when something changed, and never a reason to
-fail.
-"""
+"""Records: kept per package and machine, stale after changes, never a reason to fail."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""``python -m tests.mutation --tool PYTHON``: changes the code on changed lines, and says what no
-test noticed.
+"""``python -m tests.mutation --tool PYTHON``: mutates changed lines, says what no test noticed.
 
 ``make mutants MUTANTS="--since main --room engine --sample 60 --minutes 20 --seed 1"``. cosmic-ray
 makes the mutants, in a copy of the checkout; of each, the tests that call the changed function are

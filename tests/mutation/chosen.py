@@ -1,5 +1,4 @@
-"""A pytest plug-in that runs the tests named in the file ``CHOSEN_FILE`` and no others, in the
-order of that list.
+"""A pytest plug-in that runs only the tests that ``CHOSEN_FILE`` names, in its order.
 
 Names that are not there any more are passed over: a mutant may not be called killed because its
 test is gone. Ends with ``TIMED_OUT`` where a test took too long, which a mutant need not be to

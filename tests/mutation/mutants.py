@@ -1,5 +1,4 @@
-"""Run by the Python that has cosmic-ray, not ours: lists what it can change in files, and changes
-it.
+"""Run by the Python with cosmic-ray, not ours: lists mutations of files, and makes them.
 
 Reads ``{"list": [file, ...]}`` or ``{"apply": [mutant, ...]}`` as JSON and writes a list of
 mutants: where each is, by which operator, and, after ``apply``, the file's new text as ``code``.

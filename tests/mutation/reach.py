@@ -1,5 +1,4 @@
-"""A pytest plug-in that writes which functions of a folder each test calls, and how long the test
-takes.
+"""A pytest plug-in that writes which functions each test calls, and its time.
 
 ``pytest -p tests.mutation.reach``, with ``REACH_FOLDER`` (the folder, absolute) and ``REACH_FILE``
 (to which a line of JSON is added after each test, so that a run which ends early is not in vain). A

@@ -1,6 +1,4 @@
-"""Which tests ought to notice a change of which package: for each room, folders of tests, the fast
-ones first.
-"""
+"""Which tests ought to notice a change of which room: folders of tests, fast ones first."""
 
 from __future__ import annotations
 

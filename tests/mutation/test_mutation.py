@@ -1,6 +1,4 @@
-"""What ``make mutants`` goes by, without a mutant: changed lines, which tests, what the report
-says.
-"""
+"""What ``make mutants`` goes by, without a mutant: lines, tests, report."""
 
 from __future__ import annotations
 

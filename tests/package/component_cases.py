@@ -1,5 +1,4 @@
-"""Packages of the component generation, each with two verdicts: the strict one, and that of
-onnxruntime 1.31.
+"""Packages of the component generation with two verdicts: ours, and onnxruntime 1.31's.
 
 Data only. A verdict is ``OPENS``, or the rule or status of a finding that refuses the package. The
 verdicts of onnxruntime were observed by opening the same packages with its C API.

@@ -1,6 +1,4 @@
-"""Factories of small packages, whose models are never opened here and therefore need not be
-ONNX.
-"""
+"""Factories of small packages with models that nobody opens, and which need not be ONNX."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""New files among others in a folder: all of them come to lie there or none, whatever happens in
-between.
-"""
+"""New files among others in a folder: all come or none, whatever happens."""
 
 from __future__ import annotations
 

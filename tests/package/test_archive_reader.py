@@ -1,6 +1,4 @@
-"""The corpus of archives: each is accepted or rejected as its name says, and a rejected one leaves
-nothing behind.
-"""
+"""The corpus of archives: the verdict in each name, and nothing left of a rejected one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the component generation may say: the strict verdict and that of onnxruntime 1.31, package
-by package.
-"""
+"""What the component generation may say: our verdict and onnxruntime 1.31's on packages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""enclosing_package: the nearest folder that is a package, and nothing that merely looks like
-one.
-"""
+"""enclosing_package: the nearest folder that is a package, not what looks like one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What onnxruntime's own tests assert of reading the metadata generation (``test_model_package.cc``
-of 1.26), and where we are stricter than that release.
+"""What onnxruntime 1.26 asserts of reading the metadata generation, and where we are stricter.
+
+Its tests are in ``test_model_package.cc``.
 
 A1 to A4 of that file go on to select and run a variant; here is what they say about reading.
 """

@@ -1,6 +1,4 @@
-"""The metadata generation: component models, variants in two documents, and where a model file is
-looked for.
-"""
+"""The metadata generation: components, variants in two documents, places of model files."""
 
 from __future__ import annotations
 

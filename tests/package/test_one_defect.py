@@ -1,6 +1,4 @@
-"""An ordinary package of each generation with one thing wrong: each such defect has the finding
-that is due, there, and no other.
-"""
+"""An ordinary package with one defect has the finding that is due, there, and no other."""
 
 from __future__ import annotations
 

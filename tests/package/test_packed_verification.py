@@ -1,6 +1,4 @@
-"""verify of a packed package: every file is hashed in the archive, and what cannot be read is a
-finding.
-"""
+"""verify of a packed package: hashed in the archive; what cannot be read is a finding."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Opening a package: which generation it is, all findings at once, and what is not a package at
-all.
-"""
+"""Opening a package: its generation, all findings at once, and what is no package."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Releases whose verdict can be asked for: which there are, and that each is written down where
-users look.
-"""
+"""Releases whose verdict can be asked for: which, and that each is written down for users."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Repairing from another copy and recording anew: what is put right, what is left and why, and
-interruptions.
-"""
+"""Repairing from another copy and recording anew: what is put right, what is left, why."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A new folder that appears whole or not at all, also where an empty one is there that has to
-stay.
-"""
+"""A new folder that appears whole or not at all, also where an empty one has to stay."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The commit protocol, driven to failure at every file operation
-(docs/adr/0002-commit-protocol.md).
-"""
+"""The commit protocol (ADR 2), driven to failure at every file operation."""
 
 from __future__ import annotations
 

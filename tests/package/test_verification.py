@@ -1,6 +1,4 @@
-"""verify: every difference is named, every flipped byte is noticed, and the exit code is the sum of
-what was found.
-"""
+"""verify: names every difference, notices every flipped byte, exits with the sum."""
 
 from __future__ import annotations
 

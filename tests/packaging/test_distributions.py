@@ -1,6 +1,4 @@
-"""What is shipped: the schemas are the same in a checkout, an sdist and a wheel, and the code reads
-them there.
-"""
+"""What is shipped: schemas are the same in checkout, sdist and wheel, and found there."""
 
 import json
 import subprocess

@@ -1,6 +1,4 @@
-"""docs/plugins.md as an author of a plug-in follows it: its files, its commands, what it says that
-they print.
-"""
+"""docs/plugins.md as a plug-in's author follows it: files, commands, what they print."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Limits over several runs: the rounds of a pipeline, and all samples, share one time, memory and
-cancellation.
-"""
+"""Limits over several runs: a pipeline's rounds, or all samples, share time and memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Wheels that bring an execution provider's library for onnxruntime: found as files, tried in a
-child, never by chance.
+"""Wheels with an EP's library for onnxruntime: found as files, tried in a child.
 
 The wheels here are made by the tests; tests/vendors has the real ones.
 """

@@ -1,6 +1,4 @@
-"""The example plug-in of docs/plugins.md, installed as pip would install it: files and a dist-info
-on sys.path.
-"""
+"""The example plug-in of docs/plugins.md, installed as pip would: files and a dist-info."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Distributions by the folders that record them: what importlib.metadata says, or that it cannot be
-told.
-"""
+"""Distributions by the folders that record them: as importlib.metadata says, or unknown."""
 
 from __future__ import annotations
 

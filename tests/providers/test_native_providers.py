@@ -1,6 +1,4 @@
-"""OpenVINO and the onnxruntime bridge as providers of models that they take whole, through the
-partitioner.
-"""
+"""OpenVINO and onnxruntime's bridge as providers of models that they take whole."""
 
 from __future__ import annotations
 

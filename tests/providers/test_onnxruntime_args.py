@@ -1,6 +1,4 @@
-"""Arguments for an application's own onnxruntime.InferenceSession; with the real onnxruntime where
-it can be.
-"""
+"""Arguments for an application's onnxruntime.InferenceSession; the real one where possible."""
 
 from __future__ import annotations
 

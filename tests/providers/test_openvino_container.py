@@ -1,6 +1,4 @@
-"""Containers of onnxruntime's OpenVINO execution provider: read within limits, written so that it
-reads them.
-"""
+"""Containers of onnxruntime's OpenVINO provider: read within limits, written for it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What stands at the beginning of a compiled blob: read where it is whole and plain text, and else
-nobody's word.
-"""
+"""What a compiled blob begins with: read if it is plain text and whole, else unknown."""
 
 from __future__ import annotations
 

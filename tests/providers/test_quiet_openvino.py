@@ -1,6 +1,4 @@
-"""OpenVINO is loaded without the package that sends, and the program's own copy of that is put
-back.
-"""
+"""OpenVINO is loaded without the package that sends; the program's copy of it is put back."""
 
 from __future__ import annotations
 

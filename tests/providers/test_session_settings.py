@@ -1,6 +1,4 @@
-"""Session options that reach the libraries behind a session: held against what these themselves say
-they were given.
-"""
+"""Session options reach the libraries behind a session: held against what these report."""
 
 from __future__ import annotations
 

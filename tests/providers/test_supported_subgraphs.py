@@ -1,6 +1,4 @@
-"""Maximal partitions of what a provider can run: convex, together free of cycles, as few as merging
-allows.
-"""
+"""Maximal partitions: convex, together free of cycles, as few as merging allows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Packages read, selected from and run by the rules of releases of onnxruntime, through the
-façade.
-"""
+"""Packages read, selected from and run by releases' rules, through the façade."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The digits package as its documents describe it, read as plain JSON: these tests do not lean on
-our own reader.
-"""
+"""The digits package by its documents, read as plain JSON and not by our reader."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The digits package is what it says: accurate, consistent, complete, and honest about each
-variant.
-"""
+"""The digits package is what it says: accurate, consistent, complete, honest."""
 
 from __future__ import annotations
 

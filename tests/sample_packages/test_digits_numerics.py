@@ -1,6 +1,4 @@
-"""The graphs that scripts/train_digits.py writes compute what the network's arrays say, whatever
-the arrays.
-"""
+"""The graphs that scripts/train_digits.py writes compute what any network's arrays say."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The digits package as ortpkg reads it: no findings, and the samples are where the documents
-say.
-"""
+"""The digits package as ortpkg reads it: no findings, samples where documents say."""
 
 from __future__ import annotations
 

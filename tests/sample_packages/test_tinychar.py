@@ -1,6 +1,4 @@
-"""The sample package of two component models: it writes text, shares its weights, and compiles into
-one binary.
-"""
+"""The sample package of two components: writes text, shares weights, compiles into one binary."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The table of operators is generated and current, and no operator of ONNX is without an
-implementation unnoticed.
-"""
+"""The operators' table is generated and current, and no operator is unnoticed without one."""
 
 import onnx
 import pytest

@@ -1,6 +1,4 @@
-"""The table of requirements is generated, current, and knows every id that a test is marked
-with.
-"""
+"""The table of requirements is generated, current, and knows all ids on tests."""
 
 from scripts.generate_requirements import DOCUMENT, document, marked_tests, statements
 

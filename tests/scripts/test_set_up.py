@@ -1,6 +1,4 @@
-"""What `make run` and `make test` do first: a virtual environment that is this checkout's, and
-whole.
-"""
+"""What `make run` and `make test` do first: make a virtual environment, this one's and whole."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The rules and the order of docs/selection.md, written a second time, over the plain data of the
-decision table.
+"""docs/selection.md's rules and order, written once more over plain data.
 
 It shares no code with ortpkg: what both say of a row is what the document says. Machines, variants
 and records are the objects of machines.json, variants.json and records.json.

@@ -1,6 +1,4 @@
-"""Which backend runs a variant: what `ortpkg bench` recorded as fastest and accurate, and the usual
-order else.
-"""
+"""Which backend runs a variant: recorded as fastest and accurate, else the usual order."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The decision tables: variants × machines → verdict codes, and machines × policies × wishes →
-codes and the choice.
+"""The decision tables: variants × machines → codes, machines × policies × wishes → choice.
 
 The tables are data, written from the rules in docs/selection.md; the machines are constructed. Each
 row of decision_table.csv must also be what the oracle says, which is those rules written a second

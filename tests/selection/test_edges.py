@@ -1,6 +1,4 @@
-"""Where a rule or the order turns: values on the very edge, facts of several devices, names in
-other words.
-"""
+"""Where a rule or the order turns: values on the edge, facts of several devices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is said of a variant whose model needs more than the operators of the opsets that it
-imports.
-"""
+"""What is said of a variant whose model needs operators beyond its imported opsets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a release's policy says of compatibility strings: what onnxruntime's execution provider
-says, not ours.
-"""
+"""A release's policy rates compatibility strings as onnxruntime's EP does, not ours."""
 
 from __future__ import annotations
 

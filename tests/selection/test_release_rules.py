@@ -1,5 +1,4 @@
-"""The rules of two generations of onnxruntime, as data, and what a selection by them says beyond
-the winner.
+"""Two generations of onnxruntime's rules as data, and what is said beyond the winner.
 
 tests/interop/ asks the releases themselves; here are the rules that no EP of a stock wheel can
 show, too.

@@ -1,5 +1,4 @@
-"""Execution providers whose memory the CPU cannot read: two of them, made so that no test passes by
-accident.
+"""Two execution providers with memory that the CPU cannot read, so that tests mean it.
 
 The bytes of a block lie in a table of its device, scrambled, and are found by a handle that says
 nothing. They start as noise, are unscrambled by the device's own kernels and copy methods only, and

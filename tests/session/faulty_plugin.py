@@ -1,6 +1,4 @@
-"""A plug-in that squares by a partition and negates by a kernel, and fails as ``FAULT`` says
-("run:abort").
-"""
+"""A plug-in that squares and negates, and fails as ``FAULT`` says ("run:abort")."""
 
 from __future__ import annotations
 

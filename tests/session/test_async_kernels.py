@@ -1,6 +1,4 @@
-"""Asynchronous and non-strict nodes (D07): nobody waits before a result is needed, and nothing is
-written over.
-"""
+"""Asynchronous and non-strict nodes: nobody waits too early, nothing is written over."""
 
 from __future__ import annotations
 

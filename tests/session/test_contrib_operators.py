@@ -1,6 +1,4 @@
-"""Sessions over com.microsoft operators whose types no schema tells: plans, generation step by
-step, named errors.
-"""
+"""com.microsoft operators without schemas in sessions: plans, generation, named errors."""
 
 from __future__ import annotations
 

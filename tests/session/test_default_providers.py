@@ -1,6 +1,4 @@
-"""Sessions for which nobody names a provider: all that the machine supports, in the built-in order,
-CPU last.
-"""
+"""Sessions for which nobody names a provider: all the machine supports, CPU last."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the module keeps per process, under onnxruntime's names: providers, plug-ins, loggers, seed,
-threads.
-"""
+"""What the module keeps per process, as onnxruntime: providers, loggers, seed, threads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Compiled contexts that functions of the caller take and give, instead of files beside the
-model.
-"""
+"""Compiled contexts that functions of the caller take and give, in place of files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sessions over providers whose memory the CPU cannot read: every value is copied where it crosses,
-and only there.
-"""
+"""Providers with memory that the CPU cannot read: values are copied only where they cross."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Float16 models and execution providers that compute in float32: casts come before the partition
-(D04).
-"""
+"""Float16 models on providers that compute in float32: casts come before the partition."""
 
 from __future__ import annotations
 

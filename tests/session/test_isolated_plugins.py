@@ -1,6 +1,4 @@
-"""Plug-ins that do harm while they claim, compile or run: with ``isolate`` a child ends, and its
-caller lives.
-"""
+"""Plug-ins that do harm in claiming, compiling or running: with ``isolate`` we live."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A session whose native library runs in a child process: limits that hold, crashes that are
-told.
-"""
+"""A session with its native library in a child process: limits hold, crashes are told."""
 
 from __future__ import annotations
 

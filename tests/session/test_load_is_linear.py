@@ -1,6 +1,4 @@
-"""What making a session costs for each more of something: the same, whatever a model has many
-of.
-"""
+"""What making a session costs for each more of anything: always the same."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Limits of a session hold while it is made: reading, inference, folding, transforming,
-planning.
-"""
+"""Limits of a session hold while it is made: in reading, inference, folding, planning."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A device that vanishes between a selection and a session: an error that says so, never the CPU in
-silence.
-"""
+"""A device that vanishes between selection and session: an error, never the CPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A session whose model is one node on a native library: what the engine adds is what protects the
-caller.
-"""
+"""A session of one node on a native library: the engine adds what protects the caller."""
 
 from __future__ import annotations
 

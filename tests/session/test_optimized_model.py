@@ -1,6 +1,4 @@
-"""What ``optimized_model_filepath`` writes runs in onnxruntime too, and here, with the same
-results.
-"""
+"""What ``optimized_model_filepath`` writes runs in onnxruntime and here, alike."""
 
 from __future__ import annotations
 

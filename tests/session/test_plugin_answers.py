@@ -1,6 +1,4 @@
-"""Plug-ins whose answers are something else than they should be: copied, or refused and told, never
-in silence.
-"""
+"""Plug-ins' wrong answers are copied, or refused and told, never taken in silence."""
 
 from __future__ import annotations
 

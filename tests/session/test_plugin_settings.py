@@ -1,6 +1,4 @@
-"""Session options as a plug-in gets them: all that are set arrive, and what nobody obeys is
-named.
-"""
+"""Session options as a plug-in gets them: all arrive, and those not obeyed are named."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Random graphs give the same answers whatever the engine does with their memory and their
-order.
-"""
+"""Random graphs give the same whatever the engine does with memory and order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sessions bear what callers and files do to them: a typed error or the right answer, never a
-crash.
-"""
+"""Sessions bear callers and files: a typed error or the right answer, never a crash."""
 
 from __future__ import annotations
 

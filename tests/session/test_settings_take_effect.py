@@ -1,6 +1,4 @@
-"""What options promise about memory and threads shows in the arrays and threads that kernels
-see.
-"""
+"""What options promise of memory and threads shows in what kernels see."""
 
 from __future__ import annotations
 

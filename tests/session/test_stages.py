@@ -1,6 +1,4 @@
-"""The stages of start-up: their order, what happens at every optimization level, and whose kernels
-run.
-"""
+"""The stages of start-up: their order, optimization levels, and whose kernels run."""
 
 from __future__ import annotations
 

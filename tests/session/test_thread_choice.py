@@ -1,6 +1,4 @@
-"""All threads while they pay, one while other processes take the cores, and a new attempt ever more
-seldom.
-"""
+"""All threads while they pay, one while others take the cores, with ever rarer attempts."""
 
 from __future__ import annotations
 

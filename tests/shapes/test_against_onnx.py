@@ -1,5 +1,4 @@
-"""Inference on all of onnx's own backend models: against onnx's inference, and against what the
-runs give.
+"""Inference on onnx's backend models, against onnx's own and against runs.
 
 Never less precise where onnx is sure, never another size than the expected outputs have; with every
 dimension of the inputs turned into a symbol, what the expressions say for the sizes of the data.

@@ -1,6 +1,4 @@
-"""What inference says of models with symbols, against what runs of them make: sizes, and elements
-that are followed.
-"""
+"""Inference with symbols against runs of the models: sizes, and elements followed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Shape inference on models with huge sizes and missing types, which onnx's own code does not
-survive.
-"""
+"""Shape inference on huge sizes and missing types, which onnx's own does not survive."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is written reaches the disk: the system is asked to, for each file and each folder, before
-it is relied on.
-"""
+"""What is written reaches the disk: each file and folder is synced before it counts."""
 
 from __future__ import annotations
 

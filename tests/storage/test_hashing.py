@@ -1,6 +1,4 @@
-"""Hashing many files: right, in order, on several threads, and ended by the first error of the
-caller.
-"""
+"""Hashing many files: right, in order, threaded, ended by a caller's first error."""
 
 from __future__ import annotations
 

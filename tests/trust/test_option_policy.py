@@ -1,6 +1,4 @@
-"""Which options of a package take effect: strictly by the lists, and by the rules of onnxruntime
-1.31.
-"""
+"""Which options of a package take effect: by our lists, and by onnxruntime 1.31's rules."""
 
 from __future__ import annotations
 

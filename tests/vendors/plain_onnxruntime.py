@@ -1,5 +1,4 @@
-"""onnxruntime by itself, without ortpkg, as a program of its own: compiles or runs a model on a
-wheel's library.
+"""A program with onnxruntime alone: compiles or runs a model on a wheel's library.
 
 ``python -m tests.vendors.plain_onnxruntime '{"ep": ..., "model": ..., "options": {...}, "output":
 ...}'`` prints JSON.

@@ -1,6 +1,4 @@
-"""Contexts of the real OpenVINO and QNN in both directions: ortpkg's for onnxruntime, onnxruntime's
-for ortpkg.
-"""
+"""Contexts of the real OpenVINO and QNN, from ortpkg to onnxruntime and back."""
 
 from __future__ import annotations
 

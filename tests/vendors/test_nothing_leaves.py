@@ -1,6 +1,4 @@
-"""Vendors' libraries, loaded by ortpkg, write nothing into a home directory and ask for no
-network.
-"""
+"""Vendors' libraries, loaded by ortpkg, write nothing at home and ask for no network."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""QNN's real library: digits on the Hexagon HTP that it emulates on Linux on x86-64, and contexts
-both ways.
-"""
+"""QNN's real library: digits on its emulated Hexagon HTP, and contexts both ways."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""``subprocess.Popen`` that has a copy made of a process that has loaded everything, where that is
-what is started.
-"""
+"""``subprocess.Popen`` that copies a process with everything loaded, where it can."""
 
 from __future__ import annotations
 

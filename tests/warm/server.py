@@ -1,6 +1,4 @@
-"""The process that is copied: loads what child processes load, then waits for requests on a
-socket.
-"""
+"""The process that is copied: loads what children load, then waits on a socket."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""External data is audited wherever a model can have tensors, and hostile numbers of findings are
-bounded.
-"""
+"""External data is audited wherever models have tensors, and numbers of findings are bounded."""
 
 from __future__ import annotations
 

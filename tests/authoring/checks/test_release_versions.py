@@ -1,6 +1,4 @@
-"""The newest versions of ONNX that a release is said to read are those that the installed release
-reads.
-"""
+"""The newest ONNX versions that a release is said to read are those it reads when installed."""
 
 from __future__ import annotations
 

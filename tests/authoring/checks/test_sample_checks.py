@@ -1,6 +1,4 @@
-"""Samples against what they are for: tolerances and displays by name, labels by number and as
-classes.
-"""
+"""Samples against what they are for: tolerances and displays by name, labels by class."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""GELU, SiLU and hard swish written out, however their products are ordered; and what only looks
-like them.
-"""
+"""GELU, SiLU and hard swish written out in any order, and what only looks like them."""
 
 from __future__ import annotations
 

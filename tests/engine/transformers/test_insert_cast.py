@@ -1,6 +1,4 @@
-"""Where float32 begins and ends in models of float16, and that both sides compute the same but for
-roundings.
-"""
+"""Where float32 begins and ends in float16 models; both sides agree but for rounding."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Layers cut from exported models through all levels of a session: few nodes are left, and they
-compute the same.
-"""
+"""Layers of exported models through all levels: few nodes are left, which compute the same."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A decoder whose state stays bound from step to step: ``python decode_with_bindings.py
-MODULE``.
-"""
+"""A decoder with state bound between steps: ``python decode_with_bindings.py MODULE``."""
 
 # mypy: ignore-errors
 

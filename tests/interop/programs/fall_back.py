@@ -1,6 +1,4 @@
-"""A service that takes the best provider there is, and survives the rest: ``python fall_back.py
-MODULE``.
-"""
+"""A service that takes the best provider and survives the rest: ``fall_back.py MODULE``."""
 
 # mypy: ignore-errors
 

@@ -1,6 +1,4 @@
-"""Where the time goes, operator by operator, with an operator of one's own: ``python
-profile_operators.py MODULE``.
-"""
+"""Time by operators, one of them our own: ``python profile_operators.py MODULE``."""
 
 # mypy: ignore-errors
 

@@ -1,6 +1,4 @@
-"""A behaviour of onnxruntime's Python module, as a function that finds it in any module with these
-names.
-"""
+"""A behaviour of onnxruntime's module, as a function that finds it in any such module."""
 
 from __future__ import annotations
 

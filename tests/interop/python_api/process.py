@@ -1,6 +1,4 @@
-"""What upstream's tests assert of the module itself: what it says of the machine, compiling,
-adapters.
-"""
+"""What upstream asserts of the module itself: the machine, compiling, adapters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Signatures of onnxruntime's Python module, native ones too, as values that can be compared with
-ours.
-"""
+"""Signatures of onnxruntime's module, native ones too, to be compared with ours."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What upstream's tests assert of values: feeds and outputs, OrtValue, IOBinding, sparse
-tensors.
-"""
+"""What upstream asserts of values: feeds, outputs, OrtValue, IOBinding, sparse tensors."""
 
 from __future__ import annotations
 

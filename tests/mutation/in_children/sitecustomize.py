@@ -1,5 +1,4 @@
-"""Read by each Python that a test starts while :mod:`tests.mutation.reach` records: notes which
-functions it calls.
+"""Notes which functions Pythons that a test starts call, for :mod:`tests.mutation.reach`.
 
 A line for each, ``file<TAB>qualified name``, is added to the file ``REACH_CHILDREN`` at the
 function's first call, so that a process which is killed has told, too.
