@@ -25,7 +25,13 @@ from ortpkg.cli.parameters import (
     VariantOption,
 )
 from ortpkg.cli.rendering import Output
-from ortpkg.cli.run import DimensionsOption, InputsOption, RandomOption, ResizeOption, SeedOption
+from ortpkg.cli.run_options import (
+    DimensionsOption,
+    InputsOption,
+    RandomOption,
+    ResizeOption,
+    SeedOption,
+)
 from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.selection.wishes import SelectionWishes
 

@@ -1,0 +1,96 @@
+"""The options of ``ortpkg run``, some of which ``ortpkg samples`` has, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.completion import complete_input
+
+InputsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="[NAME=]FILE",
+        help=(
+            "An input from an npy, npz, png or jpeg file; without a name, all that an npz file has."
+            " Repeatable."
+        ),
+        autocompletion=complete_input,
+    ),
+]
+RandomOption = Annotated[
+    bool, typer.Option("--random", help="Random values for the inputs that --input leaves open.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Of --random.", min=0)]
+DimensionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE",
+        help="A size for a symbolic dimension of --random. Repeatable.",
+    ),
+]
+ResizeOption = Annotated[
+    bool, typer.Option("--resize", help="Resample pictures to the size that an input has.")
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file."),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", metavar="N", help="Within an operator; default: one per CPU.", min=1, max=4096
+    ),
+]
+IsolateOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--isolate/--no-isolate",
+        help=(
+            "Run onnxruntime, OpenVINO and plug-ins in a child process, so that limits hold and a"
+            " crash is told. Default: where --timeout or --memory-limit is given."
+        ),
+    ),
+]
+MinOffloadOption = Annotated[
+    float | None,
+    typer.Option(
+        "--min-offload",
+        metavar="PERCENT",
+        help="Exit code 1 where fewer of 100 nodes run where they were meant to.",
+        min=0,
+        max=100,
+    ),
+]
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Exit code 1 where an EP took no node, or the CPU stood in for what was asked.",
+    ),
+]
+CanaryOption = Annotated[
+    bool,
+    typer.Option(
+        "--canary/--no-canary",
+        help=(
+            "First try the variant in a child process, for --timeout, at most 2min; one that fails"
+            " goes into quarantine (not where it had less time), the next best runs."
+        ),
+    ),
+]
+CacheOption = Annotated[
+    bool,
+    typer.Option(
+        "--cache/--no-cache", help="Keep what is compiled for the next time; see ortpkg cache."
+    ),
+]
+VerifyOption = Annotated[
+    bool,
+    typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json."),
+]
