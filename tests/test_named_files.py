@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ _ENDINGS = (".md", ".py", ".sh", ".toml")
 _ELSEWHERE = frozenset({"ortpkg.toml", "docs/ExternalData.md"})
 _QUOTED = re.compile(r"`+([\w./-]+)`+")
 _LINK = re.compile(r"\]\(([^)#\s]+)")
+#: Of the picture's left column, before what it says of each.
+_WIDTH_OF_NAMES = 32
 #: Folders whose names are not those of common values, too ("session.run").
 _ROOMS = "|".join(
     path.name
@@ -100,3 +103,25 @@ def test_what_is_missing_is_named(tmp_path: Path, text: str, missing: list[str])
     (tmp_path / "docs" / "architecture.md").touch()
     (tmp_path / "text.md").write_text(text, encoding="utf-8")
     assert _missing(tmp_path / "text.md") == missing
+
+
+def test_the_picture_of_the_floors_is_the_linters() -> None:
+    """docs/architecture.md names every folder, in lines that are ordered like the layers."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if "docs/architecture.md" in each["name"])
+    document = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = document.split("```")[1].splitlines()
+    line_of = {
+        word: number
+        for number, line in enumerate(picture)
+        for word in re.findall(r"\w+", line[:_WIDTH_OF_NAMES])
+    }
+
+    folders = {path.parent.name for path in (ROOT / "ortpkg").glob("*/__init__.py")}
+    floors = [[name.strip().removeprefix("ortpkg.") for name in each.split("|")] for each in layers]
+    drawn = [[line_of[name] for name in floor if name in folders] for floor in floors]
+    assert folders - set(line_of) == set()
+    assert [name for floor in drawn for name in sorted(floor)] == sorted(
+        name for floor in drawn for name in floor
+    )
