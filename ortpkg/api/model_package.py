@@ -228,6 +228,8 @@ class ModelPackage:
             max_latency: of what was measured; seconds, or a text such as "5ms".
             max_error: of what was measured; the largest absolute difference that will do.
             strict_facts: reject also what cannot be checked.
+            include_absent: judge variants whose files are not here (of a sparse package) as if they
+                were.
             canary_failures: what was tried just now and failed, see
                 ``ortpkg.measuring.canary``; not of a release's policy.
 

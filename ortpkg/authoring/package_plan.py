@@ -16,6 +16,7 @@ from ortpkg.package.changes.transaction import DocumentChange, PackageChange
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.digests import DifferenceKind, is_within, list_files, read_digests
+from ortpkg.package.integrity.transferable_files import check_whole
 from ortpkg.package.integrity.verification import check_own_record, differences_of
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -46,10 +47,12 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
     A package without digests.json cannot be checked, and files that nobody recorded neither: both
     are said.
     """
-    if read_digests(root) is None:
+    recorded = read_digests(root)
+    if recorded is None:
         notify(f"{root.name} has no {DIGESTS_FILE}: damage to it would go unnoticed")
         return
     check_record(root)
+    check_whole(root, recorded)
     found = differences_of(root, progress=progress)
     extra = [each.file for each in found if each.kind is DifferenceKind.EXTRA]
     if extra:

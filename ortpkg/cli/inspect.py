@@ -83,7 +83,12 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
                 *([Column("shared", is_numeric=True, drops=4)] if shares else []),
             ],
             [
-                (variant.name, *version, *_variant_row(variant), *_size_texts(size, shares=shares))
+                (
+                    variant.name,
+                    *version,
+                    *_variant_row(variant),
+                    *_size_texts(size, shares=shares, is_absent=variant.is_absent),
+                )
                 for variant, size in zip(component.variants, own, strict=True)
                 for version in [(version_of(variant, info) or "none",) if has_versions else ()]
             ],
@@ -138,6 +143,7 @@ def _variant_json(info: PackageInfo, variant: VariantInfo, size: VariantBytes) -
         "name": variant.name,
         "directory": _path_text(info, variant.directory),
         "model_path": None if variant.model_path is None else _path_text(info, variant.model_path),
+        "absent": variant.is_absent,
         "nbytes": size.own_nbytes + size.shared_nbytes,
         "own_nbytes": size.own_nbytes,
         "shared_nbytes": size.shared_nbytes,
@@ -177,8 +183,8 @@ def _variant_row(variant: VariantInfo) -> tuple[str, ...]:
     )
 
 
-def _size_texts(size: VariantBytes, *, shares: bool) -> tuple[str, ...]:
-    own = nbytes_text(size.own_nbytes)
+def _size_texts(size: VariantBytes, *, shares: bool, is_absent: bool) -> tuple[str, ...]:
+    own = "absent" if is_absent else nbytes_text(size.own_nbytes)
     return (own, nbytes_text(size.shared_nbytes)) if shares else (own,)
 
 

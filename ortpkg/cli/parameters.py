@@ -152,6 +152,13 @@ MaxErrorOption = Annotated[
 StrictFactsOption = Annotated[
     bool, typer.Option("--strict-facts", help="Reject also what a limit cannot be checked of.")
 ]
+IncludeAbsentOption = Annotated[
+    bool,
+    typer.Option(
+        "--include-absent",
+        help="Judge variants of a sparse package whose files are not here as if they were.",
+    ),
+]
 CompatOption = Annotated[
     str | None,
     typer.Option(

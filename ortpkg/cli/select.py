@@ -21,6 +21,7 @@ from ortpkg.cli.parameters import (
     DeviceOption,
     EpOption,
     ExternalPathsOption,
+    IncludeAbsentOption,
     JsonOption,
     MaxErrorOption,
     MaxLatencyOption,
@@ -98,6 +99,7 @@ def command(
     max_latency: MaxLatencyOption = None,
     max_error: MaxErrorOption = None,
     strict_facts: StrictFactsOption = False,
+    include_absent: IncludeAbsentOption = False,
     show_reasons: ExplainOption = False,
     compare: CompareOption = False,
     log_json: LogOption = None,
@@ -125,6 +127,7 @@ def command(
         max_latency=max_latency,
         max_error=max_error,
         strict_facts=strict_facts,
+        include_absent=include_absent,
     )
     roots = packages or [chosen_package(None, output)]
     profiles = profile or ()

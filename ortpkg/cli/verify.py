@@ -113,6 +113,12 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
             else ""
         )
         output.note(f"recorded {amount}{compared}")
+    elif report.is_intact and report.absent_files:
+        output.note(
+            f"what is here of {report.root} is intact: {amount}; absent, and not damaged:"
+            f" {len(report.absent_files)} files,"
+            f" {nbytes_text(sum(report.absent_files.values()))}; {report.package_digest}"
+        )
     elif report.is_intact:
         output.note(f"{report.root} is intact: {amount}, {report.package_digest}")
     else:
@@ -138,6 +144,7 @@ def _report_json(report: VerificationReport) -> dict[str, Any]:
             }
             for each in report.differences
         ],
+        "absent": {_shown(file): nbytes for file, nbytes in report.absent_files.items()},
         "repaired": [_shown(file) for file in report.repaired],
         "not_repaired": [
             {"file": _shown(file), "reason": reason} for file, reason in report.not_repaired

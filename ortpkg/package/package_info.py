@@ -94,6 +94,8 @@ class VariantInfo:
             1.28 on selects by. None where the package has no such keys.
         has_directory: whether ``directory`` exists; always, unless the package was read by
             compatible rules.
+        is_absent: files that it needs are recorded in digests.json, and not here: the package is
+            sparse.
         metadata: facts kept per variant (data types, quantization, opset, file size, ...).
         additional_metadata: opaque, survives a round trip.
         source: where it was declared.
@@ -109,6 +111,7 @@ class VariantInfo:
     executor_info: Mapping[str, Any] = EMPTY
     component_constraints: Constraints | None = None
     has_directory: bool = True
+    is_absent: bool = False
     metadata: Mapping[str, Any] = EMPTY
     additional_metadata: Any = None
     source: Source = field(default_factory=lambda: Source(document=""))
@@ -170,6 +173,8 @@ class PackageInfo:
         compat: the release by whose rules it was read; None: the strict ones.
         is_bare_model: it is no package but one ONNX file, ``root``; ``format`` then says nothing.
         shared_assets: in the order in which onnxruntime lists them.
+        absent_files: path relative to the root, with ``/`` → bytes, of files that are recorded and
+            not here; nothing where all that was looked for is here.
     """
 
     root: Path
@@ -188,6 +193,7 @@ class PackageInfo:
     shared_assets: tuple[SharedAsset, ...] = ()
     compat: str | None = None
     is_bare_model: bool = False
+    absent_files: Mapping[str, int] = EMPTY
     _by_name: Mapping[str, ComponentInfo] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

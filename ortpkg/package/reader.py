@@ -40,8 +40,10 @@ from ortpkg.package.formats.metadata_format import (
     read_component_root,
     read_metadata_format,
 )
+from ortpkg.package.formats.sparse_variants import with_absences
 from ortpkg.package.formats.universal_format import merge_generations
 from ortpkg.package.frozen import freeze
+from ortpkg.package.integrity.absent_files import AbsentFiles
 from ortpkg.package.package_info import ComponentInfo, Layout, PackageFormat, PackageInfo
 from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver, kind_at
 from ortpkg.package.reading_rules import ReadingRules, reading_rules
@@ -150,11 +152,13 @@ def _read(
     found = FindingCollector(rules.statuses)
     # The directory itself is looked at only where it has no manifest: looks are most of what
     # opening costs.
+    absences = AbsentFiles(root) if rules.extensions else None
     reader = _PackageReader(
-        PathResolver(root, portable_names=rules.portable_names),
+        PathResolver(root, portable_names=rules.portable_names, absences=absences),
         found,
         rules,
         allow_external_paths=allow_external_paths,
+        absences=absences,
     )
     if reader.lacks_documents() and not os.path.isdir(root):  # noqa: PTH112  # text or path
         raise _no_directory(root)
@@ -186,8 +190,10 @@ class _PackageReader:
         rules: ReadingRules,
         *,
         allow_external_paths: bool,
+        absences: AbsentFiles | None,
     ) -> None:
         self._resolver = resolver
+        self._absences = absences
         self._found = found
         self._rules = rules
         self._allow_external_paths = allow_external_paths
@@ -318,6 +324,8 @@ class _PackageReader:
         if self._found.has_errors:
             return None
         package = self._assemble(contents, components)
+        if self._absences is not None and self._absences.were_asked and self._absences.files:
+            package = with_absences(package, self._absences)
         return package if pipeline is None else self._follow_pipeline(package, pipeline)
 
     def _components_of(self, contents: _Contents) -> tuple[ComponentInfo, ...]:

@@ -38,6 +38,13 @@ MUCH_OF_A_GPU = 0.25
 _ESTIMATED = "memory judged by the size of its files, a lower bound: no peak memory is recorded"
 _UNKNOWN = "memory not checked: neither its peak memory nor its size is recorded"
 
+_ABSENT = Judgement(
+    code=ReasonCode.VARIANT_ABSENT,
+    reason=(
+        "its files are not here: this is a part of the package; ortpkg pull --variant fetches them"
+    ),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryNeed:
@@ -59,10 +66,16 @@ class MemoryNeed:
 def judge_fit(
     variant: VariantInfo, ep_device_at: int, request: SelectionRequest, index: RecordIndex | None
 ) -> Judgement:
-    """The variant on one EP device: its operators, then all else.
+    """The variant on one EP device: its operators, then all else; last, whether it is here.
 
-    ``index``: of the request's records; None where there are none.
+    ``index``: of the request's records; None where there are none. Of a variant that is absent
+    nobody can tell which operators it needs.
     """
+    if variant.is_absent:
+        fitting = _judge_facts(variant, ep_device_at, request, index)
+        if fitting.code is not None or request.includes_absent:
+            return fitting
+        return fitting.and_then(_ABSENT)
     evidence = request.operators
     needed = None if evidence is None else evidence.needs(variant)
     if not needed or evidence is None:

@@ -32,13 +32,16 @@ from ortpkg.selection.verdict import ReasonCode
 if TYPE_CHECKING:
     from ortpkg.selection.record_index import RecordIndex
 
+_PASSED_OVER = frozenset({ReasonCode.OPERATOR_NOT_AVAILABLE, ReasonCode.VARIANT_ABSENT})
+
 
 class Judges:
     """All that judges the variants of one selection.
 
     Attributes:
         requirements: of each variant, by its position.
-        lacking: variants that would have come before the winner, had anything their operators.
+        lacking: variants that would have come before the winner, had anything here their
+            operators, or were their files here.
     """
 
     def __init__(self, component: ComponentInfo, request: SelectionRequest) -> None:
@@ -97,7 +100,7 @@ class Judges:
             candidate = self._ranked_candidate(rank)
             if candidate.rank is not None:
                 return candidate
-            if candidate.judgement.code is ReasonCode.OPERATOR_NOT_AVAILABLE:
+            if candidate.judgement.code in _PASSED_OVER:
                 self.lacking.setdefault(candidate.variant.name, candidate)
         return None
 

@@ -96,6 +96,7 @@ _PROGRESS: dict[ReasonCode, int] = {
             ReasonCode.NOT_MEASURED,
             ReasonCode.CANARY_FAILED,
             ReasonCode.QUARANTINED,
+            ReasonCode.VARIANT_ABSENT,
             ReasonCode.PREFERS_RECOMPILATION,
             ReasonCode.LOWER_RANK,
             ReasonCode.SELECTED,

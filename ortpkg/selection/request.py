@@ -50,6 +50,7 @@ class SelectionRequest:
         operators: what models need that not everybody has, and what EP devices have; None: not
             looked at.
         package_version: the version of variants that state none of their own.
+        includes_absent: variants of a sparse package count whose files are not here.
     """
 
     policy: Policy
@@ -69,6 +70,7 @@ class SelectionRequest:
     asked_memory: Collection[HardwareDevice] = ()
     operators: OperatorEvidence | None = None
     package_version: str | None = None
+    includes_absent: bool = False
 
     def has_ep(self, name: str) -> bool:
         """Whether the EP of that full name offers a device here."""
@@ -133,6 +135,7 @@ def make_request(
         asked_memory=asked_memory,
         operators=operators,
         package_version=package_version,
+        includes_absent=wishes.include_absent,
     )
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         max_latency: str | float | None
         max_error: float | None
         strict_facts: bool
+        include_absent: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,7 @@ class SelectionWishes:
     max_latency: str | float | None = None
     max_error: float | None = None
     strict_facts: bool = False
+    include_absent: bool = False
 
     def but(self, method: str, keywords: WishedKeywords) -> SelectionWishes:
         """These, with what was given to ``method`` in their place.

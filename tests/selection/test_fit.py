@@ -6,6 +6,7 @@ Codes are in decision_table.csv.
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,7 @@ def test_a_time_that_is_none_does_not_count(
 
 
 def _facts(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__slots__}
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 # --- compatibility and architecture ---------------------------------------------------------------

@@ -91,11 +91,13 @@ class CheckedPackage:
 
 
 def open_models(info: PackageInfo) -> dict[tuple[str, str], tuple[OpenedModel, ...]]:
-    """Every model of the package; a file that several variants use is opened once."""
+    """Every model of the package that is here; one that several variants use is opened once."""
     opened: dict[tuple[Path, Path], OpenedModel] = {}
     models = {}
     for component in info.components:
         for variant in component.variants:
+            if variant.is_absent:
+                continue
             paths = (
                 genai_models(info, variant) if variant.model_path is None else [variant.model_path]
             )

@@ -99,7 +99,10 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
             f"its files cannot be compared: {quoted(error)}",
         )
         return
+    absent = package.info.absent_files
     for difference in differences:
+        if difference.file in absent:
+            continue
         yield finding(
             _DIFFERENCE_RULES[difference.kind], shown(difference.file), difference.message
         )
@@ -110,7 +113,7 @@ def check_shared_assets(package: CheckedPackage) -> Iterator[Finding]:
     root = package.info.root
     folders = asset_folders(root)
     for difference in asset_differences(
-        root, folders, hashed={}, differing=(), progress=package.progress
+        root, folders, hashed={}, differing=package.info.absent_files, progress=package.progress
     ):
         yield finding(file_rules.ASSET_CHANGED, shown(difference.file), difference.message)
 

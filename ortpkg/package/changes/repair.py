@@ -102,14 +102,14 @@ def repair_package(
         PackageNotFoundError, PackageBusyError: as verifying and changing it.
     """
     with lock_package(root, on_wait=notify):
-        report = verify_package(root, progress=progress)
+        report = verify_package(root, is_whole=True, progress=progress)
         if not report.package_digest or not report.differences:
             return report
         repair = _Repair(root, source, operations or FileOperations(), progress)
         if operations is not None:
             operations.announce(repair.planned(report))
         if repair.put_record_right(report):
-            report = verify_package(root, progress=progress)
+            report = verify_package(root, is_whole=True, progress=progress)
         report = repair.put_files_right(report)
         if not report.differences:
             recover(root, operations=operations)  # an interrupted change can be finished now

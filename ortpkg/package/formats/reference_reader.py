@@ -19,7 +19,6 @@ from ortpkg.package.paths.path_resolver import (
     PathRefusedError,
     PathResolver,
     Place,
-    kind_at,
 )
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, DOCUMENT_SYNTAX, FILE_MISSING, Rule
@@ -106,7 +105,7 @@ class ReferenceReader:
             self.report(ASSET_UNKNOWN, message, source, *tokens)
             return None
         if not asset.tail:
-            return Place(folder, kind_at(folder))
+            return Place(folder, self.resolver.kind_at(folder))
         fence = os.path.realpath(folder) + os.sep * (folder.endswith(os.sep) and len(folder) > 1)
         return self.resolve_path(asset.tail, folder, source, *tokens, within=fence)
 

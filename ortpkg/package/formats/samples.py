@@ -15,6 +15,7 @@ from typing import Any
 from ortpkg.errors import Finding, PackageFormatError, Severity, quoted
 from ortpkg.package.findings import FindingCollector, json_pointer, listed
 from ortpkg.package.frozen import EMPTY, FrozenMapping
+from ortpkg.package.integrity.absent_files import AbsentFiles
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver
 from ortpkg.package.rules import (
@@ -98,6 +99,8 @@ class SampleSet:
 def read_samples(package: PackageInfo) -> tuple[SampleSet, ...]:
     """The sample sets of a package, in document order; none where it has no samples/samples.json.
 
+    Those whose files are absent (of a sparse package) are left out.
+
     Raises:
         PackageFormatError: the document, or a file that it names, is wrong; ``findings`` has
             everything.
@@ -115,7 +118,8 @@ def check_samples(package: PackageInfo) -> tuple[Finding, ...]:
 
 def _read(package: PackageInfo) -> tuple[tuple[SampleSet, ...], tuple[Finding, ...]]:
     found = FindingCollector()
-    resolver = PathResolver(package.root)
+    absences = AbsentFiles(package.root)
+    resolver = PathResolver(package.root, absences=absences)
     value = read_sidecar(SAMPLES, schema="samples", resolver=resolver, found=found)
     samples: list[SampleSet] = []
     for index, body in enumerate(value["samples"] if value is not None else ()):
@@ -126,7 +130,17 @@ def _read(package: PackageInfo) -> tuple[tuple[SampleSet, ...], tuple[Finding, .
                 DUPLICATE_SAMPLE, SAMPLES, message, pointer=json_pointer("samples", index, "name")
             )
         samples.append(sample)
-    return tuple(samples), found.findings
+    here = tuple(sample for sample in samples if not _is_absent(sample, absences))
+    return here, found.findings
+
+
+def _is_absent(sample: SampleSet, absences: AbsentFiles) -> bool:
+    if not absences.were_asked:
+        return False
+    labels = None if sample.labels is None else sample.labels.file
+    vocabulary = None if sample.display is None else sample.display.vocabulary
+    files = (sample.inputs, sample.expected_outputs, labels, vocabulary)
+    return any(file is not None and absences.is_any_below(file) for file in files)
 
 
 class _SampleReader:

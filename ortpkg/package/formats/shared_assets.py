@@ -11,12 +11,12 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ortpkg.errors import quoted
+from ortpkg.errors import PackageError, quoted
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.formats.reference_reader import ReferenceReader
 from ortpkg.package.package_info import SharedAsset, Source
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
-from ortpkg.package.paths.path_resolver import PathKind, kind_at
+from ortpkg.package.paths.path_resolver import PathKind
 from ortpkg.package.rules import ASSET_REFERENCE, DOCUMENT_UNREADABLE, FILE_MISSING
 
 
@@ -79,21 +79,17 @@ def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:
             return
         folder = place.path
     try:
-        with os.scandir(folder) as entries:
-            found = sorted(
-                (uri, entry.name)
-                for entry in entries
-                if (uri := asset_uri_of_folder(entry.name)) is not None
-                and kind_at(entry.path) is PathKind.DIRECTORY
-            )
-    except (FileNotFoundError, NotADirectoryError):
+        names = references.resolver.names_in(folder, PathKind.DIRECTORY)
+    except PackageError as error:
+        cause = error.__cause__
+        if references.rules.complete and not isinstance(
+            cause, FileNotFoundError | NotADirectoryError
+        ):
+            reason = cause.strerror if isinstance(cause, OSError) else error
+            references.found.add(DOCUMENT_UNREADABLE, ASSETS_DIRECTORY, f"cannot be read: {reason}")
         return
-    except OSError as error:
-        if references.rules.complete:
-            references.found.add(
-                DOCUMENT_UNREADABLE, ASSETS_DIRECTORY, f"cannot be read: {error.strerror}"
-            )
-        return
+    found = [(uri, name) for name in names if (uri := asset_uri_of_folder(name)) is not None]
+    found.sort()
     for uri, name in found:
         confined = (
             references.resolve_path(name, folder, source)

@@ -13,7 +13,7 @@ import os
 import posixpath
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import PurePath, PurePosixPath
 
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.findings import FindingCollector, listed
@@ -108,7 +108,8 @@ def why_no_model(variant: VariantInfo) -> str:
             " that a session runs"
         )
     directory = str(variant.directory)
-    names = _onnx_names(Place(directory, kind_at(directory)))
+    is_folder = kind_at(directory) is PathKind.DIRECTORY
+    names = _models_among(list_names(variant.directory, PathKind.FILE)) if is_folder else []
     if len(names) == 1:
         return (
             f"names no model in executor_info: {quoted(names[0])} in {folder} would be one for its"
@@ -156,7 +157,7 @@ class _ModelSearch:
             if place.kind is PathKind.DIRECTORY:
                 return self.only_one(f"{base}/{reference}" if base else reference)
         message = f"model file {quoted(reference)} does not exist in {quoted(self.base)}"
-        present = _onnx_names(variant_directory)
+        present = self._onnx_names(variant_directory)
         self._add(
             FILE_MISSING, message, remedy or (f"there is {listed(present)}" if present else "")
         )
@@ -184,7 +185,7 @@ class _ModelSearch:
         if other is not None:
             return f"what is meant lies in {quoted(other)}, the folder of another variant"
         if place.kind is PathKind.DIRECTORY:  # it stands for the only model in it
-            paths += [path / name for path in paths for name in _onnx_names(place)[:1]]
+            paths += [path / name for path in paths for name in self._onnx_names(place)[:1]]
         if any(map(self._is_in_own_folder, paths)):
             where = quoted(self._component_base or ".")
             return f"what is meant is the model of another variant, whose folder is {where}"
@@ -209,7 +210,7 @@ class _ModelSearch:
             what = "does not exist" if place.kind is PathKind.MISSING else "is not a folder"
             self._add(FILE_MISSING, f"the variant's folder {quoted(directory)} {what}")
             return None
-        names = _onnx_names(place)
+        names = self._onnx_names(place)
         models = [self._resolver.locate(name, base=directory) for name in names[:2]]
         if len(names) == 1 and models[0].kind is PathKind.FILE:
             return ModelPlace(directory=place.path, model_path=models[0].path)
@@ -224,18 +225,17 @@ class _ModelSearch:
             self._add(NO_MODEL_FILE, f"the folder {quoted(directory)} holds no ONNX file")
         return None
 
+    def _onnx_names(self, place: Place) -> list[str]:
+        """Names of the ONNX files directly in a folder, sorted; none if it is not a folder."""
+        if place.kind is not PathKind.DIRECTORY:
+            return []
+        return _models_among(self._resolver.names_in(place.path, PathKind.FILE))
+
     def _add(self, rule: Rule, message: str, remedy: str = "") -> None:
         self._found.add(
             rule, self._source.document, message, pointer=self._source.pointer, remedy=remedy
         )
 
 
-def _onnx_names(place: Place) -> list[str]:
-    """Names of the ONNX files directly in a folder, sorted; none if it is not a folder."""
-    if place.kind is not PathKind.DIRECTORY:
-        return []
-    return [
-        name
-        for name in list_names(Path(place.path), PathKind.FILE)
-        if name.lower().endswith(_MODEL_SUFFIX)
-    ]
+def _models_among(names: list[str]) -> list[str]:
+    return [name for name in names if name.lower().endswith(_MODEL_SUFFIX)]

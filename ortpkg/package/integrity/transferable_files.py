@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ortpkg.errors import ArchiveError, AuthoringError, DigestMismatchError, quoted
 from ortpkg.package.findings import listed
+from ortpkg.package.integrity.absent_files import absent_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, PackageDigests
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -33,6 +34,7 @@ def check_complete(where: Path, names: Sequence[str], recorded: PackageDigests |
     if recorded is None:
         return
     missing = sorted(set(recorded.files) - set(names))
+    check_whole(where, recorded)
     extra = sorted(set(names) - set(recorded.files))
     for files, problem in (
         (missing, "records files that are not there"),
@@ -47,6 +49,16 @@ def check_complete(where: Path, names: Sequence[str], recorded: PackageDigests |
                 actual="",
                 path=where,
             )
+
+
+def check_whole(root: Path, recorded: PackageDigests) -> None:
+    """AuthoringError where the package at ``root`` is sparse: some of its files are not here."""
+    absent = absent_files(root, recorded) if root.is_dir() else {}
+    if absent:
+        raise AuthoringError(
+            f"{quoted(root)} is a part of its package, and this needs all of it: absent are"
+            f" {listed(sorted(absent))}; ortpkg pull --all-variants fetches them"
+        )
 
 
 def check_digest(

@@ -15,6 +15,8 @@ from typing import Any
 
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
 from ortpkg.package.documents.json_documents import dump_document
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.integrity.absent_files import absent_files
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digests import (
     DifferenceKind,
@@ -60,6 +62,8 @@ class VerificationReport:
         not_repaired: file → why a repair could not put it right.
         is_compared: there was a record to compare with; False only where digests were recorded for
             the first time, or those before could not be read.
+        absent_files: path → bytes, of files that a sparse package leaves out
+            (:mod:`ortpkg.package.integrity.absent_files`); they are no differences.
     """
 
     root: Path
@@ -72,10 +76,11 @@ class VerificationReport:
     repaired: tuple[str, ...] = ()
     not_repaired: tuple[tuple[str, str], ...] = ()
     is_compared: bool = True
+    absent_files: Mapping[str, int] = EMPTY
 
     @property
     def is_intact(self) -> bool:
-        """Every file is there, as recorded, and nothing else is."""
+        """Every file that is not absent is there, as recorded, and nothing else is."""
         return self.is_complete and not self.differences
 
     @property
@@ -87,10 +92,17 @@ class VerificationReport:
         return code
 
 
-def verify_package(root: Path, *, progress: Progress | None = None) -> VerificationReport:
+def verify_package(
+    root: Path, *, is_whole: bool = False, progress: Progress | None = None
+) -> VerificationReport:
     """Re-hashes all files of the package at ``root`` on all cores.
 
     That something differs is no error.
+
+    Args:
+        root: the package.
+        is_whole: it is to be no part of a package: what is absent counts as missing.
+        progress: called with (file, bytes done, bytes in all).
 
     Raises:
         PackageNotFoundError: ``root`` is no directory, or holds neither manifest.json nor
@@ -100,14 +112,14 @@ def verify_package(root: Path, *, progress: Progress | None = None) -> Verificat
     check_is_package(root)
     for _ in range(_MOST_ATTEMPTS):
         before = _stamp(root / DIGESTS_FILE)
-        report = _verify(root, progress)
+        report = _verify(root, progress, is_whole=is_whole)
         if not report.differences or _stamp(root / DIGESTS_FILE) == before:
             # otherwise a command changed the package meanwhile, and old records met new files
             break
     return report
 
 
-def _verify(root: Path, progress: Progress | None) -> VerificationReport:
+def _verify(root: Path, progress: Progress | None, *, is_whole: bool) -> VerificationReport:
     try:
         recorded = read_digests(root)
     except PackageFormatError as error:
@@ -117,11 +129,17 @@ def _verify(root: Path, progress: Progress | None) -> VerificationReport:
         wrong = asset_differences(root, folders, hashed={}, differing=(), progress=progress)
         return unrecorded_report(root, tuple(wrong), asset_count=len(folders))
     report, hashed = _hashed_report(root, recorded, progress)
-    differing = {each.file for each in report.differences}
+    absent = {} if is_whole else absent_files(root, recorded)
+    not_compared = {*(each.file for each in report.differences), *absent}
     wrong = asset_differences(
-        root, asset_folders(root), hashed=hashed, differing=differing, progress=progress
+        root, asset_folders(root), hashed=hashed, differing=not_compared, progress=progress
     )
-    return replace(report, differences=_sorted([*report.differences, *wrong]))
+    found = [each for each in report.differences if each.file not in absent]
+    return replace(
+        report,
+        differences=_sorted([*found, *wrong]),
+        absent_files={path: file.nbytes for path, file in absent.items()},
+    )
 
 
 def differences_of(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:

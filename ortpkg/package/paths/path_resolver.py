@@ -20,7 +20,7 @@ import stat
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ortpkg.errors import Finding, PackageError, PathEscapesPackageError, quoted
 from ortpkg.package.findings import finding
@@ -66,6 +66,16 @@ class ResolvedPath:
 
     path: Path
     kind: PathKind
+
+
+class Absences(Protocol):
+    """What a package has and this copy of it lacks (``package/integrity/absent_files.py``)."""
+
+    def kind_at(self, path: str) -> PathKind:
+        """What would be at ``path``, absolute with links followed; MISSING for nothing."""
+
+    def names_in(self, directory: str, kind: PathKind) -> list[str]:
+        """Names of absent files, or of folders that hold some, directly in ``directory``."""
 
 
 class PathRefusedError(PathEscapesPackageError):
@@ -152,20 +162,35 @@ class PathResolver:
         root: of the package.
         portable_names: by the strict rules; otherwise as a release of onnxruntime does.
         is_confined: paths must stay in the package.
+        absences: what counts as being there although it is not; nothing, where left out.
 
     Attributes:
         root, real_root: the real path of the package root, as a path and as text.
     """
 
-    __slots__ = ("_accepted", "_is_confined", "_portable_names", "_seen", "real_root", "root")
+    __slots__ = (
+        "_absences",
+        "_accepted",
+        "_is_confined",
+        "_portable_names",
+        "_seen",
+        "real_root",
+        "root",
+    )
 
     def __init__(
-        self, root: Path | str, *, portable_names: bool = True, is_confined: bool = True
+        self,
+        root: Path | str,
+        *,
+        portable_names: bool = True,
+        is_confined: bool = True,
+        absences: Absences | None = None,
     ) -> None:
         self.real_root = _followed_or_as_it_is(root)
         self.root = Path(self.real_root)
         self._portable_names = portable_names
         self._is_confined = is_confined
+        self._absences = absences
         self._seen: dict[str, Place] = {}
         self._accepted: set[str] = set()  # nearly all variants name the same file
 
@@ -254,8 +279,26 @@ class PathResolver:
         """What is at ``path``, whose parent has no links; a link is followed wherever it leads."""
         seen = self._seen.get(path)
         if seen is None:
-            seen = self._seen[path] = _look_at(path)
+            seen = _look_at(path)
+            if seen.kind is PathKind.MISSING and self._absences is not None:
+                seen = Place(seen.path, self._absences.kind_at(seen.path))
+            self._seen[path] = seen
         return seen
+
+    def kind_at(self, path: str) -> PathKind:
+        """What is at ``path``, absolute, links followed, or would be if nothing were absent."""
+        kind = kind_at(path)
+        if kind is PathKind.MISSING and self._absences is not None:
+            return self._absences.kind_at(path)
+        return kind
+
+    def names_in(self, directory: str, kind: PathKind) -> list[str]:
+        """As :func:`list_names`, with what is absent."""
+        if self._absences is None:
+            return list_names(Path(directory), kind)
+        here = kind_at(directory) is PathKind.DIRECTORY
+        names = list_names(Path(directory), kind) if here else []
+        return sorted({*names, *self._absences.names_in(directory, kind)})
 
     def _locate_as_a_release(
         self, folder: str, reference: str, within: str | None, fence: str | None
