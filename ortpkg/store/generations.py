@@ -20,10 +20,9 @@ from ortpkg.errors import PackageNotInstalledError, PackageReferenceError, quote
 from ortpkg.names import did_you_mean
 from ortpkg.package.paths.path_resolver import why_not_a_name
 from ortpkg.registry.descriptors import is_digest
+from ortpkg.registry.references import is_store_name
 from ortpkg.store.store_folder import StoreFolder, damaged, dump_json, names_in, read_json
 
-_NAME = re.compile("[a-z0-9]+(?:[._-][a-z0-9]+)*")
-_MOST_NAME_CHARACTERS = 128
 _CURRENT, _RECORD = "current.json", "generation.json"
 _NUMBER = re.compile("[0-9]{7}")
 _TREE = re.compile("[0-9a-f]{64}/[0-9a-f]{16}")
@@ -69,11 +68,10 @@ class Generation:
 
 def check_name(name: str) -> str:
     """``name``. PackageReferenceError where no package may be installed under it."""
-    is_right = len(name) <= _MOST_NAME_CHARACTERS and _NAME.fullmatch(name) is not None
-    if not is_right or why_not_a_name(name) is not None:
+    if not is_store_name(name) or why_not_a_name(name) is not None:
         raise PackageReferenceError(
-            f"{quoted(name)} is no name for an installed package: at most {_MOST_NAME_CHARACTERS}"
-            " lower-case letters and digits, with single . _ - inside",
+            f"{quoted(name)} is no name for an installed package: at most 128 lower-case"
+            " letters and digits, with . _ - inside",
             reference=name,
         )
     return name
@@ -81,7 +79,7 @@ def check_name(name: str) -> str:
 
 def installed_names(folder: StoreFolder) -> list[str]:
     """Names under which something is, or was being, installed."""
-    return [name for name in names_in(folder.names) if _NAME.fullmatch(name)]
+    return [name for name in names_in(folder.names) if is_store_name(name)]
 
 
 def current_generation(folder: StoreFolder, name: str) -> Generation | None:

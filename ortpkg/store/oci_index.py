@@ -10,12 +10,11 @@ from typing import Any
 
 from ortpkg.errors import StoreError
 from ortpkg.registry.descriptors import Descriptor
+from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE
 from ortpkg.store.generations import Generation
 from ortpkg.store.store_folder import StoreFolder, read_json
 
 _INDEX = "index.json"
-_INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
-_MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 _NAME = "org.opencontainers.image.ref.name"
 _VERSION = "org.opencontainers.image.version"
 
@@ -27,7 +26,7 @@ def write_index(folder: StoreFolder, current: Sequence[Generation]) -> None:
     ]
     document: dict[str, Any] = {
         "schemaVersion": 2,
-        "mediaType": _INDEX_TYPE,
+        "mediaType": INDEX_MEDIA_TYPE,
         "manifests": manifests,
     }
     if _read(folder) != document:
@@ -50,7 +49,7 @@ def _descriptor_of(folder: StoreFolder, generation: Generation) -> Descriptor | 
     if generation.tag:
         annotations[_VERSION] = generation.tag
     return Descriptor(
-        media_type=_MANIFEST_TYPE,
+        media_type=MANIFEST_MEDIA_TYPE,
         digest=generation.digest,
         nbytes=nbytes,
         annotations=annotations,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -27,29 +25,8 @@ from ortpkg.session.compile_models import CompileJob, CompileRequest
 from ortpkg.session.compile_models import _compile as compile_here
 from ortpkg.session.inference_session import InferenceSession
 from tests.authoring.weight_models import make_model, weight
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """One command.
-
-    Attributes:
-        name: as on the command line.
-        prepare: makes, in an empty folder, what the command starts from.
-        run: the command, in that folder.
-        target: what it makes or changes, in that folder.
-        is_stepwise: it replaces file by file (a repair), and each state on the way is allowed.
-        may_lack: on that way, a file may be missing for a moment.
-        flaw: what is wrong with what it left of its target, "" for nothing.
-    """
-
-    name: str
-    prepare: Callable[[Path], object]
-    run: Callable[[Path], object]
-    target: str
-    is_stepwise: bool = False
-    may_lack: bool = False
-    flaw: Callable[[Path], str] = lambda _: ""
+from tests.crash_sweep.scenario import Scenario
+from tests.crash_sweep.store_scenarios import STORE_SCENARIOS
 
 
 def _quiet(_: str) -> None:
@@ -370,4 +347,5 @@ SCENARIOS = (
         may_lack=True,
         flaw=_context_that_does_not_run,
     ),
+    *STORE_SCENARIOS,
 )

@@ -18,15 +18,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import OrtpkgError, Severity
-from ortpkg.package.changes.recovery import recover
-from ortpkg.package.integrity.digests import STAGING_PREFIX, check_digests
-from ortpkg.package.reader import open_package
+from ortpkg.errors import OrtpkgError
 from ortpkg.storage.file_operations import FileOperations
-from tests.crash_sweep.scenarios import Scenario
+from tests.crash_sweep.scenario import Scenario
 
-_NEEDS_SPACE = ("create", "write", "fsync", "make_directory")
+_NEEDS_SPACE = ("create", "write", "fsync", "make_directory", "append", "link", "clone")
 
 Before = Callable[[FileOperations, str, Path], None]
 
@@ -65,12 +61,13 @@ def expect(scenario: Scenario, folder: Path) -> Expectation:
 
     with _before(counting):
         scenario.run(whole)
+    scenario.tidy(whole / scenario.target)
     return Expectation(
         origin=origin,
         count=count,
-        before=state_of(origin / scenario.target),
-        after=state_of(whole / scenario.target),
-        new=content_of(whole / scenario.target),
+        before=scenario.state(origin / scenario.target),
+        after=scenario.state(whole / scenario.target),
+        new=scenario.content(whole / scenario.target),
     )
 
 
@@ -92,69 +89,28 @@ def problem_of(scenario: Scenario, expected: Expectation, index: int, stop: Stop
 def _problem_of_what_is_left(scenario: Scenario, expected: Expectation, folder: Path) -> str:
     target = folder / scenario.target
     try:
-        state = state_of(target)
+        state = scenario.state(target)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what is wrong
         return f"cannot be read: {error}"
     if scenario.is_stepwise:
         allowed = [
-            content_of(expected.origin / scenario.target),
+            scenario.content(expected.origin / scenario.target),
             expected.new,
             *([{}] if scenario.may_lack else []),
         ]
-        if strays := _strays(content_of(target), *allowed):
+        if strays := _strays(scenario.content(target), *allowed):
             return f"neither old nor new: {strays}"
-        if flaw := scenario.flaw(target):
-            return flaw
     elif state not in (expected.before, expected.after):
         return f"neither the old package nor the new one: {state}"
+    if flaw := scenario.flaw(target):
+        return flaw
     # It refuses where only tidying up was left; then the next command on the package does that.
     with contextlib.suppress(OrtpkgError):
         scenario.run(folder)
-    if target.is_dir():
-        recover(target)
-    if content_of(target) != expected.new:
-        return f"running it again does not complete it: {_strays(content_of(target), expected.new)}"
+    scenario.tidy(target)
+    if strays := _strays(scenario.content(target), expected.new):
+        return f"running it again does not complete it: {strays}"
     return ""
-
-
-def state_of(target: Path) -> object:
-    """What a reader sees: a file's bytes, or a package that is valid and intact.
-
-    None where there is none.
-    """
-    if target.is_file():
-        return target.read_bytes()
-    if not (target / "manifest.json").exists():
-        return None
-    errors = [str(finding) for finding in validate(target) if finding.severity is Severity.ERROR]
-    package = open_package(target)
-    variants = [
-        (
-            component.name,
-            variant.name,
-            str(variant.model_path and variant.model_path.relative_to(package.root)),
-        )
-        for component in package.components
-        for variant in component.variants
-    ]
-    differences = [(each.kind, each.file) for each in check_digests(target)]
-    return package.format, package.description, variants, errors, differences
-
-
-def content_of(target: Path) -> dict[str, bytes]:
-    """Every file, without what is staged."""
-    if not target.is_dir():
-        return {"": target.read_bytes()} if target.exists() else {}
-    files = {
-        path.relative_to(target).as_posix(): path
-        for path in sorted(target.rglob("*"))
-        if path.is_file()
-    }
-    return {
-        name: path.read_bytes()
-        for name, path in files.items()
-        if not name.startswith(STAGING_PREFIX)
-    }
 
 
 def _strays(found: dict[str, bytes], *allowed: dict[str, bytes]) -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash_sweep.scenarios import SCENARIOS, Scenario
+from tests.crash_sweep.scenario import Scenario
+from tests.crash_sweep.scenarios import SCENARIOS
 from tests.crash_sweep.sweep import Stop, expect, problem_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are made by fork")

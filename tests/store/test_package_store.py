@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import PackageNotInstalledError, PackageReferenceError, StoreError
+from ortpkg.registry.oci_layout import OciLayout
 from ortpkg.store.package_store import PackageStore
 from ortpkg.store.receipts import FileMode
 from tests.store.store_packages import (
@@ -159,7 +160,7 @@ def test_a_name_that_was_nearly_right_is_suggested(store: PackageStore) -> None:
         store.find("digit")
 
 
-@pytest.mark.parametrize("name", ["", "Digits", "a/b", "..", ".a", "a-", "a--b", "con", "a" * 200])
+@pytest.mark.parametrize("name", ["", "Digits", "a/b", "..", ".a", "a-", "a..b", "con", "a" * 200])
 def test_names_that_make_no_folder_everywhere_are_refused(store: PackageStore, name: str) -> None:
     for ask in (store.find, store.uninstall, store.history, store.uses):
         with pytest.raises(PackageReferenceError, match="is no name for an installed package"):
@@ -253,6 +254,7 @@ def test_it_is_an_image_layout_that_names_what_is_in_use(store: PackageStore) ->
         for each in index["manifests"]
     }
     assert named == {"digits": digest_of(manifest(2)), "other": digest_of(manifest(1))}
+    assert OciLayout(store.root).resolve("digits").digest == digest_of(manifest(2))
     for entry in index["manifests"]:
         blob = store.blobs.path(entry["digest"]).read_bytes()
         assert (len(blob), digest_of(blob)) == (entry["size"], entry["digest"])
