@@ -6,21 +6,21 @@ Linux, macOS and Windows. Where they differ, the method says so.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.storage.file_clone import clone_file
 from ortpkg.storage.file_replacement import rename_over
-from ortpkg.storage.hashing import FileDigest, Progress, Sha256Stream
 from ortpkg.storage.planned_files import PlannedFiles
+
+if TYPE_CHECKING:
+    from ortpkg.storage.hashing import FileDigest, Progress
 
 CHUNK_NBYTES = 4 * 1024 * 1024
 _HERE = -100  # AT_FDCWD of Linux: relative paths start in the current folder
@@ -57,6 +57,8 @@ class FileOperations:
 
     def free_nbytes(self, directory: Path) -> int:
         """Free space on the disk that holds ``directory``."""
+        import shutil  # with it come four compressors, which take longer than to open a package
+
         return shutil.disk_usage(directory).free
 
     def make_directory(self, path: Path) -> None:
@@ -94,6 +96,8 @@ class FileOperations:
         progress: Progress | None = None,
     ) -> FileDigest:
         """As :meth:`copy_file`, from an open stream of about ``nbytes``."""
+        from ortpkg.storage.hashing import Sha256Stream  # who copies nothing needs no OpenSSL
+
         hashing = Sha256Stream()
         with self.new_file(target) as copy:
             while chunk := stream.read(CHUNK_NBYTES):
@@ -309,6 +313,8 @@ def exchange_names(first: Path, second: Path) -> bool:
 
     By renameat2 on Linux, renamex_np on macOS; the standard library has neither.
     """
+    import ctypes  # nothing else needs it
+
     names = os.fsencode(first), os.fsencode(second)
     try:
         library = ctypes.CDLL(None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sys
 import zlib
 from enum import Enum, auto
@@ -27,7 +26,7 @@ class Maker(Enum):
 
 def new_name() -> str:
     """A name that no other call has: ``machine-boot-container-process-random``."""
-    return "-".join((*_here(), str(os.getpid()), secrets.token_hex(_RANDOM_NBYTES)))
+    return "-".join((*_here(), str(os.getpid()), os.urandom(_RANDOM_NBYTES).hex()))
 
 
 def maker_of(name: str) -> Maker:
