@@ -17,6 +17,8 @@ _ATTEMPTS = 50
 _PAUSE_S = 0.01
 #: Far behind all content: a lock of Windows keeps others from reading what is locked.
 _LOCKED_BYTE = 0x7FFF_FFFE
+#: What others put there may be a link, or a pipe that waits for its other end.
+_CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def hold(descriptor: int) -> bool:
@@ -40,9 +42,9 @@ def is_held(path: Path) -> bool | None:
     """Whether a process holds the file at ``path``; None where that cannot be told."""
     try:
         try:
-            descriptor = os.open(path, os.O_RDWR)
+            descriptor = os.open(path, os.O_RDWR | _CAREFUL)
         except PermissionError:  # of another user
-            descriptor = os.open(path, os.O_RDONLY)
+            descriptor = os.open(path, os.O_RDONLY | _CAREFUL)
     except FileNotFoundError:
         return False
     except OSError:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from ortpkg.store.generations import (
     Generation,
@@ -112,6 +113,11 @@ class _Plan:
         )
 
 
+class _Tidied(NamedTuple):
+    removed: tuple[Collected, ...]
+    kept: tuple[Collected, ...]
+
+
 def collect(
     folder: StoreFolder, rules: CollectionRules, *, dry_run: bool = False
 ) -> CollectionReport:
@@ -123,25 +129,21 @@ def collect(
     """
     if not folder.exists:
         return CollectionReport()
+    tidied = _tidy(folder, rules, dry_run=dry_run)  # first: it needs no room on a full disk
     plan = _plan(folder, rules)
     if dry_run:
-        return _report(folder, plan, _tidy(folder, rules, dry_run=True))
+        return _report(folder, plan, tidied)
     holdings = Holdings(
         trees=frozenset({*plan.trees, *(each.tree for each in plan.generations.values())}),
         blobs=frozenset(plan.blobs),
     )
     with announce_collection(folder, holdings):
         plan = plan.restricted_to(_plan(folder, rules))
-        report = _report(folder, plan, ())
+        report = _report(folder, plan, tidied)
         aside = list(_take_away(folder, plan))
     for path in aside:
         folder.operations.remove_tree(path)
-    tidied = _tidy(folder, rules, dry_run=False)
-    return CollectionReport(
-        removed=(*report.removed, *tidied),
-        kept=report.kept,
-        nbytes_freed=report.nbytes_freed + sum(each.nbytes for each in tidied),
-    )
+    return report
 
 
 def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
@@ -152,23 +154,24 @@ def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
     """
     plan = _Plan()
     held = leased(folder)
-    live_trees = set(held.trees)
-    live_blobs = set(held.blobs)
+    live_trees: set[str] = set()
+    live_blobs: set[str] = set()
     for name in installed_names(folder):
         for generation in _split(folder, name, rules, held, plan):
             live_trees.add(generation.tree)
             live_blobs.add(generation.digest.removeprefix("sha256:"))
     for key in tree_keys(folder):
-        if key in live_trees or _is_young(folder.packages / key, rules):
+        is_live = key in live_trees or held.has_tree(key)
+        if is_live or _is_young(folder.packages / key, rules):
             tree = read_tree(folder, key)
             digests = tree.receipt.blobs if tree is not None else ()
             live_blobs.update(digest.removeprefix("sha256:") for digest in digests)
-            if key not in live_trees:
+            if not is_live:
                 plan.kept.append(_young(CollectedKind.PACKAGE, key))
         else:
             plan.trees.add(key)
     for sha256 in names_in(folder.blobs):
-        if sha256 in live_blobs:
+        if sha256 in live_blobs or held.has_blob(sha256):
             continue
         if _is_young(folder.blobs / sha256, rules):
             plan.kept.append(_young(CollectedKind.BLOB, f"sha256:{sha256}"))
@@ -189,7 +192,7 @@ def _split(
         used = {each.generation: each.time for each in uses(folder, name)}
     for index, each in enumerate(generations(folder, name)):
         reason = ""
-        if each.tree in held.trees:
+        if held.has_tree(each.tree):
             reason = "in use"
         elif time.time() - each.created < rules.grace_s:
             reason = "young"
@@ -222,15 +225,21 @@ def _take_away(folder: StoreFolder, plan: _Plan) -> Iterator[Path]:
             yield folder.set_aside(folder.blobs / sha256)
 
 
-def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> tuple[Collected, ...]:
+def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tidied:
     """Removes what processes left that ended, and partial downloads that nobody went on with."""
+    kept: list[Collected] = []
     found: list[tuple[Path, Collected]] = []
     for name in names_in(folder.partial):
         path = folder.partial / name
         is_done = (folder.blobs / name.partition(".")[0]).exists()
-        if is_free(path) and (is_done or age_s(path) > rules.partial_age_s):
+        if not is_free(path):
+            continue
+        if is_done or age_s(path) > rules.partial_age_s:
             why = "the blob is there" if is_done else "nothing came for a long time"
             found.append((path, _collected(CollectedKind.PARTIAL, name, why, path)))
+        else:
+            why = "a download may go on with it"
+            kept.append(_collected(CollectedKind.PARTIAL, name, why, path))
     for path in folder.leftovers():
         maker = maker_of(folder.owner_of(path))
         if maker is Maker.IS_GONE or (maker is Maker.UNKNOWN and age_s(path) > _FOREIGN_AGE_S):
@@ -242,10 +251,10 @@ def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> tupl
     if not dry_run:
         for path, _ in found:
             folder.discard(path)
-    return tuple(each for _, each in found)
+    return _Tidied(tuple(each for _, each in found), tuple(kept))
 
 
-def _report(folder: StoreFolder, plan: _Plan, tidied: tuple[Collected, ...]) -> CollectionReport:
+def _report(folder: StoreFolder, plan: _Plan, tidied: _Tidied) -> CollectionReport:
     removed = [
         Collected(
             kind=CollectedKind.GENERATION,
@@ -265,9 +274,9 @@ def _report(folder: StoreFolder, plan: _Plan, tidied: tuple[Collected, ...]) -> 
     removed += [_collected(kind, what, why, path) for kind, what, path, why in places]
     freed = _freed_nbytes([path for _, _, path, _ in places])
     return CollectionReport(
-        removed=(*removed, *tidied),
-        kept=tuple(plan.kept),
-        nbytes_freed=freed + sum(each.nbytes for each in tidied),
+        removed=(*tidied.removed, *removed),
+        kept=(*tidied.kept, *plan.kept),
+        nbytes_freed=freed + sum(each.nbytes for each in tidied.removed),
     )
 
 

@@ -16,12 +16,12 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from ortpkg.errors import StoreError, quoted
 from ortpkg.storage.held_file import hold, is_held
 from ortpkg.store.process_names import Maker, maker_of, new_name
-from ortpkg.store.store_folder import StoreFolder, damaged, dump_json, names_in, read_json
+from ortpkg.store.store_folder import StoreFolder, dump_json, names_in, read_json
 
 _LEASE, _COLLECTION, _UNFINISHED = ".lease", ".gc", ".new"
 _WAIT_S = 60.0
@@ -29,7 +29,8 @@ _PAUSE_S = 0.01
 #: What another machine announced, and nobody seems to hold, is believed for so long: on a network
 #: file system without locks all seem free.
 _FOREIGN_AGE_S = 7 * 24 * 3600.0
-_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, *_FULL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +40,33 @@ class Holdings:
     Attributes:
         trees: keys of package trees.
         blobs: SHA-256 of blobs.
+        is_everything: all that is there, whatever the others say.
     """
 
     trees: frozenset[str] = frozenset()
     blobs: frozenset[str] = frozenset()
+    is_everything: bool = False
 
     def __or__(self, other: Holdings) -> Holdings:
-        return Holdings(trees=self.trees | other.trees, blobs=self.blobs | other.blobs)
+        return Holdings(
+            trees=self.trees | other.trees,
+            blobs=self.blobs | other.blobs,
+            is_everything=self.is_everything or other.is_everything,
+        )
 
     def meets(self, other: Holdings) -> bool:
         """Whether something is part of both."""
+        if self.is_everything or other.is_everything:
+            return True
         return not (self.trees.isdisjoint(other.trees) and self.blobs.isdisjoint(other.blobs))
+
+    def has_tree(self, key: str) -> bool:
+        """Whether the tree of that key is part of it."""
+        return self.is_everything or key in self.trees
+
+    def has_blob(self, sha256: str) -> bool:
+        """Whether that blob is part of it."""
+        return self.is_everything or sha256 in self.blobs
 
 
 class Lease:
@@ -142,7 +159,7 @@ def is_over(path: Path) -> bool:
         case Maker.IS_GONE:
             return True
     try:
-        return time.time() - path.stat().st_mtime > _FOREIGN_AGE_S
+        return time.time() - path.lstat().st_mtime > _FOREIGN_AGE_S
     except FileNotFoundError:
         return True
 
@@ -167,7 +184,10 @@ class _Announcement:
 
 
 def _announce(folder: StoreFolder, holdings: Holdings, suffix: str) -> _Announcement:
-    """Writes the file under another name and holds it before anybody sees it."""
+    """Writes the file under another name and holds it before anybody sees it.
+
+    On a full disk it stays empty, which means everything: gc has to be able to make room.
+    """
     if not folder.leases.is_dir():
         folder.prepare()
         folder.make_folder(folder.leases)
@@ -178,8 +198,7 @@ def _announce(folder: StoreFolder, holdings: Holdings, suffix: str) -> _Announce
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         hold(descriptor)
-        folder.operations.before("write", temporary)
-        os.write(descriptor, dump_json(content))
+        _write(folder, temporary, descriptor, dump_json(content))
         folder.operations.replace(temporary, path)
     except BaseException:
         os.close(descriptor)
@@ -187,6 +206,17 @@ def _announce(folder: StoreFolder, holdings: Holdings, suffix: str) -> _Announce
             folder.operations.unlink(temporary)
         raise
     return _Announcement(folder, path, descriptor)
+
+
+def _write(folder: StoreFolder, path: Path, descriptor: int, content: bytes) -> None:
+    try:
+        folder.operations.before("write", path)
+        if os.write(descriptor, content) == len(content):
+            return
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+    os.truncate(descriptor, 0)
 
 
 def _wait_for_collections(folder: StoreFolder, holdings: Holdings, timeout_s: float) -> None:
@@ -208,15 +238,10 @@ def _announcements(folder: StoreFolder, suffix: str) -> list[Path]:
 
 
 def _holdings_of(path: Path) -> Holdings:
-    document = read_json(path)
-    if document is None:  # withdrawn meanwhile
-        return Holdings()
-    return Holdings(
-        trees=_texts(path, document.get("trees")), blobs=_texts(path, document.get("blobs"))
-    )
-
-
-def _texts(path: Path, value: Any) -> frozenset[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise damaged(path)
-    return frozenset(value)
+    try:
+        document = read_json(path)
+        if document is None:  # withdrawn meanwhile
+            return Holdings()
+        return Holdings(trees=frozenset(document["trees"]), blobs=frozenset(document["blobs"]))
+    except (OSError, StoreError, KeyError, TypeError):  # it is empty, or cannot be understood
+        return Holdings(is_everything=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ortpkg.errors import StoreError
+from ortpkg.storage.file_operations import FileOperations
 from ortpkg.store.collection import CollectedKind, CollectionReport, CollectionRules
 from ortpkg.store.package_store import PackageStore
 from tests.store.store_packages import (
@@ -161,7 +164,11 @@ def test_a_partial_download_stays_for_a_while(store: PackageStore) -> None:
         store.blobs.receive(descriptor_of(content), Source(content, breaks_at=50).read, source="s")
     (part,) = (store.root / "partial").iterdir()
 
-    assert store.gc().removed == ()
+    report = store.gc()
+    assert report.removed == ()
+    assert [(each.what, each.why) for each in report.kept] == [
+        (part.name, "a download may go on with it")
+    ]
     make_old(part)
     report = store.gc()
 
@@ -224,3 +231,21 @@ def test_an_installation_that_was_never_in_use_goes(store: PackageStore) -> None
 
     assert list(store.blobs.digests()) == []
     assert store.packages() == ()
+
+
+def test_a_full_disk_is_made_room_on(store: PackageStore) -> None:
+    class Full(FileOperations):
+        def before(self, operation: str, path: Path) -> None:
+            if operation in ("write", "fsync", "make_directory"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for version in (1, 2):
+        install(store, version)
+    full = PackageStore(store.root, operations=Full())
+
+    with full.open("digits") as opened:
+        assert opened.lease.is_recorded
+        assert store.gc(AT_ONCE).removed == ()  # its lease has no room to say what it holds
+    assert full.gc(AT_ONCE).nbytes_freed > 0
+    with store.open("digits") as opened:
+        assert read_package(opened.root) == expected_package(2)

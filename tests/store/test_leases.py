@@ -185,3 +185,16 @@ def test_a_lease_takes_less_than_a_millisecond(folder: StoreFolder) -> None:
         take_lease(folder, HELD).release()
         durations.append(time.process_time() - began)
     assert min(durations) < 0.001
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has other pipes")
+def test_what_others_put_beside_leases_stops_nobody(folder: StoreFolder, tmp_path: Path) -> None:
+    take_lease(folder, HELD).release()
+    (tmp_path / "secret").write_text("[]")
+    os.mkfifo(folder.leases / "pipe.lease")
+    (folder.leases / "link.gc").symlink_to(tmp_path / "secret")
+    (folder.leases / "loop.lease").symlink_to("loop.lease")
+
+    assert leased(folder).is_everything  # nobody can say what they mean, so gc takes nothing
+    for path in folder.leases.iterdir():
+        os.utime(path, (1, 1), follow_symlinks=False)
