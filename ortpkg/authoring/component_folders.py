@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ortpkg.authoring.contents import ContentKey
@@ -38,10 +38,17 @@ class VariantFolder:
     why_not_host: str = ""
     why_not_movable: str = ""
     why_not_editable: str = ""
+    _by_model: dict[Path | None, list[VariantInfo]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        for variant in self.variants:
+            self._by_model.setdefault(variant.model_path, []).append(variant)
 
     def variants_of(self, model: ModelWeights) -> list[VariantInfo]:
         """The variants whose model file is that one, in declaration order."""
-        return [variant for variant in self.variants if variant.model_path == model.path]
+        return self._by_model[model.path]
 
     @property
     def files(self) -> dict[Path, None]:

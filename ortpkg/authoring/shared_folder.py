@@ -11,9 +11,11 @@ import copy
 import hashlib
 import itertools
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from ortpkg.authoring.contents import ContentKey
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, by_file, relative_to_folder
@@ -28,6 +30,9 @@ SMALLEST_SHARED_NBYTES = 1024
 #: Least size of a tensor in bytes → what its offset is a multiple of, so that it can be mapped (64
 #: KiB on Windows), and padding never takes more than a sixteenth.
 _ALIGNMENTS = ((1024 * 1024, 65536), (65536, 4096), (0, 64))
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 CHECKSUM_FOLDER = "shared_weights"
 _HASHED_NBYTES = 1024 * 1024
@@ -70,6 +75,7 @@ class SharedFolder:
     Attributes:
         path: the folder.
         new_files: what has to be written for those who have joined, relative to the folder.
+        new_nbytes: how much that is.
     """
 
     def __init__(
@@ -88,25 +94,33 @@ class SharedFolder:
         """
         self.path = path
         self.prefers_variant_names = prefers_variant_names
-        self.new_files: dict[str, ComposedFile] = {}
+        self.new_files: MutableMapping[str, ComposedFile] = {}
+        self.new_nbytes = 0
         self._keys = keys
-        self._names = {_folded(entry.name) for entry in path.iterdir()}
-        self._places: dict[ContentKey, Place] = {}
-        self._whole_files: dict[ContentKey, str] = {}
+        self._names: MutableMapping[str, None] = {
+            _folded(entry.name): None for entry in path.iterdir()
+        }
+        self._places: MutableMapping[ContentKey, Place] = {}
+        self._whole_files: MutableMapping[ContentKey, str] = {}
 
-    @property
-    def new_nbytes(self) -> int:
-        """How much has to be written."""
-        return sum(content.nbytes for content in self.new_files.values())
-
-    def copy(self) -> SharedFolder:
-        """The same folder, to try something with."""
+    def trial(self) -> SharedFolder:
+        """The same folder, to try something with: this one knows nothing of it, until
+        :meth:`take`. It costs nothing, however much has joined.
+        """
         other = copy.copy(self)
-        other.new_files = dict(self.new_files)
-        other._names = set(self._names)
-        other._places = dict(self._places)
-        other._whole_files = dict(self._whole_files)
+        other.new_files = ChainMap({}, self.new_files)
+        other._names = ChainMap({}, self._names)
+        other._places = ChainMap({}, self._places)
+        other._whole_files = ChainMap({}, self._whole_files)
         return other
+
+    def take(self, trial: SharedFolder) -> None:
+        """What a trial of this folder tried is so."""
+        self.new_nbytes = trial.new_nbytes
+        _take(self.new_files, trial.new_files)
+        _take(self._names, trial._names)
+        _take(self._places, trial._places)
+        _take(self._whole_files, trial._whole_files)
 
     def keep(self, model: ModelWeights) -> None:
         """``model`` lies in the folder and stays as it is: its data can be shared."""
@@ -194,8 +208,10 @@ class SharedFolder:
         return _folded(PurePosixPath(location).parts[0]) not in self._names
 
     def _add_file(self, location: str, content: ComposedFile) -> None:
+        known = self.new_files.get(location)
+        self.new_nbytes += content.nbytes - (known.nbytes if known is not None else 0)
         self.new_files[location] = content
-        self._names.add(_folded(PurePosixPath(location).parts[0]))
+        self._names[_folded(PurePosixPath(location).parts[0])] = None
 
     def free_name(self, *wanted: str, taken: Iterable[str] = ()) -> str:
         """The first of ``wanted`` that is portable and free, else its last one with a number."""
@@ -376,6 +392,12 @@ class _Placing:
 def whole_file(path: Path) -> FileRange:
     """All of a file, as a range."""
     return FileRange(path, 0, path.stat().st_size)
+
+
+def _take(known: MutableMapping[_Key, _Value], tried: MutableMapping[_Key, _Value]) -> None:
+    """``tried`` is a trial of ``known``."""
+    assert isinstance(tried, ChainMap)
+    known.update(tried.maps[0])
 
 
 def _segment(path: Path, piece: Piece) -> Segment:

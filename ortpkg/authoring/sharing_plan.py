@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -297,12 +297,16 @@ class GroupBuilder:
             host.path, keys, prefers_variant_names=options.layout is SharedLayout.SHARED_WEIGHTS
         )
         self._group = SharingGroup(host=host)
+        self._host_users = Counter(path for model in host.models for path in model.files)
 
     def build(self, movers: Sequence[VariantFolder]) -> SharingGroup:
         """The group of the host with those of ``movers`` whose joining saves bytes."""
         pool = {} if self._host.why_not_editable else self._pool(movers)
         self._add_pool(pool, movers)
-        drawing = [model for model in self._host.models if self._draws_from_elsewhere(model, pool)]
+        homes = pool.keys() | self._at_host()
+        drawing = [
+            model for model in self._host.models if self._draws_from_elsewhere(model, pool, homes)
+        ]
         for model in self._host.models:
             if model not in drawing:
                 self._place_in_host(model, draws=False)
@@ -310,15 +314,11 @@ class GroupBuilder:
             self._place_in_host(model, draws=True)
         for folder in movers:
             self._join(folder)
-        self._group.new_files = self._shared.new_files
+        self._group.new_files = dict(self._shared.new_files)
         self._group.freed = self._freed()
-        going = self._group.removed_folders
-        used = {
-            self._host.path / location for _, each in self._group.joined for location in each.used
-        }
-        assert not [path for path in used for folder in going if path.is_relative_to(folder)], (
-            "data would be lost"
-        )
+        used = {location for _, each in self._group.joined for location in each.used}
+        kept = {folder for location in used for folder in (self._host.path / location).parents}
+        assert kept.isdisjoint(self._group.removed_folders), "data would be lost"
         return self._group
 
     def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
@@ -377,12 +377,14 @@ class GroupBuilder:
             )
 
     def _draws_from_elsewhere(
-        self, model: ModelWeights, pool: Mapping[ContentKey, FileRange]
+        self,
+        model: ModelWeights,
+        pool: Mapping[ContentKey, FileRange],
+        homes: Set[ContentKey],
     ) -> bool:
         """Whether a model of the host has weights that will lie in another file than now."""
         if self._host.why_not_editable:
             return False
-        homes = pool.keys() | self._at_host()
         embedded = embedded_tensors(model, self._options.smallest_embedded_nbytes)
         return any(self._keys[tensor.data] in homes for tensor in embedded) or any(
             self._keys[tensor.data] in pool for tensor in model.external
@@ -404,16 +406,17 @@ class GroupBuilder:
         self._shared.keep(model)
 
     def _saves(self, model: ModelWeights, placed: JoinedModel) -> bool:
-        staying = {
-            path for each in self._host.models if each.path != model.path for path in each.files
-        }
-        staying |= {self._host.path / location for location in placed.used}
-        freed_nbytes = sum(path.stat().st_size for path in model.files if path not in staying)
+        staying = {self._host.path / location for location in placed.used}
+        freed_nbytes = sum(
+            path.stat().st_size
+            for path in model.files
+            if path not in staying and self._host_users[path] == 1
+        )
         return freed_nbytes > sum(content.nbytes for content in placed.new_files.values())
 
     def _join(self, folder: VariantFolder) -> None:
         """All models of a folder join, or none, where that would save nothing."""
-        trial = self._shared.copy()
+        trial = self._shared.trial()
         placed = []
         for model in folder.models:
             joined = self._place(trial, folder, model, self._options.smallest_embedded_nbytes)
@@ -424,7 +427,7 @@ class GroupBuilder:
             placed.append((folder, joined))
         added_nbytes = trial.new_nbytes - self._shared.new_nbytes
         if sum(path.stat().st_size for path in folder.files) > added_nbytes:
-            self._shared = trial
+            self._shared.take(trial)
             self._group.joined += placed
 
     @staticmethod

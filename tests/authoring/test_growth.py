@@ -14,11 +14,13 @@ import onnx.parser
 import pytest
 
 from ortpkg.authoring import component_folders, host_scores, migration, sharing_plan, variant_layout
+from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.migration import migrate_check
 from ortpkg.authoring.sharing_plan import SharingOptions, plan_component
 from ortpkg.authoring.variant_layout import place_variants
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
+from tests.authoring.weight_models import make_model, weight
 
 
 def steps_in(module: ModuleType, action: Callable[[], object]) -> int:
@@ -78,3 +80,24 @@ def test_twice_the_variants_take_about_twice_the_work(
         (root / "models/m/metadata.json").write_text(json.dumps(metadata))
         steps.append(steps_in(module, partial(action, root)))
     assert steps[1] < 2.5 * steps[0], steps
+
+
+def test_twice_the_variants_that_join_one_folder_take_about_twice_the_work(tmp_path: Path) -> None:
+    steps = []
+    for count in (20, 40):
+        root = tmp_path / f"{count}.ortpackage"
+        weights = {
+            f"v{number}": {"s": weight(0), "w": weight(number + 1)} for number in range(count)
+        }
+        for name, each in weights.items():
+            make_model(root / "models/m" / name, each)
+        variants = {name: {"constraints": {"ep": "CPUExecutionProvider"}} for name in weights}
+        (root / "manifest.json").write_text('{"model_name": "p", "component_models": ["m"]}')
+        metadata = {"component_model_name": "m", "model_variants": variants}
+        (root / "models/m/metadata.json").write_text(json.dumps(metadata))
+
+        joining = steps_in(sharing_plan, partial(dedup, root))
+        joined = steps_in(sharing_plan, partial(dedup, root, dry_run=True))
+        assert len(list((root / "models/m").iterdir())) == 2  # the document, and the one folder
+        steps.append((joining, joined))
+    assert all(more < 2.5 * few for few, more in zip(*steps, strict=True)), steps
