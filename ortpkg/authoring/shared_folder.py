@@ -104,8 +104,9 @@ class SharedFolder:
         self._whole_files: MutableMapping[ContentKey, str] = {}
 
     def trial(self) -> SharedFolder:
-        """The same folder, to try something with: this one knows nothing of it, until
-        :meth:`take`. It costs nothing, however much has joined.
+        """The same folder, to try something with that this one does not know until :meth:`take`.
+
+        It costs nothing, however much has joined.
         """
         other = copy.copy(self)
         other.new_files = ChainMap({}, self.new_files)

@@ -8,7 +8,6 @@ once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,18 +35,6 @@ def _check_codes(x: Tensor) -> None:
         raise ValueError(f"pooling of codes takes uint8 or int8, not {x.dtype}")
 
 
-def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """For each place in the window on an axis, the (windows, inputs) it joins, padding apart."""
-    stride = windows.strides[axis]
-    for tap in range(windows.kernel[axis]):
-        shift = tap * windows.dilations[axis] - windows.before[axis]
-        start = max(-(shift // stride), 0)
-        stop = min((size - 1 - shift) // stride + 1, windows.output[axis])
-        if stop > start:
-            at = start * stride + shift
-            yield slice(start, stop), slice(at, at + (stop - start - 1) * stride + 1, stride)
-
-
 def _folded(
     ufunc: np.ufunc, neutral: int, x: Tensor, windows: Windows, buffers: list[Tensor]
 ) -> Tensor:
@@ -58,7 +45,7 @@ def _folded(
     for axis, out in enumerate(buffers):
         before = (slice(None),) * (axis + 1)
         out.fill(neutral)
-        for outputs, inputs in _taps(windows, axis, x.shape[axis + 1]):
+        for outputs, inputs in windows.taps(axis, x.shape[axis + 1]):
             part = out[(*before, outputs)]
             ufunc(part, x[(*before, inputs)], out=part)
         x = out
@@ -101,7 +88,7 @@ def _counts(windows: Windows, spatial: tuple[int, ...]) -> Tensor:
     total = np.ones((), _FLOAT32)
     for axis, size in enumerate(spatial):
         counts = np.zeros(windows.output[axis], _FLOAT32)
-        for outputs, _ in _taps(windows, axis, size):
+        for outputs, _ in windows.taps(axis, size):
             counts[outputs] += 1
         total = total[..., None] * counts
     return total

@@ -7,7 +7,6 @@ Maxima and sums over a box are taken one axis after the other: a window of k x k
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,24 +26,15 @@ from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 _INT64 = np.dtype(np.int64)
 #: Elements of the planes that are folded at a time: what stays in cache.
 _BLOCK = 1 << 16
+#: What one position in a window takes, of those that are kept.
+_TAP_NBYTES = 500
+_FEW_TAPS = 10_000
 
 
 def _spatial(x: Tensor) -> tuple[int, ...]:
     if x.ndim < 3:
         raise ValueError(f"pooling needs an input (N, C, D1, ...), but the shape is {x.shape}")
     return x.shape[2:]
-
-
-def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """For each place in the window on an axis, the (outputs, inputs) it joins, padding apart."""
-    stride, first = windows.strides[axis], windows.before[axis]
-    for tap in range(windows.kernel[axis]):
-        shift = tap * windows.dilations[axis] - first
-        start = max(-(shift // stride), 0)  # the first window whose element lies at 0 or beyond
-        stop = min((size - 1 - shift) // stride + 1, windows.output[axis])
-        if stop > start:
-            at = start * stride + shift
-            yield slice(start, stop), slice(at, at + (stop - start - 1) * stride + 1, stride)
 
 
 #: The indices of what joins a fold, behind the first axis: (outputs, inputs).
@@ -67,6 +57,13 @@ class _Fold:
     rest: tuple[_Tap, ...]
 
 
+def _check_positions(context: OpKernelContext, windows: Windows, spatial: tuple[int, ...]) -> None:
+    """LimitExceededError where the positions in a large window take more memory than there is."""
+    if sum(windows.kernel) > _FEW_TAPS:
+        count = sum(windows.most_taps(axis, size) for axis, size in enumerate(spatial))
+        context.check_allocation(count * _TAP_NBYTES)
+
+
 @lru_cache(maxsize=1024)
 def _folds(windows: Windows, spatial: tuple[int, ...]) -> tuple[_Fold, ...]:
     """A fold per spatial axis, the first one first: its rows are whole, and less is left after."""
@@ -74,7 +71,7 @@ def _folds(windows: Windows, spatial: tuple[int, ...]) -> tuple[_Fold, ...]:
     for axis, size in enumerate(spatial):
         before = (slice(None),) * (axis + 1)
         whole = slice(0, windows.output[axis])
-        taps = sorted(_taps(windows, axis, size), key=lambda tap: tap[0] != whole)
+        taps = sorted(windows.taps(axis, size), key=lambda tap: tap[0] != whole)
         started = tuple((*before, inputs) for outputs, inputs in taps[:2] if outputs == whole)
         rest = tuple(
             ((*before, outputs), (*before, inputs)) for outputs, inputs in taps[len(started) :]
@@ -114,6 +111,7 @@ def _pooled(
     planes = x.reshape(-1, *x.shape[2:])
     results = out.reshape(-1, *out.shape[2:])
     dtype = compute_dtype(x.dtype)
+    _check_positions(context, windows, x.shape[2:])
     folds = _folds(windows, x.shape[2:])
     rank, shapes = len(folds), [fold.shape for fold in folds]
     largest = max([element_count(shape) for shape in (x.shape[2:], *shapes)])
@@ -162,6 +160,7 @@ def max_pool(info: OpKernelInfo) -> Compute:
         out = context.output(0, shape, x.dtype)
         if with_indices:
             indices = context.output(1, shape, _INT64)
+            _check_positions(context, windows, x.shape[2:])
             _max_pool_with_indices(widened(x), windows, out, indices, column_major)
             return out, indices
         _pooled(context, np.maximum, _lowest(compute_dtype(x.dtype)), x, windows, out)
@@ -187,7 +186,7 @@ def _max_pool_with_indices(
     indices[...] = 0
     unseen = np.ones(out.shape, np.bool_)
     for taps in itertools.product(
-        *(list(_taps(windows, axis, size)) for axis, size in enumerate(spatial))
+        *(list(windows.taps(axis, size)) for axis, size in enumerate(spatial))
     ):
         poll_run()
         target: tuple[Any, ...] = (..., *(outputs for outputs, _ in taps))

@@ -5,14 +5,16 @@ Source: the Conv, ConvTranspose and *Pool operators. Lists run over the spatial 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.op_kernel import OpKernelInfo
+from ortpkg.kernels.polling import poll_run
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+_POLLED_TAPS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,31 @@ class Windows:
         return (
             all(size == 1 for size in self.kernel) and not any(self.before) and not any(self.after)
         )
+
+    def most_taps(self, axis: int, size: int) -> int:
+        """So many :meth:`taps` there are at most."""
+        of_each_window = size // self.dilations[axis] + 1
+        return min(len(self._reaching(axis, size)), self.output[axis] * of_each_window)
+
+    def _reaching(self, axis: int, size: int) -> range:
+        """The positions in the window that can reach the input: of one far larger, few."""
+        first, dilation = self.before[axis], self.dilations[axis]
+        last_start = (self.output[axis] - 1) * self.strides[axis] - first
+        lowest = max(-(last_start // dilation), 0)
+        return range(lowest, min((size - 1 + first) // dilation + 1, self.kernel[axis]))
+
+    def taps(self, axis: int, size: int) -> Iterator[tuple[slice, slice]]:
+        """For each place in the window on an axis, (outputs, inputs) it joins, padding apart."""
+        stride, first = self.strides[axis], self.before[axis]
+        for tap in self._reaching(axis, size):
+            if not tap % _POLLED_TAPS:
+                poll_run()
+            shift = tap * self.dilations[axis] - first
+            start = max(-(shift // stride), 0)  # the first window whose element lies at 0 or beyond
+            stop = min((size - 1 - shift) // stride + 1, self.output[axis])
+            if stop > start:
+                at = start * stride + shift
+                yield slice(start, stop), slice(at, at + (stop - start - 1) * stride + 1, stride)
 
     def with_axis(self, position: int) -> Windows:
         """The same windows with one more spatial axis, of size 1, before ``position``."""

@@ -129,3 +129,23 @@ def test_rows_without_elements_take_no_time(
     make: Callable[[], Tensor], shape: tuple[int, ...]
 ) -> None:
     assert make().shape == shape
+
+
+@pytest.mark.parametrize(
+    ("op_type", "expected"), [("MaxPool", 7.0), ("AveragePool", 3.5), ("LpPool", 140**0.5)]
+)
+def test_a_window_far_larger_than_its_input_takes_no_longer_than_that(
+    op_type: str, expected: float
+) -> None:
+    x = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
+    found = run_op(op_type, x, kernel_shape=[1 << 40], auto_pad="SAME_UPPER")
+
+    np.testing.assert_allclose(found, np.full((1, 1, 8), expected), rtol=1e-6)
+
+
+def test_positions_in_a_large_window_count_towards_the_memory_limit() -> None:
+    x = np.ones((1, 1, 100_000), np.float32)
+    with pytest.raises(LimitExceededError):
+        run_op(
+            "MaxPool", x, limit_nbytes=LIMIT_NBYTES, kernel_shape=[99_999], auto_pad="SAME_UPPER"
+        )

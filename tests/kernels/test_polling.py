@@ -75,6 +75,12 @@ LONG: dict[str, tuple[str, Callable[[], dict[str, Any]], int, dict[str, Any]]] =
         2,
         {"kernel_shape": [200, 200]},
     ),
+    "max-pool-with-gaps": (
+        "MaxPool",
+        lambda: {"x": ones(1, 1, 8)},
+        1,
+        {"kernel_shape": [1 << 40], "pads": [(1 << 40) - 1] * 2, "strides": [1 << 39]},
+    ),
     "roi-align": (
         "RoiAlign",
         rois,
