@@ -46,7 +46,8 @@ class KnownAttributesOnly:
 
         def __setattr__(self, name: str, value: Any) -> None:
             declared = type(self).__dataclass_fields__.get(name)
-            kind = None if declared is None else _kind_of(type(declared.default))
+            is_default = declared is None or value is declared.default  # as most are
+            kind = None if is_default else _kind_of(type(declared.default))
             try:
                 object.__setattr__(
                     self, name, value if kind is None else _of_kind(kind, name, value)

@@ -15,13 +15,14 @@ import faulthandler
 import gc
 import json
 import logging
+import math
 import os
 import signal
 import sys
 import time
 import traceback
 import warnings
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ _MOST_STEP_S = 2 * TIMEOUT_S
 #: Of the clock on the wall, which others' work on the machine counts towards, and sleep: a run in
 #: the background gives a longer ORTPKG_FUZZ_HANG_S, and then only this thread's time counts.
 _MOST_WALL_S = HANG_S / 2
+#: How late a hang may be noticed, so that not each case sets the alarm anew.
+_ARMED_S = 0.25
 #: So many cases from one line on processor time to the next.
 _REPORTED_CASES = 100
 
@@ -63,6 +66,7 @@ def main(arguments: list[str]) -> int:
     _limit_address_space()
     _prepare(kind)
     stops: list[int] = []
+    armed_s = -math.inf
     for number_of_signal in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number_of_signal, lambda number, _frame: stops.append(number))
     for number, seed in enumerate(seeds):
@@ -71,7 +75,9 @@ def main(arguments: list[str]) -> int:
         if number % _REPORTED_CASES == 0:
             print(f"processor {time.process_time()}", flush=True)
         print(f"seed {seed}", flush=True)
-        faulthandler.dump_traceback_later(HANG_S, exit=True)
+        if time.monotonic() > armed_s + _ARMED_S:  # a thread each time
+            faulthandler.dump_traceback_later(HANG_S + _ARMED_S, exit=True)
+            armed_s = time.monotonic()
         problem = _attack_watched(seed, op_type, kind)
         if problem is not None:
             print("finding " + json.dumps({"seed": seed, "problem": problem}), flush=True)
@@ -133,11 +139,18 @@ else:
         if sys.platform != "linux":
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             return peak >> 10 if sys.platform == "darwin" else peak
+        forgetting, status = _memory_files()
         if forget:
-            Path("/proc/self/clear_refs").write_text("5")
+            os.pwrite(forgetting, b"5", 0)
         # getrusage counts what the parent had when it started this process, too.
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0])
+        return int(os.pread(status, 4096, 0).partition(b"VmHWM:")[2].split(maxsplit=1)[0])
+
+    @cache
+    def _memory_files() -> tuple[int, int]:
+        """Open for as long as the process lives."""
+        return os.open("/proc/self/clear_refs", os.O_WRONLY), os.open(
+            "/proc/self/status", os.O_RDONLY
+        )
 
 
 def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
