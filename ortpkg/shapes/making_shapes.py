@@ -90,9 +90,9 @@ def constant_of_shape(context: ShapeContext) -> None:
     elements: list[Size | None] | None = None
     if element_type in {ElementType.INT64, ElementType.INT32} and len(counts) == len(sizes):
         count = math.prod(counts)
-        if count <= MOST_ELEMENTS:
-            filling = int(value.numpy().reshape(-1)[0])
-            elements = [filling] * count
+        filling = value.numpy().reshape(-1)
+        if count <= MOST_ELEMENTS and filling.size == 1:
+            elements = [int(filling[0])] * count
     context.make(0, sizes, element_type, elements)
 
 
