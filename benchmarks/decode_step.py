@@ -68,9 +68,7 @@ _REST = """
 
 
 def decoder(kind: str, layers: int, hidden: int) -> bytes:
-    """A decoder of ``kind`` "gqa" or "concat" that takes token ids, caches, and says how likely
-    each next token is.
-    """
+    """A decoder of ``kind`` "gqa" or "concat": token ids and caches to the next token's odds."""
     size = hidden // _HEADS
     shared = _SHARED if kind == "gqa" else _HEADS
     cache = f"float[batch,{shared},{{0}},{size}]"
@@ -184,9 +182,7 @@ def _sessions(model: bytes) -> tuple[Any, Any]:
 def compare_shared(
     *, layers: int, hidden: int, first: int, steps: int, places: int
 ) -> dict[str, list[float]]:
-    """Seconds of each step with caches of ``places`` places: bound as past and as present, and
-    fed.
-    """
+    """Seconds per step with caches of ``places`` places: bound as past and present, and fed."""
     peer, ours = _sessions(decoder("gqa", layers, hidden))
     bound = {
         "onnxruntime": _bound(onnxruntime, peer, places, hidden),

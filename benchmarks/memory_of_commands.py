@@ -51,9 +51,7 @@ def _measure(mib: int, scratch: Path | None) -> dict[str, float]:
 
 
 def _write_package(root: Path, mib: int) -> Path:
-    """A package whose only variant is a GenAI folder, so that no model has to be made for the
-    weights.
-    """
+    """A package with a GenAI folder as its variant: its weights need no model."""
     variant = root / "models" / "model" / "cpu"
     variant.mkdir(parents=True)
     (variant / "genai_config.json").write_text("{}", encoding="utf-8")

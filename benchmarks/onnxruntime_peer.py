@@ -16,9 +16,7 @@ COMPONENT = "model"
 
 
 class OnnxRuntimePeer:
-    """onnxruntime's model package functions, looked up once; only for releases that have them as a
-    table (1.31 on).
-    """
+    """onnxruntime's model package functions, for releases with a table of them (1.31 on)."""
 
     def __init__(self, library: Path) -> None:
         self.runtime = OnnxRuntime(library)

@@ -185,9 +185,7 @@ def _feeds(session: Any) -> dict[str, Any]:
 
 
 def _memory(folder: Path) -> dict[str, int]:
-    """Bytes: what is anonymous, wherever it is mapped, and what is resident of the files in
-    ``folder``.
-    """
+    """Bytes: anonymous ones wherever mapped, and resident ones of files in ``folder``."""
     found = {"anonymous": 0, "files": 0}
     is_own = False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():

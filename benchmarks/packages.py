@@ -50,9 +50,7 @@ def write_package(root: Path, variants: int, package_format: str) -> Path:
 
 
 def _variants(count: int) -> Iterator[tuple[str, dict[str, Any], dict[str, Any], int]]:
-    """(name, body in the component generation, body in the metadata generation, index) of every
-    variant.
-    """
+    """(name, component body, metadata body, index) of every variant."""
     for index in range(count):
         ep, device = _REQUIREMENTS[index % len(_REQUIREMENTS)]
         if index == count - 1:

@@ -37,8 +37,7 @@ def time_in_turns(
     least_rounds: int = 7,
     settle_s: float = 0.0,
 ) -> dict[str, Timing]:
-    """Calls every contender once per round until the time is used up (at least ``least_rounds``
-    times).
+    """Calls contenders in rounds until time is up, or ``least_rounds`` times at least.
 
     Before that, each is called twice to warm up. ``baseline`` names the contender that the ratios
     refer to. With ``settle_s`` each call has that pause before it, and untimed calls to wake its
@@ -64,9 +63,7 @@ def time_in_turns(
 
 
 def wake(call: Callable[[], object]) -> None:
-    """Calls until a contender is as fast as in steady use: three times, or for a fiftieth of a
-    second.
-    """
+    """Calls until a contender is in steady use: three times, or a fiftieth of a second."""
     end = time.perf_counter() + 0.02
     for _ in range(3):
         call()

@@ -85,9 +85,7 @@ def _optimal(_device: EpDevice, _info: str) -> CompiledModelCompatibility:
 
 
 def time_ms(call: Callable[[], object], *, budget_s: float = 0.5) -> float:
-    """Processor time: the median over as many calls as the budget allows, at least five, after two
-    to warm up.
-    """
+    """Median processor time of as many calls as the budget allows, after two to warm up."""
     call()
     call()
     gc.collect()

@@ -15,9 +15,7 @@ _UNIX = 3
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Writes a compressed npz whose bytes depend on the arrays (and zlib's version) alone, not on
-    time or platform.
-    """
+    """Writes a compressed npz that depends on the arrays (and zlib) alone, not on time."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=_FIRST_DATE_OF_ZIP)

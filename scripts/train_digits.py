@@ -33,9 +33,7 @@ LEAST_ACCURACY = 0.97
 
 
 def main() -> int:
-    """Trains, writes all variants, measures them, and writes the package if every one is good
-    enough.
-    """
+    """Trains, writes and measures all variants; writes the package if all are good."""
     parser = argparse.ArgumentParser(
         prog="python -m scripts.train_digits", description="Write the digits package."
     )

@@ -51,9 +51,7 @@ sys.dont_write_bytecode = False
 
 
 def pytest_collection_finish() -> None:
-    """Ten thousand tests and what they load stay to the end: no collection of garbage need look at
-    them.
-    """
+    """Keeps garbage collection from looking at ten thousand tests, which all stay anyway."""
     gc.collect()
     gc.freeze()
 
@@ -88,8 +86,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def warm_processes() -> Iterator[None]:
-    """Has child processes copied from one that has loaded everything, for tests that are not about
-    their start (``tests/warm``).
+    """Copies child processes from one that has loaded everything (``tests/warm``).
+
+    For tests that are not about their start.
     """
     with warm_popen():
         yield

@@ -21,9 +21,7 @@ _PROPERTY = "ortpkg_cost"
 
 @dataclass(slots=True)
 class Cost:
-    """Processor time of this process and of the children that it waited for, and how many it
-    started.
-    """
+    """Processor time of this process and of children that it waited for, and their number."""
 
     own_s: float = 0.0
     children_s: float = 0.0

@@ -105,9 +105,7 @@ def compare(path: Path, *, threads: int, budget_s: float) -> dict[str, Any]:
 
 
 def start_once(name: str, path: Path, threads: int) -> dict[str, float]:
-    """In a fresh process: seconds of session creation, and peak memory over that of the imports, in
-    bytes.
-    """
+    """In a fresh process: seconds to make a session, and peak memory above the imports."""
     code = (
         f"from benchmarks.zoo.compare import measure_start; measure_start({name!r}, {str(path)!r},"
         f" {threads})"
@@ -133,9 +131,7 @@ def measure_start(name: str, path: str, threads: int) -> None:
 
 
 def compare_start(path: Path, *, threads: int) -> dict[str, Any]:
-    """Session creation and peak memory as multiples of onnxruntime's, medians of processes in
-    turns.
-    """
+    """Session creation and peak memory as multiples of onnxruntime's: medians, in turns."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in OPEN}
     for _ in range(_ROUNDS):
         for name, runs in found.items():

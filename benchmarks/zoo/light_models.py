@@ -22,9 +22,7 @@ _IR_VERSION = 8
 
 
 def real_light_model(name: str, *, seed: int) -> onnx.ModelProto:
-    """The light model with random weights, scaled so that activations neither vanish nor
-    explode.
-    """
+    """The light model with random weights that keep activations in bounds."""
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     model = onnx.load(folder / f"light_{LIGHT_MODELS[name]}.onnx")
     generator = np.random.default_rng(seed)
@@ -78,8 +76,7 @@ def _keep_variances_positive(graph: onnx.GraphProto) -> None:
 
 
 def _keep_softmax_open(model: onnx.ModelProto, generator: np.random.Generator) -> None:
-    """Scales the classifier before a last Softmax so that logits deviate by about 1 from their
-    mean.
+    """Scales the classifier before a last Softmax, for logits about 1 around their mean.
 
     Random weights make them so large that one class has all the probability, whatever else a
     runtime computes wrongly.

@@ -39,9 +39,7 @@ def _varied(array: np.ndarray[Any, Any], generator: np.random.Generator) -> np.n
 
 
 def quantize_qdq(source: Path, target: Path, feeds: Arrays) -> None:
-    """Static quantization with QuantizeLinear and DequantizeLinear pairs: uint8 activations, int8
-    weights.
-    """
+    """Static quantization by Q/DQ pairs: uint8 activations, int8 weights."""
     with tempfile.TemporaryDirectory() as folder:
         whole, prepared = _whole(source, folder), Path(folder) / "prepared.onnx"
         quant_pre_process(str(whole), str(prepared), skip_symbolic_shape=True)
@@ -66,9 +64,7 @@ def quantize_dynamic(source: Path, target: Path, _feeds: Arrays) -> None:
 
 
 def _whole(source: Path, folder: str) -> Path:
-    """The model in one file, since the tools lose external data, and without inner shapes, which
-    they change.
-    """
+    """The model in one file, without inner shapes: tools lose external data and change these."""
     model = onnx.load(source)
     del model.graph.value_info[:]
     onnx.save(model, Path(folder) / "whole.onnx")

@@ -18,9 +18,7 @@ OUTPUT = "logits"
 
 
 class GraphBuilder:
-    """Collects the nodes and initializers of one graph with the input ``image`` and the output
-    ``logits``.
-    """
+    """Collects nodes and initializers of a graph from ``image`` to ``logits``."""
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []

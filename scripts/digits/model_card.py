@@ -54,9 +54,7 @@ picture a digit, too.
 
 
 def model_card(measured: Sequence[tuple[Variant, float, float]], *, held_out: int) -> str:
-    """The card, from (variant, accuracy, greatest error) of each variant and the number of held-out
-    scans.
-    """
+    """The card, from each variant's (name, accuracy, greatest error) and the held-out scans."""
     rows = "\n".join(_row(variant, accuracy, error) for variant, accuracy, error in measured)
     summaries = "\n".join(f"- `{variant.name}`: {variant.summary}" for variant, _, _ in measured)
     return _CARD.format(rows=rows, summaries=summaries, held_out=held_out)

@@ -23,9 +23,7 @@ class BatchNormalization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvolutionLayer:
-    """Conv 3x3 with padding 1 and no bias, BatchNormalization, Relu and, where ``is_pooled``,
-    MaxPool 2x2.
-    """
+    """Conv 3x3 without bias, BatchNormalization, Relu; ``is_pooled``: MaxPool 2x2, too."""
 
     name: str
     weight: Array
@@ -43,8 +41,7 @@ class ConvolutionLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Convolution layers, then one linear layer: ``logits = features @ linear_weight.T +
-    linear_bias``.
+    """Convolutions, then one linear layer: ``logits = features @ weight.T + bias``.
 
     The first convolution takes grey levels from 0 to 16 as they are.
     """

@@ -48,9 +48,7 @@ class Numerics(ABC):
         return self.carry(graph, INPUT, INPUT)
 
     def carry(self, graph: GraphBuilder, value: str, source: str) -> str:  # noqa: ARG002
-        """What the next node reads instead of ``value``, whose range is that of the activation
-        ``source``.
-        """
+        """What the next node reads for ``value``, whose range is that of ``source``."""
         return value
 
     def linear(self, graph: GraphBuilder, inputs: str, parameters: list[str]) -> None:
@@ -98,9 +96,7 @@ class SinglePrecision(Numerics):
 
 
 class FoldedSinglePrecision(SinglePrecision):
-    """float32 with BatchNormalization folded: not packaged, but what the quantized variants are
-    calibrated on.
-    """
+    """float32 with folded BatchNormalization: what quantized variants are calibrated on."""
 
     convolution = Numerics.convolution
 
@@ -145,8 +141,7 @@ class HalfPrecision(Numerics):
 
 
 class Quantized(Numerics):
-    """QuantizeLinear/DequantizeLinear pairs around every operator: uint8 activations, int8 weights,
-    int32 biases.
+    """Q/DQ pairs around every operator: uint8 activations, int8 weights, int32 biases.
 
     Activations: one scale per tensor, from the greatest value seen in calibration. All are at least
     0 (grey levels, or behind Relu), so the zero point is 0 and the scheme is symmetric and affine

@@ -33,9 +33,7 @@ MODEL_VERSION = "1.0.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenVariant:
-    """A variant with its model and what was measured on the held-out scans (onnxruntime's CPU
-    provider).
-    """
+    """A variant with its model and what was measured on the held-out scans."""
 
     variant: Variant
     model: onnx.ModelProto
@@ -86,9 +84,7 @@ def _new_variant(written: WrittenVariant, folder: Path) -> NewVariant:
 
 
 def _add_value_range(path: Path) -> None:
-    """Says what black and white are in a scan, so that pictures can be fed (the strokes of the
-    scans are bright).
-    """
+    """Says what black and white are in a scan, so that pictures can be fed."""
     manifest = json.loads(path.read_bytes())
     manifest["inputs"][0]["value_range"] = [0, 16]
     path.write_bytes(dump_document(manifest))

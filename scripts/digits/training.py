@@ -29,9 +29,7 @@ _CLASSES = 10
 
 
 def train(scans: Scans) -> tuple[Network, torch.nn.Sequential]:
-    """Trains on ``scans``; gives the trained network as arrays, and the PyTorch model in evaluation
-    mode.
-    """
+    """Trains on ``scans``: the network as arrays, and its PyTorch model for evaluation."""
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)

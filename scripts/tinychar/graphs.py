@@ -93,9 +93,7 @@ class _Builder:
 
 
 def prefill_model(weights: Weights, shape: Shape) -> onnx.ModelProto:
-    """tokens int64 (1, prompt) → token int64 (1, 1), cache float (2 · layers, heads, prompt, head
-    width).
-    """
+    """tokens (1, prompt) → token (1, 1), cache (2 · layers, heads, prompt, head width)."""
     b = _Builder(shape)
     sizes = b.node("Shape", "tokens", name="token_sizes")
     length = b.node("Gather", sizes, b.constant([1], name="axis_1"), name="length", axis=0)
@@ -117,9 +115,7 @@ def prefill_model(weights: Weights, shape: Shape) -> onnx.ModelProto:
 
 
 def decode_model(weights: Weights, shape: Shape) -> onnx.ModelProto:
-    """token int64 (1, 1), cache float (2 · layers, heads, past, head width) → next token, longer
-    cache, the token.
-    """
+    """token (1, 1), cache (2 · layers, heads, past, width) → next token, longer cache."""
     b = _Builder(shape)
     sizes = b.node("Shape", "cache", name="cache_sizes")
     past = b.node("Gather", sizes, b.constant([2], name="axis_2"), name="past", axis=0)

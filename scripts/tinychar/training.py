@@ -39,9 +39,7 @@ _RATE = 2e-3
 
 
 class Block(nn.Module):  # type: ignore[misc]
-    """Attention and a feed-forward part, each behind a layer normalization and around a
-    residual.
-    """
+    """Attention and a feed-forward part, each after a normalization, with a residual."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

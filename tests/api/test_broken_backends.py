@@ -33,8 +33,9 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def broken(tmp_path: Path, answers: Path) -> Run:
-    """broken(module, code, words): the JSON of a command in a process whose ``module`` runs
-    ``code`` when loaded.
+    """The fixture ``broken(module, code, words)``: a command's JSON where ``module`` runs ``code``.
+
+    In a process whose module runs the code when it is loaded.
 
     What the other libraries of this machine answer is known to it.
     """

@@ -58,9 +58,7 @@ def _offer(free_nbytes: int | None, named: Collection[str]) -> MachineOffer:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose GPU tells what is free only when asked, and whose other EPs are offered where
-    they are named.
-    """
+    """A machine whose GPU tells free memory only when asked, and some EPs only when named."""
     monkeypatch.setattr(package_selection, "this_machine", lambda named=(): _offer(None, named))
     monkeypatch.setattr(package_selection, "with_free_memory", lambda machine: machine)
     monkeypatch.setattr(

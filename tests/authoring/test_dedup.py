@@ -451,9 +451,7 @@ def test_names_that_differ_in_case_only_are_kept_apart(tmp_path: Path) -> None:
 
 
 def make_nested_model(folder: Path, location: str) -> Path:
-    """External tensors in both branches of an If, in a Constant of the graph, and in one of a
-    function.
-    """
+    """External tensors in branches of an If, in a Constant, and in one of a function."""
     arrays = {
         name: weight(seed) for seed, name in enumerate(("then", "else", "constant", "function"))
     }

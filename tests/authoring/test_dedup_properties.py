@@ -52,9 +52,7 @@ def models_of(root: Path) -> dict[str, Path]:
 
 
 def stored_twice(root: Path, *, within_a_file: bool) -> list[str]:
-    """Contents of 1 KiB and more that lie in data files at two places; of one file only if
-    ``within_a_file``.
-    """
+    """Contents of 1 KiB and more at two places of data files, or (``within_a_file``) of one."""
     weights = [read_model_weights(path) for path in dict.fromkeys(models_of(root).values())]
     ranges = dict.fromkeys(data for data in ranges_of(weights, None) if data.nbytes >= 1024)
     contents = read_contents(ranges)

@@ -36,9 +36,7 @@ def errors_of(root: Path) -> list[str]:
 
 
 def component_package(root: Path, model: Path, *, declared: str) -> Path:
-    """A foreign package of the component generation, whose component ``c`` is declared ``inline``
-    or at a path.
-    """
+    """A foreign package of the component generation; ``c`` is ``inline`` or at a path."""
     ort = {"ort": {"model_file": "m.onnx"}}
     body = {
         "variants": {"v": {"executor_info": ort, "ep": "CPUExecutionProvider"}},

@@ -370,9 +370,7 @@ def test_foretells_what_becomes_of_compiled_contexts(
 def test_a_context_for_onnxruntime_is_selected_where_its_ep_rates_it_optimal(
     tmp_path: Path, make_model: ModelMaker
 ) -> None:
-    """Which it does on a machine like the one it was compiled on: that is what the string is
-    for.
-    """
+    """It does so on a machine like the one it was compiled on: the string is for that."""
     folder = tmp_path / "compiled"
     folder.mkdir()
     (folder / "net.onnx").write_bytes(context_model(source=OPENVINO))

@@ -25,9 +25,7 @@ def package(tmp_path: Path, make_model_with_data: ModelMaker) -> Path:
 
 
 def found(root: Path) -> dict[str, str]:
-    """Rule → the texts of its findings, for all but the digests' rules, which nearly every breakage
-    sets off.
-    """
+    """Rule → its findings' texts, but for digests' rules, which nearly all damage sets off."""
     texts: dict[str, str] = {}
     for finding in validate(root):
         if finding.rule not in ("ORT401", "ORT402"):
@@ -187,9 +185,7 @@ def test_rule_ids_are_unique() -> None:
 
 
 def test_an_alias_of_an_execution_provider_is_checked_as_what_it_means(package: Path) -> None:
-    """What selection understands, ``validate`` does: option against device, device against EP,
-    options of the EP.
-    """
+    """``validate`` understands what selection does: device, EP and options of the EP."""
     documents = sorted(package.rglob("metadata.json"))
     for document in documents:
         content = json.loads(document.read_text())

@@ -44,8 +44,7 @@ def state_of(root: Path) -> tuple[object, ...]:
 def check_every_fault(
     old: Path, command: Command, *, between: tuple[object, ...] | None = None
 ) -> None:
-    """At each operation, by a kill and by a full disk: the old or the new package, and running
-    again completes.
+    """A kill and a full disk at each operation leave the old or new package, and a rerun completes.
 
     ``between``: what a reader may see too, where several documents are replaced.
     """

@@ -139,9 +139,7 @@ def record(root: Path) -> None:
 
 
 def results_of(root: Path) -> dict[str, list[Array]]:
-    """Variant → what our engine, the onnx package and onnxruntime compute with its model, each
-    loaded by its path.
-    """
+    """Variant → what our engine, the onnx package and onnxruntime compute, each from its path."""
     found = {}
     for component in open_package(root).components:
         for variant in component.variants:

@@ -107,9 +107,7 @@ def test_every_exception_of_onnxruntime_is_here(name: str) -> None:
 
 
 def test_an_error_is_of_its_own_status_only() -> None:
-    """Relatives among our classes do not become relatives there: a missing file is not a damaged
-    one.
-    """
+    """Our classes' relatives are none there: a missing file is not a damaged one."""
     missing = errors.ModelNotFoundError("gone")
     assert isinstance(missing, ours.NoSuchFile)
     assert isinstance(missing, errors.ModelFileError)

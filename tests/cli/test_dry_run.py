@@ -26,8 +26,10 @@ MakeModel = Callable[..., Path]
 def folder(
     ortpkg: RunCommand, model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """``p`` with the variants ``double`` and ``second``, ``other``, ``packed.ortpkg``,
-    ``unrecorded`` (``p`` without digests.json), and two models.
+    """A folder of packages and models to change.
+
+    ``p`` with the variants ``double`` and ``second``, ``other``, ``packed.ortpkg``, ``unrecorded``
+    (``p`` without digests.json), and two models.
     """
     monkeypatch.chdir(tmp_path)
     assert (

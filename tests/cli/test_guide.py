@@ -26,9 +26,7 @@ _OTHER_CODES = {"diff": {1}, "select": {3}, "doctor": {1}}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the reader is supposed to have: models, a scan of a digit, a package with two models
-    that share weights.
-    """
+    """What the guide's reader has: models, a scan of a digit, a package that shares weights."""
     variants = DIGITS / "models" / "classifier"
     for name in ("digits.onnx", "npu.onnx", "other.onnx", "model.onnx"):
         shutil.copy(variants / "cpu-fp32" / "model.onnx", tmp_path / name)
@@ -46,9 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def commands(block: str) -> list[list[str]]:
-    """The words of each command: comments and redirections left out, patterns of files filled
-    in.
-    """
+    """Each command's words, without comments and redirections, patterns filled in."""
     lines = [shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines()]
     found = []
     for words in filter(None, lines):

@@ -176,9 +176,7 @@ def _with_data_outside(folder: Path) -> Path:
 
 
 def _in_a_cache(model: Path, folder: Path) -> Path:
-    """Moves the model and its data into ``blobs``, with links in a snapshot, as the cache of
-    Hugging Face has them.
-    """
+    """Moves model and data into ``blobs``, with links in a snapshot, as Hugging Face's cache."""
     blobs, snapshot = folder / "blobs", folder / "snapshots/abc/onnx"
     snapshot.mkdir(parents=True)
     model.parent.rename(blobs)

@@ -75,9 +75,7 @@ def _command(folder: Path, text: str, shape: list[int]) -> list[str]:
 
 
 def _wait_until_it_multiplies(pid: int) -> None:
-    """Until the process, or the child that it runs the model in, holds the whole matrix beside the
-    library.
-    """
+    """Waits until the process that runs the model holds the whole matrix beside the library."""
     deadline_s = time.monotonic() + 60
     while max(map(resident_nbytes, _family(pid))) < 4 * 10_000 * 10_000 + 40_000_000:
         assert time.monotonic() < deadline_s, "it never came to multiply"

@@ -150,9 +150,7 @@ def quarantine_entry(variant: str, detail: str) -> QuarantineEntry:
 
 
 def check(screen: Terminal, monkeypatch: pytest.MonkeyPatch, show: Callable[[], None]) -> None:
-    """Runs ``show`` without a terminal and on several, and holds what these show against what is
-    shown without.
-    """
+    """Runs ``show`` without a terminal and on several, and compares what they show."""
     screen.is_terminal = False
     show()
     whole = screen.getvalue()

@@ -24,9 +24,7 @@ SARIF_SCHEMA = json.loads(
 
 @pytest.fixture
 def package(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> Path:
-    """A package for the CPU alone with two findings: an unrecorded file, and one whose name Windows
-    reserves.
-    """
+    """A package for the CPU with two findings: an unrecorded file, and a reserved name."""
     root = tmp_path / "p.ortpackage"
     assert ortpkg("create", root, "--cpu", model()).code == 0
     (root / "notes é.txt").write_text("", encoding="utf-8")

@@ -87,9 +87,7 @@ def _values(values: Sequence[Any]) -> list[Any]:
 
 
 def as_value(value: Any) -> Any:
-    """A data set's entry as a run-time value: TensorProto decoded, strings as objects, scalars as
-    arrays.
-    """
+    """A data set's entry at run time: TensorProto decoded, strings as objects."""
     if isinstance(value, onnx.TensorProto):
         value = numpy_helper.to_array(value)
     if isinstance(value, list | tuple):
@@ -192,9 +190,7 @@ def _light_case(directory: Path) -> Case:
 
 
 def _ramp(value: onnx.ValueInfoProto) -> Any:
-    """What onnx's own runner feeds such a model: 0 to 1 over all elements, a free dimension being
-    1.
-    """
+    """What onnx's runner feeds such a model: 0 to 1 over all elements, free dimensions 1."""
     shape = tuple(dimension.dim_value or 1 for dimension in value.type.tensor_type.shape.dim)
     count = math.prod(shape)
     return (np.arange(count).reshape(shape) / count).astype(np.float32)

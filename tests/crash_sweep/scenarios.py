@@ -43,9 +43,7 @@ def _models(folder: Path) -> dict[str, Path]:
 
 
 def _package(folder: Path) -> None:
-    """``p``: component ``model`` with two variants that have the same weights, ``second`` with
-    one.
-    """
+    """``p``: component ``model`` with two variants of equal weights, ``second`` with one."""
     models = _models(folder)
     variants = [
         NewVariant(model=models[name], name=name, ep=ep)

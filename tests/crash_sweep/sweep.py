@@ -36,9 +36,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a scenario starts from (a folder to copy), how many operations it has, and what it makes
-    of its target.
-    """
+    """What a scenario starts from, how many operations it has, and what it makes."""
 
     origin: Path
     count: int

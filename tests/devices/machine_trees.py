@@ -103,9 +103,7 @@ def rtx_workstation(tree: Tree) -> None:
 
 
 def jetson(tree: Tree) -> None:
-    """NVIDIA Jetson AGX Orin with Linux for Tegra: no PCI GPU, a platform GPU, a display controller
-    beside it.
-    """
+    """NVIDIA Jetson AGX Orin: no PCI GPU, a platform GPU, a display controller beside it."""
     tree.write("proc/cpuinfo", _ARM_CPUINFO.format(implementer="0x41", part="0xd42"))
     tree.write("proc/device-tree/model", "NVIDIA Jetson AGX Orin Developer Kit\0")
     tree.write(
@@ -133,9 +131,7 @@ def server(tree: Tree) -> None:
 
 
 def container(tree: Tree) -> None:
-    """A container with a memory limit and a GPU, in which /sys shows the control group and nothing
-    else.
-    """
+    """A container with a memory limit and a GPU; /sys shows the control group only."""
     tree.write("sys/fs/cgroup/memory.max", "2147483648\n")
     tree.write("sys/fs/cgroup/memory.current", "1073741824\n")
     tree.write(
@@ -155,9 +151,7 @@ def virtual_machine(tree: Tree) -> None:
 
 
 def handed_away(tree: Tree) -> None:
-    """A host whose GPUs do not compute: one under nouveau, one handed to a virtual machine, one
-    without driver.
-    """
+    """A host with idle GPUs: one under nouveau, one with a virtual machine, one driverless."""
     tree.pci("0000:01:00.0", 0x030000, "10de:2684", driver="nouveau")
     tree.pci("0000:02:00.0", 0x030000, "10de:2684", driver="vfio-pci")
     tree.pci("0000:03:00.0", 0x030000, "8086:56a0")

@@ -240,9 +240,7 @@ def test_a_windows_that_tells_nothing_is_a_cpu_and_a_note() -> None:
 
 
 class _Library:
-    """A stand-in for cfgmgr32 and kernel32, as Microsoft documents the functions that are
-    called.
-    """
+    """Stands for cfgmgr32 and kernel32, as Microsoft documents the functions called."""
 
     def __init__(self, _name: str) -> None:
         self.listed = "PCI\\A\0ACPI\\B\0\0"

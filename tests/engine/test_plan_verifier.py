@@ -132,9 +132,7 @@ OPERATORS = ("Relu", "Add", "View", "Own", "Conv")
 
 @st.composite
 def random_graphs(draw: st.DrawFn) -> dict[str, Any]:
-    """Random acyclic graphs: operators of all kinds, values used many times or never, some of them
-    outputs.
-    """
+    """Random acyclic graphs: all kinds of operators, values used often or never, outputs."""
     values, lines = ["x", "w"], []
     for number in range(draw(st.integers(1, 25))):
         op_type = draw(st.sampled_from(OPERATORS))

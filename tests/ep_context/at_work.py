@@ -9,9 +9,7 @@ from pathlib import Path
 
 
 class AtWork:
-    """A named pipe for ``FAKE_MARK``: the compiler writes into it and keeps it open as long as it
-    lives.
-    """
+    """A named pipe for ``FAKE_MARK``, which the compiler keeps open as long as it lives."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)

@@ -73,9 +73,7 @@ def _empty_workspace() -> None:
 
 @dataclass(frozen=True)
 class Installed:
-    """A folder with the fake compiler's files, what it and the other backends answered, and what it
-    compiled.
-    """
+    """A folder with the fake compiler's files, all backends' answers, what it compiled."""
 
     folder: Path
 
@@ -96,9 +94,7 @@ class Installed:
         return self.folder / "net.ortpackage"
 
     def set_up(self, patch: pytest.MonkeyPatch) -> None:
-        """Makes it what this process and its children find, and lets this process forget all
-        answers.
-        """
+        """Lets this process and its children find it, and this one forget all answers."""
         patch.setenv("PYTHONPATH", os.pathsep.join([str(self.plugin), str(ROOT)]))
         patch.setenv("ORTPKG_STATE_DIR", str(self.state))
         patch.setenv("ORTPKG_CACHE_DIR", str(self.facts))
@@ -110,9 +106,7 @@ class Installed:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The fake compiler, asked and used once for all tests: each works on copies, whose times are
-    the same.
-    """
+    """The fake compiler, asked and used once: each test works on copies of equal times."""
     made = Installed(tmp_path_factory.mktemp("installed"))
     information = made.plugin / "fake-1.0.dist-info"
     information.mkdir(parents=True)

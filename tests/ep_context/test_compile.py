@@ -57,9 +57,7 @@ def test_a_compiled_variant_has_constraints_of_the_ep_and_is_chosen_and_runs(
 def test_the_name_of_an_ep_that_compiled_a_model_is_no_unknown_name(
     package: Path, machine: Path
 ) -> None:
-    """ONNX Runtime knows neither ours nor the plug-in's, but both are installed and have just
-    compiled.
-    """
+    """ONNX Runtime knows neither EP, but both are installed and have just compiled."""
     del machine
     for ep in ("prepack", FAKE):
         told: list[str] = []

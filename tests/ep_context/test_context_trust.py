@@ -101,9 +101,7 @@ def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
     monkeypatch: pytest.MonkeyPatch,
     swap: Callable[[Path, bytes], None],
 ) -> None:
-    """Between the judgement and the load another file takes the place of the one that was made
-    here.
-    """
+    """Between judgement and load, another file takes the place of the one made here."""
     del machine
     variant = ortpkg.ModelPackage(fake_package).best_variant()
     binary = variant.directory / "net_ctx_fake.bin"
@@ -152,9 +150,7 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
 def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
     fake_package: Path, machine: Path, main: int
 ) -> None:
-    """What is judged is what the session loads: the file in the model's folder, whatever the
-    package's options say.
-    """
+    """What is judged is what is loaded: the file beside the model, whatever options say."""
     del machine
     folder = fake_package / "models" / "model" / "plain-fake"
     (folder / "decoy").mkdir()
@@ -189,9 +185,7 @@ def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
 
 
 def foreign_and_plain(folder: Path, machine: Path) -> Path:
-    """A model with a context of somebody else's machine and plain nodes, as compile-models with few
-    operators makes.
-    """
+    """A model with another machine's context, and with plain nodes as well."""
     folder.mkdir()
     first, _ = two_models(folder)
     assert run_command_line(["compile-models", "-e", FAKE, str(first)]) == 0

@@ -316,9 +316,7 @@ def test_a_forged_member_is_an_invalid_graph(
 
 
 def test_contexts_that_moved_within_their_binary_find_their_weights(contexts: list[Path]) -> None:
-    """As where they are carried over into another binary: the blob's offsets are no longer the
-    file's.
-    """
+    """As if carried over to another binary: the blob's offsets are not the file's."""
     binary = binary_of(contexts)
     file = open_context_file(binary, ep_name=OPENVINO_EP)
     entries = [file.entry(name) for name in file.names]

@@ -72,9 +72,7 @@ def binary_of(context: Path) -> Path:
 
 
 def rewritten(context: Path, change: Callable[[dict[str, Part]], None]) -> None:
-    """The binary with the parts of each partition changed, digests right: what an attacker would
-    write.
-    """
+    """The binary with changed parts and right digests, as an attacker would write it."""
     file = open_context_file(binary_of(context), ep_name=NAME)
     entries = []
     for name in file.names:

@@ -133,8 +133,9 @@ else:
             resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
 
     def _peak_kib(*, forget: bool = False) -> int:
-        """The most memory so far; ``forget`` begins anew with what is taken now, which Linux can,
-        so that no case hides behind a larger one before it.
+        """The most memory so far; ``forget`` begins anew (on Linux).
+
+        So no case hides behind a larger one before it.
         """
         if sys.platform != "linux":
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

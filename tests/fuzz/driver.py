@@ -19,9 +19,7 @@ _RUNNING: set[subprocess.Popen[str]] = set()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the case of a seed does that none may do: a crash, a hang, an untyped error, too much
-    memory.
-    """
+    """What no case may do: a crash, a hang, an untyped error, too much memory."""
 
     seed: int
     problem: str
@@ -83,9 +81,7 @@ def end_children() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Child:
-    """What a child told of itself: how many seeds it began, and how it died; None where it ended
-    by itself.
-    """
+    """What a child told: how many seeds it began, how it died (None: by itself)."""
 
     findings: list[Finding]
     count: int

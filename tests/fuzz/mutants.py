@@ -56,9 +56,7 @@ def _base_models() -> tuple[ModelProto, ...]:
 
 
 def mutated_model(seed: int) -> bytes:
-    """A model that runs, or a random one, with a few things changed: parts of its message, or bytes
-    of the file.
-    """
+    """A model with a few things changed: parts of its message, or bytes of the file."""
     choose = random.Random(seed)
     model = ModelProto()
     model.CopyFrom(choose.choice(_base_models()) if choose.random() < 0.6 else random_model(seed))

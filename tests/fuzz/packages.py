@@ -31,9 +31,7 @@ _MOST_CALLS = 40
 
 @cache
 def sample_packages() -> tuple[Path, ...]:
-    """The sample package in each generation of the format; for the life of the process, whose
-    parent clears up.
-    """
+    """The sample package in each generation, for the life of the process."""
     folder = Path(tempfile.mkdtemp(prefix="ortpkg-fuzz-"))
     found = []
     for form in PackageFormat:

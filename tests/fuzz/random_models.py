@@ -119,9 +119,7 @@ def random_model(seed: int, op_type: str = "") -> ModelProto:
 def random_feeds(
     seed: int, inputs: Sequence[tuple[str, Any, Sequence[Any] | None]]
 ) -> dict[str, Any]:
-    """Arrays for inputs given as (name, numpy type, shape): open dimensions are random but the same
-    for one name.
-    """
+    """Arrays for inputs (name, numpy type, shape); an open dimension is random by its name."""
     choose = random.Random(seed)
     sizes: dict[str, int] = {}
     feeds: dict[str, Any] = {}

@@ -42,9 +42,7 @@ def test_an_opset_defines_an_operator_or_not(
 
 
 def test_what_onnxruntime_adds_to_the_domain_of_onnx_is_known() -> None:
-    """By its own list of definitions: those that end with opset 10 have a second one there, which
-    deprecates them.
-    """
+    """By its own definitions: those up to opset 10 have a second, which deprecates them."""
     onnxruntime = pytest.importorskip("onnxruntime")
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 

@@ -111,9 +111,7 @@ def everything() -> onnx.ModelProto:
 
 
 def canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Without what need not be kept: storage of tensors, made-up node names, order of
-    attributes.
-    """
+    """Drops what need not be kept: tensors' storage, made-up names, attributes' order."""
     made = onnx.ModelProto()
     made.CopyFrom(proto)
     pending = [made.graph]

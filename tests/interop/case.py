@@ -21,9 +21,7 @@ STABLE_LINES = range(31, 32)
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The release ends with an error status: at which stage, with which text in its message, with
-    which code.
-    """
+    """The release ends with an error status: its stage, part of its message, its code."""
 
     text: str
     stage: Stage = Stage.OPEN
@@ -32,8 +30,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A row of a table: our reading of what upstream does, which the tests hold against the
-    releases.
+    """A row of a table: our reading of upstream, which the tests hold against releases.
 
     Attributes:
         id: unique; begins with the rows of upstream's own tests that it restates, if any (C12, A4).
@@ -70,9 +67,7 @@ class Case:
 
     @property
     def needs_posix(self) -> bool:
-        """Whether it holds on Linux and macOS alone: symbolic links, which Windows gives to few, or
-        ``posix_names``.
-        """
+        """Whether it is for Linux and macOS alone: by symbolic links or ``posix_names``."""
         return self.posix_names or any(isinstance(content, Link) for content in self.tree.values())
 
 
@@ -82,7 +77,5 @@ def variants(body: Mapping[str, Any], **more: Any) -> Tree:
 
 
 def one_variant(**keys: Any) -> Tree:
-    """A package with the one variant ``v`` of the inline component ``c``: these keys, nothing
-    else.
-    """
+    """A package with the one variant ``v`` of inline component ``c``: these keys only."""
     return variants({"v": keys})

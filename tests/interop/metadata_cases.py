@@ -65,9 +65,7 @@ def _fails(
 
 
 def _variants(*names: str, **variants: Any) -> dict[str, Content]:
-    """The variants, in order, each with a model of its own whose offset is its position, from 1
-    on.
-    """
+    """The variants in order, each with a model of its own, whose offset is its place."""
     all_of_them = dict.fromkeys(names, metadata_variant()) | variants
     models: dict[str, Content] = {
         f"{_C}/{name}/model.onnx": Model(float(offset))

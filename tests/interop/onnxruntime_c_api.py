@@ -117,9 +117,7 @@ class OnnxRuntime:
         self.check(self.call(append, options, self.env, array, len(wanted), None, None, 0))
 
     def create_session(self, path: Path, options: int) -> Session:
-        """A session over what lies at ``path``: a model file; for 1.26 and 1.27 a package directory
-        too.
-        """
+        """A session over ``path``: a model file, for 1.26 and 1.27 a package too."""
         return Session(
             self, self.create(ApiSlot.CREATE_SESSION, self.env, path_argument(path), options)
         )
@@ -216,9 +214,7 @@ class Session:
 
 
 def function_in_table(table: int, slot: int, prototype: Prototype) -> Callable[..., Any]:
-    """The function at position ``slot`` of the table of function pointers at the address
-    ``table``.
-    """
+    """The function at ``slot`` of the table of function pointers at address ``table``."""
     address = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[slot]
     return function_at(address, prototype)
 

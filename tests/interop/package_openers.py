@@ -54,15 +54,11 @@ class OpenedPackage(Protocol):
         """
 
     def create_session(self, own_options: Mapping[str, str] | None) -> Session:
-        """A session over the selected variant, with the caller's own session options unless
-        None.
-        """
+        """A session over the selected variant, with the caller's options unless None."""
 
 
 class DirectoryPackage:
-    """1.26 and 1.27: opening, selecting and making a session are one call with the directory as the
-    path.
-    """
+    """1.26 and 1.27: opening, selecting and making a session are one call on a directory."""
 
     def __init__(self, runtime: OnnxRuntime, root: Path) -> None:
         self._runtime = runtime

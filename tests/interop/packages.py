@@ -27,9 +27,7 @@ DIGEST = "a" * 64
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An ONNX file with the offset inside, or, with ``location``, in a file beside it that the tree
-    has too.
-    """
+    """An ONNX file with its offset inside, or at ``location`` beside it in the tree."""
 
     offset: float
     location: str = ""
@@ -157,9 +155,7 @@ def metadata_manifest(**more: Any) -> dict[str, Any]:
 
 
 def universal_tree() -> dict[str, Content]:
-    """A package that every release from 1.26 to 1.31 opens: both generations' keys over the same
-    files.
-    """
+    """A package for all releases, 1.26 to 1.31: both generations' keys, the same files."""
     eps = {"cpu": CPU, "azure": AZURE}
     metadata = {
         "component_model_name": "c",
@@ -177,9 +173,7 @@ def universal_tree() -> dict[str, Content]:
 
 
 def olive_tree() -> dict[str, Content]:
-    """A package as Olive's ``generate-model-package`` lays it out: GenAI's files, nothing for
-    onnxruntime.
-    """
+    """A package as Olive's ``generate-model-package`` makes it: GenAI's files only."""
     genai_config = {
         "model": {"decoder": {"filename": "model.onnx"}, "tokenizer_dir": f"sha256:{DIGEST}"}
     }
@@ -222,9 +216,7 @@ def component_forms_tree() -> dict[str, Content]:
 
 
 def common_directory_tree() -> dict[str, Content]:
-    """Shared weights in the form that needs no option: one ``variant_directory``, two models beside
-    one data file.
-    """
+    """Weights shared without an option: two models beside one file, in one folder."""
     names = {"azure": AZURE, "cpu": CPU}
     variants = {
         name: ort_variant(ep, f"{name}.onnx", variant_directory="shared")

@@ -153,9 +153,7 @@ def test_compat_mode_agrees_on_every_change_of_one_value(
 def test_compat_mode_agrees_on_changed_bytes(
     release_1_31: Release, write_package: PackageWriter
 ) -> None:
-    """Byte sequences put into the manifest, or in the place of a byte, at every position a few of
-    them in turn.
-    """
+    """Byte sequences put in or replacing a byte at every position of the manifest."""
     manifest = (
         b'{"schema_version": "1.0", "components": {"c": {"variants": {"v": {"ep": "A"}}}},'
         b' "additional_metadata": [1.5e3, -0, true, null, "a\\u00e9\\n"]}'

@@ -71,9 +71,7 @@ def release_1_31(start_release: ReleaseStarter) -> Release:
 
 
 def our_walk(root: Path, case: Case) -> tuple[Stage | None, str | None, tuple[float, ...]]:
-    """(The stage that ended it, the variant, the output) of the case by the rules of 1.31, on this
-    very machine.
-    """
+    """The case by 1.31's rules on this machine: (stage that ended it, variant, output)."""
     variant = None
     stage = Stage.OPEN
     try:
@@ -244,9 +242,7 @@ def _component_variants() -> list[dict[str, str]]:
 
 
 def _packages_of_variants(choices: list[Any]) -> Iterator[dict[str, Any]]:
-    """Each of the variants alone, and some of them together, under names whose order is not that of
-    writing.
-    """
+    """Each variant alone and some together, under names in another order than theirs."""
     yield from ({"v": each} for each in choices)
     chance = random.Random(31)
     for _ in range(150):

@@ -152,9 +152,7 @@ def test_metadata_variants_share_weights_in_a_common_directory(
 def test_variants_share_weights_in_a_shared_asset(
     component_release: Release, write_package: PackageWriter, own_options: dict[str, str] | None
 ) -> None:
-    """The form that needs the folder option, which holds for a caller's own session options as
-    well.
-    """
+    """The form with the folder option, which holds for a caller's session options too."""
     root = write_package(shared_asset_tree())
 
     outcome = component_release.walk(
@@ -167,9 +165,7 @@ def test_variants_share_weights_in_a_shared_asset(
 def test_session_options_of_a_package_reach_the_session(
     component_release: Release, write_package: PackageWriter
 ) -> None:
-    """Seen by an option that cannot be: with the caller's own session options the package's are
-    left out.
-    """
+    """Seen by an impossible option: with a caller's own options, the package's are not used."""
     options = {"session.intra_op_num_threads": "not_an_int"}
     root = write_package(
         {
@@ -256,9 +252,7 @@ def test_release_says_its_own_version(release: Release, write_package: PackageWr
 def test_crash_of_a_release_is_an_outcome(
     component_release: Release, write_package: PackageWriter
 ) -> None:
-    """A manifest nested too deep ends every one of these releases, and no more than its own
-    process.
-    """
+    """A manifest nested too deep ends these releases' own process, and nothing more."""
     depth = 1_000_000
     nested = "[" * depth + "]" * depth
     root = write_package(

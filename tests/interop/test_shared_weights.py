@@ -83,9 +83,7 @@ def test_variants_that_share_weights_run(release: Release, tmp_path: Path, way: 
 
 @pytest.mark.requirement("K23")
 def test_variants_that_share_an_asset_run(release: Release, tmp_path: Path) -> None:
-    """The package states the session option that makes the asset the folder of the external
-    data.
-    """
+    """The package's session option makes the asset the folder of external data."""
     if release.minor < 28:
         pytest.skip("shared assets came with onnxruntime 1.28")
     root = tmp_path / "p.ortpackage"

@@ -83,8 +83,9 @@ class Audited:
 def run_audited(
     words: Sequence[str], folder: Path, *, home_of: Path | None = None, timeout_s: float = 240
 ) -> Audited:
-    """Runs Python with these arguments, its home directory fresh or a copy of ``home_of``, all that
-    it starts under the hook.
+    """Runs Python with all that it starts under the hook.
+
+    Its home directory is fresh, or a copy of ``home_of``.
     """
     home, hooks, log = folder / "home", folder / "hooks", folder / "audit.jsonl"
     home.mkdir(parents=True)
@@ -126,9 +127,7 @@ def run_audited(
 
 
 def _environment(home: Path, hooks: Path, log: Path) -> dict[str, str]:
-    """This environment without what redirects folders or says that this is a test run on a
-    server.
-    """
+    """This environment without redirected folders and signs of a test run on a server."""
     dropped = ("XDG_", "ORTPKG_", "CI", "GITHUB_", "PYTEST_", "ORT_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     fresh = {

@@ -165,9 +165,7 @@ def test_another_interpreter_can_be_named(call: Any, monkeypatch: pytest.MonkeyP
 
 
 def _ends(pid: int, *, within_s: float = 60.0) -> bool:
-    """A killed process that is nobody's child here is gone a little later: the system ends it when
-    it gets to it.
-    """
+    """Whether a killed process that is nobody's child here ends, at the system's leisure."""
     deadline = time.monotonic() + within_s
     while _is_running(pid):
         if time.monotonic() > deadline:

@@ -54,9 +54,7 @@ class NodeInfo:
 
 @dataclass
 class RunContext:
-    """An OpKernelContext: garbage-filled output buffers under a memory limit, in place where that
-    is asked for.
-    """
+    """An OpKernelContext with limited memory, buffers of garbage, and in place on request."""
 
     limit_nbytes: int = 1 << 30
     in_place_inputs: dict[int, list[Tensor]] = field(default_factory=dict)
@@ -216,9 +214,7 @@ def run_op(
     limit_nbytes: int = 1 << 30,
     **attributes: Any,
 ) -> Any:
-    """Runs one operator on ``inputs`` (None: left out): its output, or a tuple where ``outputs`` >
-    1.
-    """
+    """Runs one operator on ``inputs`` (None: left out): its output, or ``outputs`` of them."""
     proto = helper.make_node(
         op_type,
         ["" if value is None else f"x{slot}" for slot, value in enumerate(inputs)],
@@ -282,9 +278,7 @@ def as_value(expected: Any) -> Value:
 
 
 def assert_same(actual: Value, expected: Value, *, rtol: float, atol: float = 1e-7) -> None:
-    """Same structure, element type, shape, and values within the tolerance (exact for everything
-    but floats).
-    """
+    """Same structure, element type and shape, and values within tolerance (floats only)."""
     if isinstance(expected, list):
         assert isinstance(actual, list | np.ndarray)
         assert len(actual) == len(expected)

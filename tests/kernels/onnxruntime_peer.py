@@ -21,8 +21,9 @@ def run_on_onnxruntime(
     outputs: int = 1,
     **attributes: Any,
 ) -> Any:
-    """The operator's output on onnxruntime's CPU provider (a tuple where ``outputs`` > 1), in a
-    model of opset 21.
+    """The operator's output on onnxruntime's CPU provider, in a model of opset 21.
+
+    A tuple where ``outputs`` > 1.
     """
     onnxruntime = pytest.importorskip("onnxruntime")
     names = ["" if value is None else f"x{slot}" for slot, value in enumerate(inputs)]

@@ -160,9 +160,7 @@ def test_module_brings_only_its_own_definitions() -> None:
 
 
 def frozen(value: Any, seen: dict[int, Any] | None = None) -> Any:
-    """Everything that a compute function holds, as a comparable value: closures, containers,
-    arrays, attributes.
-    """
+    """All that a compute function holds as a comparable value: closures, arrays, ..."""
     seen = {} if seen is None else seen
     if id(value) in seen:
         return "seen"

@@ -28,9 +28,7 @@ NARROW_FLOATS = [
 def on_onnxruntime(
     data: Tensor, indices: Tensor, scales: Tensor, points: Tensor | None, **attributes: Any
 ) -> Tensor:
-    """As onnxruntime computes it with data, scales and zero points as constants, which feeds cannot
-    be of all types.
-    """
+    """onnxruntime's result with parameters as constants, as feeds cannot have all types."""
     onnxruntime = pytest.importorskip("onnxruntime")
     constants = {"data": data, "scales": scales} | ({} if points is None else {"points": points})
     names = ["data", "indices", "scales", *(["points"] if points is not None else [])]

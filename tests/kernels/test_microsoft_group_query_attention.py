@@ -79,9 +79,7 @@ def assert_agrees(
     filled: Sequence[int] | None = None,
     **attributes: Any,
 ) -> Any:
-    """What we compute, after holding it against onnxruntime: of caches the first ``filled`` places
-    of each sequence.
-    """
+    """Our result once it agrees with onnxruntime's; caches up to ``filled`` places."""
     attributes = {"num_heads": HEADS, "kv_num_heads": SHARED} | attributes
     found = ours(inputs, outputs=outputs, in_place=in_place, **attributes)
     expected = run_on_onnxruntime("GroupQueryAttention", *inputs, outputs=outputs, **attributes)
@@ -152,9 +150,7 @@ def test_a_prompt_of_sequences_of_different_lengths_agrees_with_onnxruntime(name
 def test_prompt_and_tokens_after_it_agree_with_onnxruntime(
     name: str, dtype: Any, places: int | None, in_place: bool
 ) -> None:
-    """Sequences of 5, 2 and 4 tokens, whose caches grow with each token or have 16 places from the
-    start.
-    """
+    """Sequences of 5, 2 and 4 tokens; caches grow by token, or have 16 places."""
     extras, attributes = ATTRIBUTES[name]
     extras = {key: value.astype(dtype) for key, value in extras.items()}
     ends = [5, 2, 4]
@@ -187,9 +183,7 @@ def test_prompt_and_tokens_after_it_agree_with_onnxruntime(
 def test_a_cache_of_the_window_keeps_the_newest_positions(
     extras: dict[str, Any], attributes: dict[str, Any], dtype: Any, places: int, in_place: bool
 ) -> None:
-    """Sequences of 7, 2 and 5 tokens, then one token after the other, in caches of the window's 4
-    places or of more.
-    """
+    """Sequences of 7, 2 and 5 tokens, then single ones; caches of 4 places or more."""
     extras = {key: value.astype(dtype) for key, value in extras.items()}
     attributes = attributes | {"local_window_size": 4, "sliding_window_cache": 1}
     ends = [7, 2, 5]

@@ -149,9 +149,7 @@ def test_a_token_after_it_agrees_with_onnxruntime(mask: str, rotary: bool) -> No
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_sequences_of_different_lengths_are_what_each_is_alone(mask: str) -> None:
-    """onnxruntime's CPU provider mixes up the weights of such a batch, so each sequence is held
-    against it alone.
-    """
+    """Held against each alone, as onnxruntime mixes up the weights of such a batch."""
     ends = [50, 17, 64]
     inputs = inputs_of(3, 1, ends, mask)
     found = ours(inputs)

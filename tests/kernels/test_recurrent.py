@@ -111,9 +111,7 @@ def test_whole_sequences_run_in_every_direction(op_type: str, direction: str, ba
     "lengths", [None, np.zeros(BATCH, np.int32)], ids=["whole", "lengths of 0"]
 )
 def test_no_steps_end_in_zeros(op_type: str, constant_slots: tuple[int, ...], lengths: Any) -> None:
-    """onnxruntime 1.31 leaves an LSTM's last cells as they lie in memory here, and ends the process
-    on a GRU.
-    """
+    """onnxruntime 1.31 leaves an LSTM's last cells as they lie, and crashes on a GRU."""
     inputs = inputs_of(op_type, 2)
     inputs[0], inputs[4] = inputs[0][:0], lengths
     attributes: dict[str, Any] = {"direction": "bidirectional", "hidden_size": HIDDEN}

@@ -47,9 +47,7 @@ def forest(depth: int = 3, trees: int = 5, seed: int = 0) -> dict[str, Any]:
 def votes(
     prefix: str, targets: int, *, negative: bool = True, depth: int = 3, trees: int = 5
 ) -> dict[str, Any]:
-    """Every leaf votes for each of ``targets``: onnxruntime gives a target without a vote a meaning
-    of its own.
-    """
+    """Every leaf votes for all ``targets``: onnxruntime reads missing votes otherwise."""
     leaves = [(tree, 2**depth - 1 + leaf) for tree in range(trees) for leaf in range(2**depth)]
     ballots = [(tree, node, target) for tree, node in leaves for target in range(targets)]
     weights = np.random.default_rng(7).uniform(-0.3 if negative else 0.0, 0.3, len(ballots))

@@ -76,8 +76,7 @@ LineMaker = Callable[[Path], CommandLine]
 
 @pytest.fixture(scope="session")
 def command_line(tmp_path_factory: pytest.TempPathFactory, answers: Path) -> LineMaker:
-    """Makes a command line with the faulty plug-in installed, and caches and records below a
-    folder.
+    """Makes a command line with the faulty plug-in, and caches and records in a folder.
 
     What the plug-in and the other backends answered is copied to it with the plug-in's files, whose
     times are the same.

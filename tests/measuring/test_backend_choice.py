@@ -29,9 +29,7 @@ def digits(tmp_path: Path) -> Path:
 
 
 def _record(package: PackageInfo, change: Change = lambda offer: offer) -> None:
-    """Records that the embedded engine is fastest for cpu-fp32, on this machine as ``change`` makes
-    it.
-    """
+    """Records the embedded engine as fastest for cpu-fp32, with ``change`` to this machine."""
     offer = change(this_machine(named={CPU_EP}))
     times_s = {"embedded": 0.001, "onnxruntime": 0.003}
     measurements = [

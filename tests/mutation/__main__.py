@@ -137,9 +137,7 @@ def _try_room(
 
 
 def _reach_of(copy: Copy, room: str) -> list[Reach]:
-    """Recorded once for each file of tests, and kept: remove the folder ``KEPT`` to have all
-    recorded anew.
-    """
+    """Recorded once for each file of tests; remove the folder ``KEPT`` to record anew."""
     KEPT.mkdir(parents=True, exist_ok=True)
     reach: list[Reach] = []
     failed: list[str] = []

@@ -16,8 +16,7 @@ Position = tuple[int, int]
 
 
 def changed_lines(checkout: Path, base: str, folder: str) -> dict[str, frozenset[int]]:
-    """Numbers of the lines of Python files below ``folder`` that differ from the commit ``base``,
-    by file.
+    """Lines of Python files below ``folder`` that differ from commit ``base``, by file.
 
     Files that git does not know yet are new with all of their lines.
     """

@@ -23,8 +23,7 @@ Mutant = dict[str, Any]
 def places(
     mutants: Sequence[Mutant], lines: Mapping[str, Collection[int]], sources: Mapping[str, Source]
 ) -> list[list[Mutant]]:
-    """Mutants on changed lines, together where they change the same thing at the same place, in
-    order.
+    """Mutants on changed lines, in order, together if they change the same thing.
 
     One operator of the tool puts eleven others in the place of a `+` and one in the place of an
     `and`: a sample of mutants would be one of arithmetic.
@@ -43,17 +42,13 @@ def places(
 
 
 def sample(of: Sequence[list[Mutant]], count: int, seed: int) -> list[Mutant]:
-    """One mutant each of ``count`` places, in random order: what is tried first is a sample,
-    too.
-    """
+    """One mutant each of ``count`` places, in random order: its beginning is a sample, too."""
     chance = random.Random(seed)
     return [chance.choice(mutants) for mutants in chance.sample(list(of), min(count, len(of)))]
 
 
 def is_python(mutant: Mutant) -> bool:
-    """Whether an applied mutant can be read at all: the tool takes the star of a parameter list for
-    a product.
-    """
+    """Whether an applied mutant is Python: the tool takes a parameter's star for a product."""
     try:
         compile(mutant["code"], mutant["file"], "exec")
     except SyntaxError:

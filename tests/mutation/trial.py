@@ -37,9 +37,7 @@ class Reach:
 
 
 class Copy:
-    """The files of a checkout that git knows or would add, in a folder of their own with a home of
-    its own.
-    """
+    """The files of a checkout that git has or would add, in a folder with a home."""
 
     def __init__(self, checkout: Path, folder: Path) -> None:
         self.root = folder / "checkout"
@@ -168,9 +166,7 @@ def recorded_reach(copy: Copy, folder: str, kept: Path) -> dict[str, Any]:
 
 
 def read_reach(tests: Mapping[str, Any]) -> tuple[list[Reach], list[str]]:
-    """What tests reach, and the names of those that fail without any mutant, which can tell
-    nothing.
-    """
+    """What tests reach, and which of them fail without mutants and so tell nothing."""
     reach = [
         Reach(
             test=name,
@@ -213,9 +209,7 @@ def choose_tests(
 
 
 def in_parts(tests: Sequence[str]) -> list[list[str]]:
-    """Tests of the first few files, and then the others: most mutants die of the first, and pytest
-    reads no more.
-    """
+    """Tests of the first few files, then the others: most mutants die of the first."""
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))[:_FIRST_FILES]
     first = [test for test in tests if test.partition("::")[0] in files]
     others = [test for test in tests if test.partition("::")[0] not in files]

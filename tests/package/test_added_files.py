@@ -131,9 +131,7 @@ def test_what_is_killed_at_any_operation_is_undone_or_done_by_whoever_comes_next
 
 
 def killed_before_the_last_move(target: Path) -> Path:
-    """What is left of a command that had taken the old files away, and had moved one of two new
-    ones.
-    """
+    """What a command leaves that took old files away and moved one of two new ones."""
     operations = operations_of(folder_in(target.parent, "other"))
     last = max(index for index, (kind, _) in enumerate(operations) if kind == "replace")
     with pytest.raises(Killed):

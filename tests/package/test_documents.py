@@ -207,9 +207,7 @@ MEMBERS = st.lists(
 def test_notices_a_repeated_key_whatever_colons_stand_around(
     outer: list[tuple[str, str, str]], inner: list[tuple[str, str, str]]
 ) -> None:
-    """Colons in strings, and keys that stand apart from their colon, do not make up for one
-    another.
-    """
+    """Colons in strings, or apart from their key, do not make up for one another."""
     nested = f'"nested": [{object_text(inner)}]'
     text = object_text(outer).replace("{", "{" + nested + ("," if outer else ""), 1)
     repeats = any(len({key for key, _, _ in members}) < len(members) for members in (outer, inner))

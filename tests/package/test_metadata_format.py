@@ -47,9 +47,7 @@ def metadata(**variants: Any) -> dict[str, Any]:
 
 
 def package(manifest: dict[str, Any] | None = None, **variants: Any) -> dict[str, Any]:
-    """A package with one component ``c`` whose variant ``v`` has one model, and ``variants`` in its
-    metadata.json.
-    """
+    """A package with component ``c``, variant ``v`` of one model, ``variants`` in documents."""
     return {
         "manifest.json": {"model_name": "m", "component_models": ["c"]} | (manifest or {}),
         "models/c/metadata.json": metadata(**variants),

@@ -142,9 +142,7 @@ OPTION = "session.optimized_model_filepath"
 
 
 class Defect(NamedTuple):
-    """One thing wrong in ``document`` of ``package``: what ``edit`` does at ``pointer``; and what is
-    due then.
-    """
+    """One thing wrong in ``document``: what ``edit`` does at ``pointer``, and what is due."""
 
     package: dict[str, Any]
     document: str

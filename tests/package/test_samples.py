@@ -42,9 +42,7 @@ def package_of(root: Path, *components: str, has_pipeline: bool = False) -> Pack
 
 
 def files(*samples: dict[str, Any]) -> dict[str, Any]:
-    """samples.json with sample sets that have a name and inputs unless they say otherwise, and
-    x.npz beside it.
-    """
+    """samples.json with sets that by default have a name and inputs, beside x.npz."""
     bodies = [{"name": f"s{index}", "inputs": "x.npz"} | body for index, body in enumerate(samples)]
     return {
         "samples/samples.json": {"schema_version": "1.0", "samples": bodies},

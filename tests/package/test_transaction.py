@@ -107,9 +107,7 @@ def add_files(root: Path, sources: dict[str, Path]) -> PackageChange:
 
 
 def change_several_documents(root: Path, sources: dict[str, Path]) -> PackageChange:
-    """Adds variant ``new``, which both documents name: the first to be replaced decides, the other
-    one follows.
-    """
+    """Adds variant ``new`` to two documents: the first to be replaced decides."""
     documents = (
         DocumentChange(
             path="models/m/metadata.json",
@@ -641,9 +639,7 @@ def test_progress_tells_file_bytes_done_and_bytes_in_total(
 def test_nothing_is_deleted_where_the_commit_document_is_neither_the_old_nor_the_new_one(
     tmp_path: Path,
 ) -> None:
-    """Killed after the commit, then edited by hand: the new files are in use, whatever the digest
-    says.
-    """
+    """Killed after the commit, then edited by hand: the new files are in use."""
     root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
     with pytest.raises(Killed):
         commit_change(

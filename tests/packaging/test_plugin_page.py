@@ -46,9 +46,7 @@ def _commands() -> list[tuple[list[str], list[str]]]:
 
 
 def _prints(text: str, line: str) -> bool:
-    """Whether ``text`` has the parts of ``line`` between dots in this order, whatever the
-    blanks.
-    """
+    """Whether ``text`` has the parts of ``line`` between dots, in this order."""
     parts = [re.escape(part) for part in line.split()]
     return (
         re.search(

@@ -36,9 +36,7 @@ def bson(document: Mapping[str, Any]) -> bytes:
 
 
 def container(blobs: Mapping[str, bytes], **changes: Any) -> bytes:
-    """``changes`` are keys of the index, or of the header: ``magic``, ``version_of_file``,
-    ``header_nbytes``, ...
-    """
+    """A container; ``changes`` are keys of its index or header (``magic``, ...)."""
     header = {
         "magic": b"OVEP_BIN",
         "version_of_file": 1,

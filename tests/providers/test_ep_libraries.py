@@ -474,9 +474,7 @@ def test_openvinos_library_is_asked_for_float32_unless_the_options_say_otherwise
 def _with_onnxruntime(
     monkeypatch: pytest.MonkeyPatch, library: EpLibrary, own: tuple[str, ...] = ()
 ) -> None:
-    """An onnxruntime is installed, with providers of its ``own`` beside the CPU's, and that
-    library.
-    """
+    """An installed onnxruntime with providers of its ``own``, and with that library."""
     names = ("CPUExecutionProvider", *own)
     monkeypatch.setattr(ep_registry, "installed_distributions", lambda: ("onnxruntime",))
     monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: names)

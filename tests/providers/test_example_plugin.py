@@ -55,9 +55,7 @@ def site(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def python(site: Path, tmp_path: Path, answers: Path) -> Run:
-    """Runs a program, or a module with arguments, in a process that sees ``site``, and knows the
-    other backends.
-    """
+    """Runs a program or module in a process that sees ``site`` and knows the backends."""
     shutil.copytree(answers, tmp_path / "cache")
 
     def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:

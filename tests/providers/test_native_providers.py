@@ -367,9 +367,7 @@ def test_openvinos_choice_of_the_cpu_in_place_of_an_accelerator_is_a_fallback(
 
 
 class _OrtSession:
-    """Stands for a session of an onnxruntime whose GPU provider started or not, and which tells
-    placement or not.
-    """
+    """A session of an onnxruntime whose GPU provider started or not, and says so or not."""
 
     def __init__(self, providers: list[str]) -> None:
         self.get_providers = lambda: providers

@@ -15,9 +15,7 @@ from tests.interop.packages import Tree, write_tree
 
 
 def _refuses_the_package(case: Case) -> bool:
-    """Whether the release ends with an error for every caller: not for lack of a variant for the
-    EPs asked for.
-    """
+    """Whether the release fails for every caller, not only for EPs that were asked for."""
     return (
         case.refused is not None
         and case not in SELECT_CASES

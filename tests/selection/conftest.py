@@ -152,9 +152,7 @@ def facts_of(wishes: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def select() -> Select:
-    """select(machine, variants, **wishes): a component of these variants, selected on a constructed
-    machine.
-    """
+    """The fixture ``select(machine, variants, **wishes)``: a selection on a made-up machine."""
 
     def call(
         machine: ConstructedMachine, chosen: Sequence[VariantInfo], **wishes: Any
@@ -171,7 +169,7 @@ def select() -> Select:
 
 @pytest.fixture(scope="session")
 def make_variant() -> Callable[..., VariantInfo]:
-    """make_variant(name, ep=..., device=..., architecture=..., compat=..., options=...)"""
+    """The call make_variant(name, ep=, device=, architecture=, compat=, options=)."""
 
     def call(name: str, **facts: Any) -> VariantInfo:
         return _variant(name, facts)

@@ -68,9 +68,7 @@ PRECISION = {"int4": 1, "int8": 2, "fp16": 3, "bf16": 3, "fp32": 4}
 
 @dataclass(frozen=True)
 class Answer:
-    """What is expected of a row: per variant a code, with what decided for the losers, and where
-    the winner runs.
-    """
+    """A row's answer: a code per variant, losers' deciding criterion, the winner's device."""
 
     codes: dict[str, str]
     place: str

@@ -128,9 +128,7 @@ def _decided(
 
 
 def _wishes(text: str) -> dict[str, Any]:
-    """E.g. "device=npu where.quantization=int8 max_size=100 strict_facts": numbers are numbers, a
-    lone word is true.
-    """
+    """Wishes as text, "device=npu max_size=100 strict_facts": a lone word is true."""
     wishes: dict[str, Any] = {}
     for word in text.split():
         key, _, value = word.partition("=")

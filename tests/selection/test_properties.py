@@ -89,9 +89,7 @@ _asked = st.builds(
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is asked for, and what is recorded: (variant, EP device, median in ms), or None for
-    quarantine.
-    """
+    """What is asked for, and records: (variant, EP device, median in ms; None: quarantine)."""
 
     asked: SelectionWishes
     recorded: list[tuple[int, int, int | None]]

@@ -42,9 +42,7 @@ def reference(text: str, feeds: Mapping[str, Any]) -> list[Any]:
 def assert_as_reference(
     text: str, feeds: Mapping[str, Any], *, runs: int = 3, **options: Any
 ) -> None:
-    """Our session agrees with onnx.reference, on its first runs (traced) and on later ones
-    (patterned) alike.
-    """
+    """Our session agrees with onnx.reference, in first (traced) and later (patterned) runs."""
     expected = reference(text, feeds)
     with session_of(text, **options) as session:
         for _ in range(runs):

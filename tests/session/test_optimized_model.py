@@ -35,9 +35,7 @@ LAYERS["Gemm"] = (ROWS, "c = Gemm(x, w, b)")
 def run_both_ways(
     text: str, path: Path, arrays: dict[str, Any], weights: dict[str, Any] | None = None
 ) -> tuple[onnx.ModelProto, list[Any]]:
-    """The written model; the outputs of the session, of one on the written file, and of
-    onnxruntime's on it.
-    """
+    """The written model; outputs of the session, of one on it, and of onnxruntime's."""
     onnxruntime = pytest.importorskip("onnxruntime")
     options = options_of(
         optimized_model_filepath=path,
@@ -77,9 +75,7 @@ def test_written_layers_and_activations_run_in_onnxruntime(
 @pytest.mark.parametrize("mask", ["2, 1, 1, 3", "1, 1, 3, 3", "2, 2, 3, 3"])
 @pytest.mark.parametrize("biased", [False, True])
 def test_written_attention_runs_in_onnxruntime(mask: str, biased: bool, tmp_path: Path) -> None:
-    """One mask for all queries (the padding of BERT), one per query, one per head; with biases and
-    without.
-    """
+    """One mask for all queries, one per query, one per head; with biases and without."""
     generator = np.random.default_rng(4)
     names = "qkv"
     added = "".join(f"{n}1 = Add({n}0, b)" if biased else f"{n}1 = Identity({n}0)" for n in names)

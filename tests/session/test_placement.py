@@ -81,9 +81,7 @@ class Bridge(NativeExecutionProvider):
 def place_on(
     places: Sequence[BackendPlacement], durations_s: Mapping[tuple[str, str], float] | None = None
 ) -> Any:
-    """The placement of four nodes with weights of 1, 10, 100 and 1000 bytes that ``places`` tells
-    of.
-    """
+    """The placement of four nodes with weights of 1, 10, 100, 1000 bytes on ``places``."""
     partition = Partition(
         provider=CUDA_EP,
         node_names=("n0", "n1", "n2", "n3"),

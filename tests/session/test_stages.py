@@ -171,9 +171,7 @@ def test_stages_run_in_order_and_sub_graphs_are_planned_before_the_graph_around_
 def test_casts_that_a_provider_needs_are_inserted_at_every_optimization_level(
     level: GraphOptimizationLevel,
 ) -> None:
-    """The CPU provider here has a Relu for float alone, so a float16 one runs only with casts
-    around it.
-    """
+    """The CPU provider here has a Relu for float only: float16 takes casts around it."""
     registry = CPUExecutionProvider().kernel_registry
     kernels = [
         definition

@@ -70,8 +70,9 @@ def receive(store: PackageStore, content: bytes) -> str:
 
 
 def package(version: int, *, variants: str = "ab", is_linked: bool = True) -> TreeContent:
-    """A version of a package whose variants "a" and "b" have weights each, of which "b"'s stay the
-    same in all versions; with the files of ``variants``.
+    """A version of a package with variants "a" and "b", and with ``variants``' files.
+
+    The weights of "b" stay the same in all versions.
     """
     weights = {"a": b"a%d" % version * 50, "b": b"same" * 100}
     files = {f"models/m/{name}/weights.bin": stored(data) for name, data in weights.items()}

@@ -21,8 +21,10 @@ MODULES = {
 
 
 def plain_onnxruntime(**request: Any) -> Any:
-    """The program's answer: ``{"compatibility"}`` for one with ``output``, ``{"rating"}`` for one
-    that ``rates``, else ``{"outputs"}``; or ``{"error"}``.
+    """The program's answer, or ``{"error"}``.
+
+    ``{"compatibility"}`` for one with ``output``, ``{"rating"}`` for one that ``rates``, else
+    ``{"outputs"}``.
     """
     words = [sys.executable, "-m", "tests.vendors.plain_onnxruntime", json.dumps(request)]
     done = subprocess.run(

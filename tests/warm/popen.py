@@ -109,9 +109,7 @@ def _request(asked: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _started(words: list[str]) -> tuple[str, str, list[str], bool] | None:
-    """Module, program, ``sys.argv`` and whether the current directory is left out of
-    ``sys.path``.
-    """
+    """Module, program, ``sys.argv``, and whether ``sys.path`` lacks the current directory."""
     if words[:3] == [sys.executable, "-m", "ortpkg"]:
         return "ortpkg.__main__", "", ["ortpkg", *words[3:]], False
     if words[:4] == [sys.executable, "-P", "-c", children._BOOTSTRAP]:

@@ -47,9 +47,7 @@ def _serve(channel: socket.socket, base_path: list[str]) -> None:
 
 
 def _load() -> None:
-    """Loads all of ours that can be loaded without the libraries named above, and does not start
-    the program.
-    """
+    """Loads all of ours that needs none of the libraries above, but not the program."""
     sys.modules.update(dict.fromkeys(_NOT_LOADED))  # type: ignore[arg-type]  # so that to import them is an ImportError
     package = importlib.import_module("ortpkg")
     for module in pkgutil.walk_packages(package.__path__, "ortpkg."):
@@ -70,9 +68,7 @@ def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 def _copy(
     channel: socket.socket, request: dict[str, Any], streams: list[int], base_path: list[str]
 ) -> None:
-    """A copy of a copy, which the system gives to the process that asked, as the copy between has
-    ended.
-    """
+    """A copy's copy, which the system gives to who asked, as the one between has ended."""
     between = os.fork()
     if between:
         os.waitpid(between, 0)
@@ -101,9 +97,7 @@ def _copy(
 
 
 def _serve_own_children(streams: list[int], base_path: list[str]) -> None:
-    """What this process starts is copied from one that is as this one is now, before it has done
-    anything.
-    """
+    """Copies what this process starts from one as it is now, with nothing done yet."""
     channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         channel.close()

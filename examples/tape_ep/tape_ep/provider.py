@@ -1,7 +1,5 @@
 # tape_ep/provider.py
-"""The heavy side: compiles sub-graphs to a tape, a list of instructions for registers, and runs it
-with numpy.
-"""
+"""The heavy side: compiles sub-graphs to a tape of instructions, and runs it with numpy."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence

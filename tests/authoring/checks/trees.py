@@ -105,9 +105,7 @@ def variant(ep: str | None = CPU, device: str | None = None, **ort: Any) -> dict
 
 
 def component_tree(**variants: Mapping[str, Any]) -> Tree:
-    """A package of the component generation, inline: by default with one variant for the CPU and
-    one for CUDA.
-    """
+    """A package of the component generation, inline; by default with a CPU and a CUDA variant."""
     all_of_them = variants or {"cpu": variant(), "gpu": variant(CUDA, "gpu")}
     tree: Tree = {
         "manifest.json": {

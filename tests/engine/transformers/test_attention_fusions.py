@@ -131,9 +131,7 @@ def test_a_reshape_that_does_more_than_join_heads_stays() -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_open_lengths_are_followed_through_the_splits(masked: bool) -> None:
-    """As transformers and optimum export: each reshape copies the batch, and its length is whatever
-    is left.
-    """
+    """As exporters write it: reshapes copy the batch, and lengths are whatever is left."""
     core = attention(masked="n = Add(s, m) w = Softmax(n)" if masked else "w = Softmax(s)")
     arrays = weights(core) | {"heads": np.array([0, -1, 3, 2]), "joined": np.array([0, -1, 6])}
     inputs = "float[B, S, 6] q, float[B, S, 6] k, float[B, S, 6] v, float[B, 1, 1, S] m"

@@ -229,9 +229,7 @@ def test_all_basic_transformers_together_make_one_convolution() -> None:
 
 
 def long_model(count: int) -> Model:
-    """A chain of pairs of transposes and neutral additions, each with a side branch that nobody
-    uses.
-    """
+    """A chain of transpose pairs and neutral additions, each with an unused side branch."""
     model = load_model(
         parse("g (float[2, 3] x) => (float[2, 3] y) <float z = {0}> { y = Relu(x) }")
     )

@@ -1,3 +1,1 @@
-"""An example of an execution provider for ortpkg: it runs Relu, and leaves everything else to
-others.
-"""
+"""An example of an execution provider for ortpkg: it runs Relu and leaves the rest to others."""

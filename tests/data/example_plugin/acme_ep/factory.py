@@ -1,6 +1,4 @@
-"""The light side, asked while a variant is selected: imports nothing but what ortpkg has loaded
-already.
-"""
+"""The light side, asked while a variant is selected: imports only what ortpkg has loaded."""
 
 from __future__ import annotations
 
