@@ -1,6 +1,4 @@
-"""What a registry, or the way to it, can do wrong: nothing wrong is believed, nothing is lost that
-can be had by asking again.
-"""
+"""A registry's faults, and the network's: nothing wrong is believed, and asking again helps."""
 
 from __future__ import annotations
 
