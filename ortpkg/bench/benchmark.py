@@ -12,7 +12,7 @@ from ortpkg.bench.candidates import candidates_of
 from ortpkg.bench.pipeline_recording import recordings
 from ortpkg.errors import quoted
 from ortpkg.host.memory import machine_memory_nbytes
-from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.bench_candidate import Candidate
 from ortpkg.measuring.candidate_making import embedded_candidate
 from ortpkg.measuring.fingerprint import default_threads
 from ortpkg.measuring.measure import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.errors import OrtpkgError, UsageError, quoted
-from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.bench_candidate import Candidate
 from ortpkg.measuring.candidate_making import QUARANTINED, candidate_of
 from ortpkg.measuring.workloads import component_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo

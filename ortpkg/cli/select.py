@@ -13,7 +13,7 @@ import typer
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import is_packed, opened
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.decision_log import open_decision_log
+from ortpkg.cli.decision_output import open_decision_log
 from ortpkg.cli.parameters import (
     BackendOption,
     CompatOption,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import OrtpkgError
-from ortpkg.measuring.candidate import Candidate, is_embedded
+from ortpkg.measuring.bench_candidate import Candidate, is_embedded
 from ortpkg.measuring.workloads import tolerances_of
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.formats.variant_model import why_no_model

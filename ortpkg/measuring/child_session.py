@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.devices.json_form import ep_device_from_json
-from ortpkg.measuring.candidate import is_embedded
+from ortpkg.measuring.bench_candidate import is_embedded
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 from ortpkg.trust.judged_contexts import load_only

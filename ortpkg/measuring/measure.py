@@ -22,7 +22,7 @@ from ortpkg.errors import quoted, unquoted
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE, Distance, distance, farthest
 from ortpkg.measuring.array_file import read_arrays, write_arrays
-from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.bench_candidate import Candidate
 from ortpkg.measuring.run_statistics import RunTimes, run_times
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause

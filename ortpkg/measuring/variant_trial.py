@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.bench_candidate import Candidate
 from ortpkg.measuring.measure import CAUSES, CandidateResult, Outcome, Plan, Workload, run_once
 from ortpkg.measuring.record_store import now_text
 from ortpkg.providers.machine_offer import MachineOffer

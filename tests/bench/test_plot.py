@@ -11,7 +11,7 @@ import pytest
 from ortpkg.bench.plot import bench_svg
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.measuring.accuracy import Distance
-from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.bench_candidate import Candidate
 from ortpkg.measuring.measure import CandidateResult, Outcome
 from ortpkg.measuring.run_statistics import run_times
 

@@ -25,7 +25,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.doctor.diagnosis import doctor
 from ortpkg.ep_names import short_ep_names
 from ortpkg.measuring.accuracy import Distance
-from ortpkg.measuring.candidate import Candidate
+from ortpkg.measuring.bench_candidate import Candidate
 from ortpkg.measuring.measure import CandidateResult, Outcome, Plan
 from ortpkg.measuring.record_store import write_quarantine
 from ortpkg.measuring.run_statistics import run_times

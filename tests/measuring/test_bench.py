@@ -28,7 +28,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.measuring import child_worker, measure
-from ortpkg.measuring.candidate import Candidate, thread_options
+from ortpkg.measuring.bench_candidate import Candidate, thread_options
 from ortpkg.measuring.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.measuring.record_store import load_records
 from ortpkg.providers.machine_offer import this_machine
@@ -331,7 +331,7 @@ def test_every_backend_gets_the_same_number_of_threads(
 
 _COUNT_THREADS = """
 import os, sys
-from ortpkg.measuring.candidate import thread_options
+from ortpkg.measuring.bench_candidate import thread_options
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.session.inference_session import InferenceSession
 device = EpDevice(ep_name=sys.argv[3], device=HardwareDevice(type=DeviceType.CPU), backend=sys.argv[2])

@@ -16,8 +16,8 @@ import pytest
 import ortpkg
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
+from ortpkg.measuring.bench_candidate import Candidate
 from ortpkg.measuring.canary import CanaryWishes
-from ortpkg.measuring.candidate import Candidate
 from ortpkg.measuring.measure import Plan, Workload
 from ortpkg.measuring.stored_record import stored_records
 from ortpkg.measuring.variant_trial import check_variant
