@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import UsageError, quoted
-from ortpkg.host.directories import CONFIG_ENVIRONMENT, config_directory
 from ortpkg.names import did_you_mean
-from ortpkg.package.formats.enclosing_package import enclosing_package
+from ortpkg.project.configuration_files import project_table, toml_document, user_config_file
 from ortpkg.variables import yes_or_no
 
-_FILE, _PYPROJECT = "ortpkg.toml", "pyproject.toml"
-#: Larger than any file that somebody wrote.
-_MOST_NBYTES = 1 << 20
+#: Tables of a project's file that say which packages it wants (``ortpkg/project``).
+_PACKAGE_TABLES = ("packages", "profiles")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,21 +94,6 @@ def read_settings(folder: Path | None = None) -> Settings:
     return Settings(**found, sources=sources)
 
 
-def user_config_file() -> Path:
-    """The user's own file, in ``ORTPKG_CONFIG_DIR`` or the platform's directory for configuration.
-
-    May not exist.
-
-    UsageError where that variable names something that is no folder.
-    """
-    chosen = os.environ.get(CONFIG_ENVIRONMENT)
-    if chosen and os.path.exists(chosen) and not os.path.isdir(chosen):  # noqa: PTH110, PTH112 - Path's may raise
-        raise UsageError(
-            f"{CONFIG_ENVIRONMENT} is {quoted(chosen)}; the path of a folder was expected"
-        )
-    return config_directory() / _FILE
-
-
 def project_config_file(folder: Path | None = None) -> Path | None:
     """The project's file that counts in ``folder`` (the current one if left out).
 
@@ -118,7 +101,7 @@ def project_config_file(folder: Path | None = None) -> Path | None:
 
     UsageError where it cannot be read.
     """
-    found = _project_table(folder)
+    found = project_table(folder)
     return None if found is None else found[0]
 
 
@@ -137,64 +120,20 @@ def _all_sources(folder: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
         variable = setting_variable(name)
         if stated := os.environ.get(variable):
             yield variable, {name: _value(name, setting, stated, variable)}
-    project = _project_table(folder)
+    project = project_table(folder)
     if project is not None:
         file, table = project
         yield str(file), _checked(table, file, is_project=True)
     own = user_config_file()
-    if (said := _toml(own)) is not None:
+    if (said := toml_document(own)) is not None:
         yield str(own), _checked(said, own, is_project=False)
-
-
-def _project_table(folder: Path | None) -> tuple[Path, Mapping[str, Any]] | None:
-    """The nearest project file that is about ortpkg, and what it says.
-
-    A package's own folders are passed over.
-    """
-    try:
-        start = folder or Path.cwd()
-    except OSError:  # the current folder has been deleted
-        return None
-    for place in (start, *start.parents):
-        own, pyproject = place / _FILE, place / _PYPROJECT
-        if not (os.path.isfile(own) or os.path.isfile(pyproject)):  # noqa: PTH113 - Path.is_file may raise
-            continue
-        if own == user_config_file() or enclosing_package(place) is not None:
-            continue
-        if (table := _toml(own)) is not None:
-            return own, table
-        tools = (_toml(pyproject, mention=b"ortpkg") or {}).get("tool")
-        if isinstance(tools, dict) and isinstance(tools.get("ortpkg"), dict):
-            return pyproject, tools["ortpkg"]
-    return None
-
-
-def _toml(file: Path, mention: bytes = b"") -> dict[str, Any] | None:
-    """What the file says; None where there is none, or none of that word.
-
-    UsageError where it cannot be read.
-    """
-    if not os.path.isfile(file):  # noqa: PTH113 - as above
-        return None
-    import tomllib  # only where there is a file
-
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(_MOST_NBYTES + 1)
-        if mention not in data:
-            return None
-        if len(data) > _MOST_NBYTES:
-            raise UsageError(
-                f"{quoted(file)} is larger than {_MOST_NBYTES} bytes: that is no configuration"
-            )
-        return tomllib.loads(data.decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{quoted(file)} cannot be read: {error}") from error
 
 
 def _checked(table: Mapping[str, Any], file: Path, *, is_project: bool) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in table.items():
+        if is_project and name in _PACKAGE_TABLES:
+            continue
         setting = _SETTINGS.get(name)
         if setting is None:
             known = ", ".join(_SETTINGS)

@@ -16,18 +16,20 @@ from ortpkg.cli.settings import (
     project_config_file,
     read_settings,
     setting_variable,
-    user_config_file,
 )
 from ortpkg.errors import ExitCode, UnknownBackendError, UsageError, quoted
 from ortpkg.host.directories import (
     CONFIG_ENVIRONMENT,
     STATE_ENVIRONMENT,
+    STORE_ENVIRONMENT,
     cache_directory,
     state_directory,
+    store_directory,
 )
 from ortpkg.isolation.backend_probe import RETRY_VARIABLE, TIMEOUT_VARIABLE, probe_timeout_s
 from ortpkg.isolation.process import PYTHON_VARIABLE
 from ortpkg.names import did_you_mean
+from ortpkg.project.configuration_files import user_config_file
 from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE
 from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import verify_emulated_names
@@ -48,6 +50,7 @@ _OTHER_VARIABLES: tuple[str, ...] = (
     *(
         "ORTPKG_CACHE_DIR",
         STATE_ENVIRONMENT,
+        STORE_ENVIRONMENT,
         CONFIG_ENVIRONMENT,
         PYTHON_VARIABLE,
         _PROVIDERS_VARIABLE,
@@ -99,7 +102,7 @@ def _verify_variables() -> None:
     probe_timeout_s()
     for name in (RETRY_VARIABLE, TRACEBACK_VARIABLE):
         flag_variable(name)
-    for name in ("ORTPKG_CACHE_DIR", STATE_ENVIRONMENT):
+    for name in ("ORTPKG_CACHE_DIR", STATE_ENVIRONMENT, STORE_ENVIRONMENT):
         folder = os.environ.get(name)
         if folder and os.path.lexists(folder) and not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir may raise
             raise UsageError(f"{name} is {quoted(folder)}; the path of a folder was expected")
@@ -144,6 +147,7 @@ def _places() -> dict[str, str | None]:
         "user_file": str(user_config_file()),
         "cache_directory": str(cache_directory()),
         "state_directory": state_directory(),
+        "store_directory": str(store_directory()),
     }
 
 
@@ -165,6 +169,7 @@ def _print(settings: Settings, variables: Mapping[str, str], output: Output) -> 
         ),
         ("caches", places["cache_directory"]),
         ("records", places["state_directory"]),
+        ("installed packages", places["store_directory"]),
     ]
     output.table((Column("place"), Column("path", wraps=24)), rows, title="Places")
     if variables:

@@ -12,9 +12,10 @@ from ortpkg.api.model_variant import ModelVariant
 from ortpkg.cli import settings_command
 from ortpkg.cli.app import run
 from ortpkg.cli.setting_defaults import COMMANDS_OF
-from ortpkg.cli.settings import Settings, read_settings, setting_variable, user_config_file
+from ortpkg.cli.settings import Settings, read_settings, setting_variable
 from ortpkg.cli.settings_command import _DEFAULTS, _OTHER_VARIABLES
 from ortpkg.errors import UsageError
+from ortpkg.project.configuration_files import user_config_file
 from ortpkg.session.options import SessionOptions
 from tests.cli.conftest import DIGITS, RunCommand
 
@@ -319,6 +320,7 @@ WRONG_VARIABLES = [
     ),
     ("ORTPKG_CACHE_DIR", __file__, "ORTPKG_CACHE_DIR is"),
     ("ORTPKG_STATE_DIR", __file__, "ORTPKG_STATE_DIR is"),
+    ("ORTPKG_STORE", __file__, "ORTPKG_STORE is"),
     ("ORTPKG_CONFIG_DIR", __file__, "ORTPKG_CONFIG_DIR is"),
     ("ORTPKG_TRUST", "perhaps", "ORTPKG_TRUST: trust is 'perhaps'; true or false was expected"),
     ("ORTPKG_THREADS", "all", "ORTPKG_THREADS: threads is 'all'"),

@@ -1,0 +1,81 @@
+"""Configuration files, found and read: the user's own, and the nearest project's.
+
+A project's file is ``ortpkg.toml``, or ``[tool.ortpkg]`` in ``pyproject.toml``. Files inside of a
+package are passed over: a package comes from a stranger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import UsageError, quoted
+from ortpkg.host.directories import CONFIG_ENVIRONMENT, config_directory
+from ortpkg.package.formats.enclosing_package import enclosing_package
+
+PROJECT_FILE, _PYPROJECT = "ortpkg.toml", "pyproject.toml"
+#: Larger than any file that somebody wrote.
+_MOST_NBYTES = 1 << 20
+
+
+def user_config_file() -> Path:
+    """The user's own file, in ``ORTPKG_CONFIG_DIR`` or the platform's directory for configuration.
+
+    May not exist.
+
+    UsageError where that variable names something that is no folder.
+    """
+    chosen = os.environ.get(CONFIG_ENVIRONMENT)
+    if chosen and os.path.exists(chosen) and not os.path.isdir(chosen):  # noqa: PTH110, PTH112 - Path's may raise
+        raise UsageError(
+            f"{CONFIG_ENVIRONMENT} is {quoted(chosen)}; the path of a folder was expected"
+        )
+    return config_directory() / PROJECT_FILE
+
+
+def project_table(folder: Path | None = None) -> tuple[Path, Mapping[str, Any]] | None:
+    """The nearest project file that is about ortpkg, and what it says.
+
+    A package's own folders are passed over. UsageError where the file cannot be read.
+    """
+    try:
+        start = folder or Path.cwd()
+    except OSError:  # the current folder has been deleted
+        return None
+    for place in (start, *start.parents):
+        own, pyproject = place / PROJECT_FILE, place / _PYPROJECT
+        if not (os.path.isfile(own) or os.path.isfile(pyproject)):  # noqa: PTH113 - Path.is_file may raise
+            continue
+        if own == user_config_file() or enclosing_package(place) is not None:
+            continue
+        if (table := toml_document(own)) is not None:
+            return own, table
+        tools = (toml_document(pyproject, mention=b"ortpkg") or {}).get("tool")
+        if isinstance(tools, dict) and isinstance(tools.get("ortpkg"), dict):
+            return pyproject, tools["ortpkg"]
+    return None
+
+
+def toml_document(file: Path, mention: bytes = b"") -> dict[str, Any] | None:
+    """What the file says; None where there is none, or none of that word.
+
+    UsageError where it cannot be read.
+    """
+    if not os.path.isfile(file):  # noqa: PTH113 - as above
+        return None
+    import tomllib  # only where there is a file
+
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_MOST_NBYTES + 1)
+        if mention not in data:
+            return None
+        if len(data) > _MOST_NBYTES:
+            raise UsageError(
+                f"{quoted(file)} is larger than {_MOST_NBYTES} bytes: that is no configuration"
+            )
+        return tomllib.loads(data.decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{quoted(file)} cannot be read: {error}") from error

@@ -1,0 +1,149 @@
+"""``ortpkg.lock``: the very bytes that a project was settled on, for each of its machines.
+
+A JSON document, sorted, so that two locks differ where their packages do. One lock serves all
+machines: it has every file that any of them gets, and which variants each of them runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import PackageFormatError, UsageError, quoted
+from ortpkg.package.documents.document_schemas import check_schema
+from ortpkg.package.documents.json_documents import dump_document, read_document
+from ortpkg.package.documents.json_limits import DocumentLimits
+from ortpkg.package.frozen import EMPTY
+from ortpkg.storage.file_replacement import replace_file
+
+LOCK_FILE = "ortpkg.lock"
+THIS_MACHINE = ""
+"""In place of a profile's name: the machine that the lock was made on, where a project has none."""
+
+_LIMITS = DocumentLimits(nbytes=64 * 1024 * 1024, depth=16, values=5_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedFile:
+    """One file of a package: what it is, and its size in bytes."""
+
+    sha256: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedPackage:
+    """One package, settled.
+
+    Attributes:
+        name: in the project.
+        source: the repository, as a reference without a version.
+        version: the tag that it was found by; for people, the digest decides.
+        digest: of its manifest, ``sha256:<hex>``.
+        package_digest: SHA-256 over all its files, as ``ortpkg verify`` prints it.
+        files: path → what it is; of the whole package, absent variants included.
+        variants: profile → ``component/variant`` of what was chosen for it.
+    """
+
+    name: str
+    source: str
+    version: str
+    digest: str
+    package_digest: str
+    files: Mapping[str, LockedFile]
+    variants: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A whole lock.
+
+    Attributes:
+        packages: name → the package.
+        wanted: name → what the project asked for when it was made ("oci://h/d >=1,<2"): where the
+            project asks for something else by now, the lock is out of date.
+    """
+
+    packages: Mapping[str, LockedPackage]
+    wanted: Mapping[str, str] = EMPTY
+
+
+def read_lock(folder: Path) -> Lock | None:
+    """The lock of the project in ``folder``; None where there is none.
+
+    UsageError where it cannot be read, or is none.
+    """
+    path = folder / LOCK_FILE
+    if not path.exists():
+        return None
+    try:
+        document = read_document(path, document=LOCK_FILE, limits=_LIMITS)
+        if findings := check_schema(document, "lock", document=LOCK_FILE):
+            raise PackageFormatError.from_findings(findings, path=path)
+    except PackageFormatError as error:
+        lines = "; ".join(str(each) for each in error.findings[:3]) or str(error)
+        raise UsageError(
+            f"{quoted(path)} is no lock: {lines}; ortpkg lock makes it anew"
+        ) from error
+    packages = document["packages"]
+    return Lock(
+        packages={name: _package(name, value) for name, value in packages.items()},
+        wanted={name: value["wanted"] for name, value in packages.items()},
+    )
+
+
+def write_lock(folder: Path, lock: Lock) -> None:
+    """Writes the lock of the project in ``folder``, in one step.
+
+    UsageError where that is not possible; the one that was there stays.
+    """
+    content = dump_lock(lock)
+    try:
+        replace_file(folder / LOCK_FILE, lambda file: file.write(content))
+    except OSError as error:
+        raise UsageError(
+            f"{quoted(folder / LOCK_FILE)} cannot be written: {error.strerror or error}"
+        ) from error
+
+
+def dump_lock(lock: Lock) -> bytes:
+    """The lock's bytes: names and paths sorted."""
+    packages = {
+        name: _document(lock.packages[name], lock.wanted.get(name, ""))
+        for name in sorted(lock.packages)
+    }
+    return dump_document({"schema_version": "1.0", "packages": packages})
+
+
+def _document(package: LockedPackage, wanted: str) -> dict[str, Any]:
+    return {
+        "wanted": wanted,
+        "from": package.source,
+        "version": package.version,
+        "digest": package.digest,
+        "package_digest": package.package_digest,
+        "variants": {
+            profile: list(package.variants[profile]) for profile in sorted(package.variants)
+        },
+        "files": {
+            path: {"sha256": package.files[path].sha256, "nbytes": package.files[path].nbytes}
+            for path in sorted(package.files)
+        },
+    }
+
+
+def _package(name: str, value: Mapping[str, Any]) -> LockedPackage:
+    return LockedPackage(
+        name=name,
+        source=value["from"],
+        version=value["version"],
+        digest=value["digest"],
+        package_digest=value["package_digest"],
+        files={
+            path: LockedFile(sha256=file["sha256"], nbytes=file["nbytes"])
+            for path, file in value["files"].items()
+        },
+        variants={profile: tuple(names) for profile, names in value["variants"].items()},
+    )

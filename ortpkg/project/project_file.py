@@ -1,0 +1,190 @@
+"""``ortpkg.toml``: which packages a project wants, in which versions, and for which machines.
+
+::
+
+    [packages]
+    digits = "oci://models.example/digits:2"
+    tinychar = { from = "oci://models.example/tinychar", version = ">=1.2,<2" }
+    encoder = { from = "oci://models.example/encoder", version = "*", variants = ["cpu-int8"] }
+
+    [profiles]
+    laptop = "snapdragon-x-laptop"
+    server = "machines/server.json"
+
+In ``pyproject.toml`` the tables are ``[tool.ortpkg.packages]`` and ``[tool.ortpkg.profiles]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import PackageReferenceError, UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.project.configuration_files import project_table
+from ortpkg.registry.references import (
+    LayoutReference,
+    OciReference,
+    is_store_name,
+    is_tag,
+    parse_reference,
+)
+
+PACKAGES, PROFILES = "packages", "profiles"
+_KEYS = ("from", "version", "tag", "variants")
+_MOST_PACKAGES = 10_000
+_ANY_VERSION = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedPackage:
+    """One package that a project wants.
+
+    Attributes:
+        name: what the project calls it, and the store.
+        source: the repository, without a version.
+        specifier: which versions will do, as ``packaging`` reads it (">=1.2,<2"); "" for any.
+        tag: the tag that is followed instead of versions; None where versions count.
+        variants: what is fetched of it on every machine; left out, what each machine selects.
+    """
+
+    name: str
+    source: OciReference | LayoutReference
+    specifier: str = ""
+    tag: str | None = None
+    variants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What a project's file says.
+
+    Attributes:
+        file: the file.
+        packages: name → what is wanted.
+        profiles: name → the machine profile it stands for: the name of a built-in one, or a file.
+    """
+
+    file: Path
+    packages: Mapping[str, WantedPackage]
+    profiles: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """The project's folder, where its lock lies."""
+        return self.file.parent
+
+
+def find_project(folder: Path | None = None) -> Project | None:
+    """The project that ``folder`` (the current one, if left out) lies in.
+
+    None where there is none that wants packages. UsageError, with the file and the key, where its
+    file is wrong.
+    """
+    found = project_table(folder)
+    if found is None or PACKAGES not in found[1]:
+        return None
+    file, table = found
+    return Project(
+        file=file,
+        packages={
+            name: _wanted(file, name, value)
+            for name, value in _table(file, table, PACKAGES).items()
+        },
+        profiles={
+            name: _profile(file, name, value)
+            for name, value in _table(file, table, PROFILES).items()
+        },
+    )
+
+
+def _table(file: Path, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = document.get(name, {})
+    if not isinstance(value, Mapping) or len(value) > _MOST_PACKAGES:
+        raise _wrong(file, name, f"a table of at most {_MOST_PACKAGES} entries was expected")
+    return value
+
+
+def _profile(file: Path, name: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise _wrong(file, f"{PROFILES}.{name}", "the name or file of a profile was expected")
+    folder = file.parent / value
+    return str(folder) if folder.is_file() else value
+
+
+def _wanted(file: Path, name: str, value: object) -> WantedPackage:
+    key = f"{PACKAGES}.{name}"
+    if not is_store_name(name):
+        raise _wrong(
+            file, key, "a package's name is lower-case letters and digits, with . _ - inside"
+        )
+    stated: Mapping[str, Any] = {"from": value} if isinstance(value, str) else _table_of(value)
+    if not stated:
+        raise _wrong(file, key, "a reference, or a table with from, version, tag and variants")
+    for each in stated:
+        if each not in _KEYS:
+            raise _wrong(file, f"{key}.{each}", f"there is no such key{did_you_mean(each, _KEYS)}")
+    source = _source(file, key, stated.get("from"))
+    tag, version = stated.get("tag", source.tag), stated.get("version")
+    if tag is not None and (not isinstance(tag, str) or not is_tag(tag)):
+        raise _wrong(file, f"{key}.tag", "a tag was expected")
+    if tag is not None and version is not None:
+        raise _wrong(file, key, "it follows a tag, or versions: give one of the two")
+    return WantedPackage(
+        name=name,
+        source=source.without_version,
+        specifier=_specifier(file, key, version),
+        tag=tag,
+        variants=_texts(file, f"{key}.variants", stated.get("variants", ())),
+    )
+
+
+def _table_of(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _source(file: Path, key: str, value: object) -> OciReference | LayoutReference:
+    if not isinstance(value, str):
+        raise _wrong(file, f"{key}.from", "a reference such as oci://host/repository was expected")
+    try:
+        reference = parse_reference(value)
+    except PackageReferenceError as error:
+        raise _wrong(file, f"{key}.from", str(error)) from error
+    if not isinstance(reference, OciReference | LayoutReference):
+        raise _wrong(
+            file, f"{key}.from", f"{quoted(value)} is not in a registry: oci://..., oci-layout:..."
+        )
+    if reference.digest is not None:
+        raise _wrong(
+            file, f"{key}.from", "a digest belongs into the lock: state versions or a tag here"
+        )
+    if isinstance(reference, LayoutReference):
+        return LayoutReference(directory=file.parent / reference.directory, tag=reference.tag)
+    return reference
+
+
+def _specifier(file: Path, key: str, value: object) -> str:
+    if value is None or value == _ANY_VERSION:
+        return ""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # only where one is stated
+
+    try:
+        return str(SpecifierSet(value if isinstance(value, str) else "?"))
+    except InvalidSpecifier as error:
+        raise _wrong(
+            file,
+            f"{key}.version",
+            f'versions such as ">=1.2,<2" were expected, not {quoted(value)}',
+        ) from error
+
+
+def _texts(file: Path, key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise _wrong(file, key, "a list of names was expected")
+    return tuple(value)
+
+
+def _wrong(file: Path, key: str, what: str) -> UsageError:
+    return UsageError(f"{quoted(file)}: {key}: {what}")
