@@ -54,6 +54,8 @@ COMMANDS: dict[str, str] = {
     "pack": "ortpkg.cli.pack",
     "unpack": "ortpkg.cli.unpack",
     "push": "ortpkg.cli.push",
+    "login": "ortpkg.cli.login",
+    "logout": "ortpkg.cli.logout",
     "convert": "ortpkg.cli.convert",
     "merge": "ortpkg.cli.merge",
     "slim": "ortpkg.cli.slim",

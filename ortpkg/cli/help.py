@@ -29,6 +29,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Publish and install": {
         "push": "Publish a package in a registry",
+        "login": "Try and keep a password for a registry, where Docker keeps it",
+        "logout": "Forget the password of a registry",
     },
     "Check": {
         "inspect": "Show what a package holds",
@@ -94,6 +96,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ortpkg push digits.ortpackage oci://models.example/digits:2 --tag latest",
         "ortpkg push digits.ortpackage oci-layout:shared/models",
     ),
+    "login": ("ortpkg login models.example --username ann --password-stdin",),
+    "logout": ("ortpkg logout models.example",),
     "inspect": ("ortpkg inspect digits.ortpackage", "ortpkg inspect model.onnx --json"),
     "diff": ("ortpkg diff digits.ortpackage newer.ortpkg",),
     "explain": ("ortpkg explain ORT204",),

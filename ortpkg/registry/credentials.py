@@ -80,7 +80,7 @@ def keep_credentials(key: str, credentials: Credentials) -> str:
     helper = helper_for(config, key)
     if helper:
         keep(helper, key, credentials.username, credentials.password)
-        return helper
+        return f"docker-credential-{helper}"
     account = f"{credentials.username}:{credentials.password.reveal()}".encode()
     auths = {**_object(config, "auths"), key: {"auth": base64.b64encode(account).decode()}}
     _write_config(file, {**config, "auths": auths})

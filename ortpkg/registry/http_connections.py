@@ -46,7 +46,7 @@ class Connections:
         """
         parts = split_url(url)
         assert parts.hostname is not None
-        pool = self._pool(parts.scheme, _proxy(parts.scheme, parts.hostname, parts.netloc))
+        pool = self._pool(parts.scheme, proxy_for(parts.scheme, parts.hostname, parts.netloc))
         try:
             return pool.request(
                 method,
@@ -157,8 +157,11 @@ def _system_text(cause: BaseException) -> str:
     return (cause.strerror or "") if isinstance(cause, OSError) else "refused"
 
 
-def _proxy(scheme: str, host: str, place: str) -> str | None:
-    """The proxy for a host, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY; none for this machine."""
+def proxy_for(scheme: str, host: str, place: str) -> str | None:
+    """The proxy for a host, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY; none for this machine.
+
+    ``place``: the host with its port, where one is named.
+    """
     if is_loopback(host):
         return None
     proxies = urllib.request.getproxies_environment()

@@ -6,7 +6,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ortpkg.errors import RegistryError, RegistryUnreachableError, unquoted
+from ortpkg.errors import (
+    RegistryAuthenticationError,
+    RegistryError,
+    RegistryUnreachableError,
+    unquoted,
+)
 from ortpkg.package.frozen import EMPTY
 from ortpkg.registry.authentication import Authenticator
 from ortpkg.registry.credentials import Credentials, find_credentials
@@ -137,12 +142,18 @@ class RegistryClient:
                 raise refusal(plain.answer, str(self.host), plain.body)
             return False
         own = Authenticator(str(self.host), self.url, self.transport, lambda: credentials)
-        header = own.answer(plain.answer.headers("WWW-Authenticate"), (), None)
-        answer = self.transport.exchange(
-            Request(method="GET", url=path, authorization=header), most_nbytes=MOST_ANSWER_NBYTES
-        )
-        if answer.status != 200:
-            raise refusal(answer.answer, str(self.host), answer.body)
+        try:
+            header = own.answer(plain.answer.headers("WWW-Authenticate"), (), None)
+            request = Request(method="GET", url=path, authorization=header)
+            answer = self.transport.exchange(request, most_nbytes=MOST_ANSWER_NBYTES)
+            if answer.status != 200:
+                raise refusal(answer.answer, str(self.host), answer.body)
+        except RegistryAuthenticationError as error:
+            raise RegistryAuthenticationError(
+                f"{self.host} does not take this user name with this password",
+                registry=str(self.host),
+                status=error.status,
+            ) from error
         return True
 
     def _authorized(self, request: Request, scopes: tuple[str, ...]) -> Answer:

@@ -1,0 +1,110 @@
+"""``ortpkg login``: who we are to a registry."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.rendering import Output
+from ortpkg.errors import ExitCode, UsageError
+from ortpkg.registry.credentials import (
+    CONFIG_TEXT_VARIABLE,
+    Credentials,
+    config_file,
+    keep_credentials,
+)
+from ortpkg.registry.http_addresses import parse_registry_host
+from ortpkg.registry.registry_client import RegistryClient
+from ortpkg.registry.secret import Secret
+
+_MOST_PASSWORD_NBYTES = 64 * 1024
+
+
+def command(
+    registry: Annotated[
+        str, typer.Argument(metavar="HOST", help="The registry: host or host:port; docker.io.")
+    ],
+    username: Annotated[
+        str | None,
+        typer.Option("--username", "-u", metavar="USER", help="Default: asked for on a terminal."),
+    ] = None,
+    password_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--password-stdin", help="Read the password, or a token, from standard input."
+        ),
+    ] = False,
+    plain_http: Annotated[
+        bool,
+        typer.Option(
+            "--plain-http",
+            help="Without encryption: everybody on the way reads the password.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Try a user name and password at a registry, and keep them where Docker does.
+
+    That is the helper program that Docker's config file names, or else that file, readable by you
+    alone. Docker and others that read it are logged in, too.
+    """
+    output = Output(is_json=as_json)
+    host = parse_registry_host(registry)
+    credentials = _given(username, is_piped=password_stdin)
+    client = RegistryClient(host, is_plain_http=True if plain_http else None)
+    if not client.try_credentials(credentials):
+        output.warning(f"{host} asks nobody who they are: the password was not tried")
+    place = keep_credentials(host.credentials_key, credentials)
+    if place == str(config_file()):
+        output.warning(
+            f"the password stands in {place}, which you alone may read, but not encrypted; a helper"
+            " program (credsStore in that file) would keep it better"
+        )
+    if os.environ.get(CONFIG_TEXT_VARIABLE):
+        output.warning(f"what {CONFIG_TEXT_VARIABLE} says comes before what is kept")
+    if as_json:
+        output.json(
+            "login", {"registry": str(host), "username": credentials.username, "kept_in": place}
+        )
+    else:
+        output.line(f"logged in to {host} as {credentials.username}")
+    return ExitCode.DONE
+
+
+def _given(username: str | None, *, is_piped: bool) -> Credentials:
+    """The user name and password of the command line, standard input or terminal."""
+    has_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if username is None:
+        if is_piped or not has_terminal:
+            raise UsageError("give the user name: --username USER")
+        username = typer.prompt("User name", err=True)
+    if not username or not username.isprintable() or ":" in username:
+        raise UsageError("a user name is a printable text without a colon")
+    if is_piped:
+        password = _piped_password()
+    elif has_terminal:
+        password = getpass.getpass("Password: ")
+    else:
+        raise UsageError(
+            "standard input is no terminal: give the password by --password-stdin, so that it"
+            " stands on no command line"
+        )
+    if not password:
+        raise UsageError("the password is empty")
+    return Credentials(username=username, password=Secret(password))
+
+
+def _piped_password() -> str:
+    """Standard input, less the end of its last line."""
+    data = sys.stdin.buffer.read(_MOST_PASSWORD_NBYTES + 1) if sys.stdin is not None else b""
+    if len(data) > _MOST_PASSWORD_NBYTES:
+        raise UsageError(f"the password has more than {_MOST_PASSWORD_NBYTES} bytes")
+    try:
+        return data.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise UsageError("the password on standard input is not UTF-8") from None

@@ -1,0 +1,30 @@
+"""``ortpkg logout``: forgets who we are to a registry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.rendering import Output
+from ortpkg.errors import ExitCode
+from ortpkg.registry.credentials import forget_credentials
+from ortpkg.registry.http_addresses import parse_registry_host
+
+
+def command(
+    registry: Annotated[
+        str, typer.Argument(metavar="HOST", help="The registry: host or host:port; docker.io.")
+    ],
+    as_json: JsonOption = False,
+) -> int:
+    """Forget the password of a registry, in Docker's config file and its helper program."""
+    output = Output(is_json=as_json)
+    host = parse_registry_host(registry)
+    is_forgotten = forget_credentials(host.credentials_key)
+    if as_json:
+        output.json("logout", {"registry": str(host), "forgotten": is_forgotten})
+    else:
+        output.line(f"logged out of {host}" if is_forgotten else f"nothing was kept for {host}")
+    return ExitCode.DONE
