@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -18,6 +18,7 @@ from ortpkg.errors import AuthoringError, quoted
 from ortpkg.storage.file_clone import clone_file
 from ortpkg.storage.file_replacement import rename_over
 from ortpkg.storage.planned_files import PlannedFiles
+from ortpkg.storage.write_behind import WriteBehind
 
 if TYPE_CHECKING:
     from ortpkg.storage.hashing import FileDigest, Progress
@@ -117,11 +118,15 @@ class FileOperations:
 
     @contextlib.contextmanager
     def longer_file(self, path: Path) -> Iterator[NewFile]:
-        """A file that is there, to read, and to write more of at its end; durable as a new one."""
+        """A file that is there, to write more of at its end; durable as a new one.
+
+        What was written is put on the disk while the rest is yet to come.
+        """
         self.before("extend", path)
-        with path.open("r+b") as target:
+        with path.open("r+b") as target, WriteBehind(target.fileno()) as behind:
             target.seek(0, os.SEEK_END)
-            yield NewFile(self, target, path)
+            yield NewFile(self, target, path, on_write=behind.wrote)
+            behind.finish()
             self._fsync(target, path)
 
     def make_empty(self, path: Path) -> None:
@@ -263,15 +268,25 @@ def make_parents(base: Path, path: str, operations: FileOperations) -> None:
 class NewFile:
     """A file that is being written; each write is an operation of its own."""
 
-    def __init__(self, operations: FileOperations, stream: BinaryIO, path: Path) -> None:
+    def __init__(
+        self,
+        operations: FileOperations,
+        stream: BinaryIO,
+        path: Path,
+        *,
+        on_write: Callable[[int], object] | None = None,
+    ) -> None:
         self._operations = operations
         self._stream = stream
         self._path = path
+        self._on_write = on_write
 
     def write(self, content: bytes) -> None:
         """Writes at the current position."""
         self._operations.before("write", self._path)
         self._stream.write(content)
+        if self._on_write is not None:
+            self._on_write(len(content))
 
     def write_at(self, offset: int, content: bytes) -> None:
         """Writes at ``offset``, and goes back to where it was."""

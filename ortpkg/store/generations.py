@@ -62,8 +62,12 @@ class Generation:
     full_nbytes: int = 0
 
     def is_same_as(self, other: Generation) -> bool:
-        """Whether both install the same, for the same reason."""
-        return replace(self, number=0, created=0.0) == replace(other, number=0, created=0.0)
+        """Whether both install the same, whenever and why ever."""
+        return _without_circumstances(self) == _without_circumstances(other)
+
+
+def _without_circumstances(generation: Generation) -> Generation:
+    return replace(generation, number=0, created=0.0, why="")
 
 
 def check_name(name: str) -> str:
@@ -86,7 +90,7 @@ def current_generation(folder: StoreFolder, name: str) -> Generation | None:
     """The generation in use; None where the name has none. StoreError where that is damaged."""
     path = folder.names / name / _CURRENT
     document = read_json(path)
-    return None if document is None else _generation_of(path, document)
+    return None if document is None else _generation_of(path, document, name)
 
 
 def generations(folder: StoreFolder, name: str) -> Iterator[Generation]:
@@ -100,7 +104,7 @@ def read_generation(folder: StoreFolder, name: str, number: int) -> Generation |
     """One record; None where there is none."""
     path = _place(folder, name, number) / _RECORD
     document = read_json(path)
-    return None if document is None else _generation_of(path, document)
+    return None if document is None else _generation_of(path, document, name)
 
 
 def record_generation(folder: StoreFolder, wanted: Generation) -> Generation:
@@ -210,7 +214,7 @@ def _to_json(generation: Generation) -> dict[str, Any]:
     }
 
 
-def _generation_of(path: Path, document: Mapping[str, Any]) -> Generation:
+def _generation_of(path: Path, document: Mapping[str, Any], name: str) -> Generation:
     try:
         generation = Generation(
             name=document["name"],
@@ -228,11 +232,16 @@ def _generation_of(path: Path, document: Mapping[str, Any]) -> Generation:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
-    texts = (generation.reference, generation.tag, generation.tree, generation.folder)
-    if not all(isinstance(text, str) for text in (*texts, *generation.variants)):
-        raise damaged(path)
-    if not is_digest(generation.digest) or why_not_a_name(generation.folder) is not None:
-        raise damaged(path)
-    if not _TREE.fullmatch(generation.tree) or not isinstance(generation.number, int):
+    texts = (generation.reference, generation.tag, generation.folder, generation.why)
+    numbers = (generation.number, generation.nbytes, generation.full_nbytes)
+    is_right = (
+        generation.name == name
+        and all(isinstance(text, str) for text in (*texts, *generation.variants))
+        and all(type(number) is int and number >= 0 for number in numbers)
+        and is_digest(generation.digest)
+        and _TREE.fullmatch(str(generation.tree)) is not None
+        and why_not_a_name(generation.folder) is None
+    )
+    if not is_right:
         raise damaged(path)
     return generation

@@ -19,8 +19,8 @@ _NAME = "org.opencontainers.image.ref.name"
 _VERSION = "org.opencontainers.image.version"
 
 
-def write_index(folder: StoreFolder, current: Sequence[Generation]) -> None:
-    """Writes the index if that changes: an entry per generation whose manifest is a blob here."""
+def write_index(folder: StoreFolder, current: Sequence[Generation]) -> bool:
+    """Writes an entry for each generation whose manifest is a blob here; whether that is new."""
     manifests = [
         descriptor.to_json() for each in current if (descriptor := _descriptor_of(folder, each))
     ]
@@ -29,8 +29,10 @@ def write_index(folder: StoreFolder, current: Sequence[Generation]) -> None:
         "mediaType": INDEX_MEDIA_TYPE,
         "manifests": manifests,
     }
-    if _read(folder) != document:
-        folder.write_json(folder.root / _INDEX, document)
+    if _read(folder) == document:
+        return False
+    folder.write_json(folder.root / _INDEX, document)
+    return True
 
 
 def _read(folder: StoreFolder) -> dict[str, Any] | None:

@@ -176,8 +176,8 @@ class PackageStore(InstalledPackages):
         with contextlib.suppress(OSError, StoreError):  # made anew at the next change
             for _ in range(_MOST_ATTEMPTS):
                 current = self.packages(on_damage=_ignore)
-                write_index(self._folder, current)
-                if self.packages(on_damage=_ignore) == current:
+                is_new = write_index(self._folder, current)
+                if not is_new or self.packages(on_damage=_ignore) == current:
                     return
 
 

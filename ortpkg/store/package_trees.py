@@ -92,15 +92,17 @@ def make_tree(folder: StoreFolder, content: TreeContent) -> PackageTree:
         OSError: the tree cannot be written; nothing of it is there.
     """
     _check(folder, content)
-    if (found := read_tree(folder, content.key)) is not None:
-        if _is_whole(found):
+    target = folder.packages / content.key
+    if target.is_dir():
+        found = read_tree(folder, content.key)
+        if found is not None and _is_whole(found):
             return found
-        folder.discard(folder.packages / found.key)  # somebody took files away
+        folder.discard(target)  # somebody took files away
     folder.prepare()
     staging = folder.new_staging()
     try:
         _build(folder, content, staging)
-        _place(folder, staging, folder.packages / content.key)
+        _place(folder, staging, target)
     except OSError:
         folder.remove_quietly(staging)
         raise

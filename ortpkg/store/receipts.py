@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.package.frozen import EMPTY
+from ortpkg.package.paths.path_resolver import why_not_a_name
 from ortpkg.registry.descriptors import is_digest
 from ortpkg.store.store_folder import damaged, read_json
 
@@ -97,7 +98,7 @@ def read_receipt(folder: Path) -> Receipt | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise damaged(path) from error
     texts = (receipt.reference, receipt.folder)
-    if not all(isinstance(text, str) for text in texts) or "/" in receipt.folder:
+    if not all(isinstance(text, str) for text in texts) or why_not_a_name(receipt.folder):
         raise damaged(path)
     if not all(is_digest(digest) for digest in (receipt.manifest, *receipt.blobs)):
         raise damaged(path)

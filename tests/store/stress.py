@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.errors import PackageNotInstalledError, StoreError
+from ortpkg.registry.oci_layout import OciLayout
 from ortpkg.store.package_store import PackageStore
 from tests.store.store_packages import (
     AT_ONCE,
@@ -170,6 +171,10 @@ def _problems_of(store: PackageStore) -> list[str]:
     """What is wrong with a store on which nobody works any more."""
     problems = []
     store.gc(AT_ONCE)
+    layout = OciLayout(store.root)
+    named = {name: layout.resolve(name).digest for name in layout.tags()}
+    if named != {each.name: each.digest for each in store.packages()}:
+        problems.append(f"the index names {named}")
     for generation in store.packages():
         variants = "".join(each.removeprefix("m/") for each in generation.variants)
         with store.open(generation.name) as opened:

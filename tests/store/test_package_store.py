@@ -222,6 +222,19 @@ def test_a_tree_that_lost_files_is_made_anew(store: PackageStore) -> None:
         assert read_package(opened.root) == expected_package(1)
 
 
+def test_a_tree_without_its_receipt_is_made_anew(store: PackageStore) -> None:
+    install(store, 1)
+    with store.open("digits") as opened:
+        (opened.root.parent / "receipt.json").unlink()
+        with pytest.raises(StoreError, match="are gone from the store"):
+            opened.receipt  # noqa: B018 - it is read then
+
+    install(store, 1)
+
+    with store.open("digits") as opened:
+        assert opened.receipt.files.keys() == expected_package(1).keys()
+
+
 def test_a_tree_that_was_deleted_says_how_to_get_it_back(store: PackageStore) -> None:
     install(store, 1)
     shutil.rmtree(store.root / "packages")
