@@ -1,9 +1,10 @@
 """What processes use of a store, not to be collected, and what is being collected, not to be used.
 
-Both are announced by files in ``leases/``, of which each appears whole. Who wants something first
-announces that he uses it and then looks whether it is being collected; who collects first announces
-what and then looks whether somebody uses it. Whichever comes first, one of both sees the other
-(docs/adr/0021-store.md). The lock that is on such a file tells only whether its process lives.
+Both are announced by files in ``leases/``; one that says nothing yet means everything. Who wants
+something first announces that he uses it and then looks whether it is being collected; who collects
+first announces what and then looks whether somebody uses it. Whichever comes first, one of both
+sees the other (docs/adr/0021-store.md). The lock that is on such a file tells only whether its
+process lives.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from ortpkg.storage.held_file import hold, is_held
 from ortpkg.store.process_names import Maker, maker_of, new_name
 from ortpkg.store.store_folder import StoreFolder, dump_json, names_in, read_json
 
-_LEASE, _COLLECTION, _UNFINISHED = ".lease", ".gc", ".new"
+_LEASE, _COLLECTION = ".lease", ".gc"
 _WAIT_S = 60.0
 _PAUSE_S = 0.01
+_ATTEMPTS = 5
+_NEW_S = 0.5
 #: What another machine announced, and nobody seems to hold, is believed for so long: on a network
 #: file system without locks all seem free.
 _FOREIGN_AGE_S = 7 * 24 * 3600.0
@@ -143,7 +146,7 @@ def finished_announcements(folder: StoreFolder) -> list[Path]:
     """Those whose processes ended without taking them back."""
     return [
         path
-        for suffix in (_LEASE, _COLLECTION, _UNFINISHED)
+        for suffix in (_LEASE, _COLLECTION)
         for path in _announcements(folder, suffix)
         if is_over(path)
     ]
@@ -184,28 +187,26 @@ class _Announcement:
 
 
 def _announce(folder: StoreFolder, holdings: Holdings, suffix: str) -> _Announcement:
-    """Writes the file under another name and holds it before anybody sees it.
+    """Makes the file, holds it, and writes what it is about.
 
-    On a full disk it stays empty, which means everything: gc has to be able to make room.
+    Until that is there it means everything. On a full disk that is what it goes on to mean: gc has
+    to be able to make room.
     """
     if not folder.leases.is_dir():
         folder.prepare()
         folder.make_folder(folder.leases)
-    content = {"trees": sorted(holdings.trees), "blobs": sorted(holdings.blobs)}
-    name = new_name()
-    temporary, path = folder.leases / f"{name}{_UNFINISHED}", folder.leases / f"{name}{suffix}"
-    folder.operations.before("create", temporary)
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    path = folder.leases / f"{new_name()}{suffix}"
+    folder.operations.before("create", path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    announcement = _Announcement(folder, path, descriptor)
     try:
         hold(descriptor)
-        _write(folder, temporary, descriptor, dump_json(content))
-        folder.operations.replace(temporary, path)
+        content = {"trees": sorted(holdings.trees), "blobs": sorted(holdings.blobs)}
+        _write(folder, path, descriptor, dump_json(content))
     except BaseException:
-        os.close(descriptor)
-        with contextlib.suppress(OSError):
-            folder.operations.unlink(temporary)
+        announcement.withdraw()
         raise
-    return _Announcement(folder, path, descriptor)
+    return announcement
 
 
 def _write(folder: StoreFolder, path: Path, descriptor: int, content: bytes) -> None:
@@ -238,10 +239,22 @@ def _announcements(folder: StoreFolder, suffix: str) -> list[Path]:
 
 
 def _holdings_of(path: Path) -> Holdings:
+    """What an announcement is about; one that was made just now has a moment to say it."""
+    for _ in range(_ATTEMPTS):
+        try:
+            document = read_json(path)
+            if document is None:  # withdrawn meanwhile
+                return Holdings()
+            return Holdings(trees=frozenset(document["trees"]), blobs=frozenset(document["blobs"]))
+        except (OSError, StoreError, KeyError, TypeError):
+            if not _is_new(path):
+                break
+            time.sleep(_PAUSE_S)
+    return Holdings(is_everything=True)
+
+
+def _is_new(path: Path) -> bool:
     try:
-        document = read_json(path)
-        if document is None:  # withdrawn meanwhile
-            return Holdings()
-        return Holdings(trees=frozenset(document["trees"]), blobs=frozenset(document["blobs"]))
-    except (OSError, StoreError, KeyError, TypeError):  # it is empty, or cannot be understood
-        return Holdings(is_everything=True)
+        return abs(time.time() - path.lstat().st_mtime) < _NEW_S
+    except OSError:
+        return False

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ortpkg.errors import PackageNotInstalledError, StoreError, quoted
 from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress, hash_files
 from ortpkg.store.blob_store import BlobStore
 from ortpkg.store.collection import CollectionReport, CollectionRules, collect
 from ortpkg.store.generations import (
@@ -21,13 +22,14 @@ from ortpkg.store.generations import (
     installed_names,
     read_generation,
     record_generation,
+    remove_generation,
     remove_name,
     switch_to,
 )
 from ortpkg.store.installed_packages import InstalledPackages, files_are_gone
 from ortpkg.store.leases import Holdings, take_lease
 from ortpkg.store.oci_index import write_index
-from ortpkg.store.package_trees import PackageTree, TreeContent, make_tree
+from ortpkg.store.package_trees import PackageTree, TreeContent, make_tree, read_tree
 from ortpkg.store.usage_log import forget_uses
 
 _MOST_ATTEMPTS = 10
@@ -129,6 +131,55 @@ class PackageStore(InstalledPackages):
             remove_name(self._folder, name)
             forget_uses(self._folder, name)
         self._refresh_index()
+
+    def forget(self, name: str, number: int) -> None:
+        """Takes one installation that is not in use away; gc removes what nobody else has."""
+        with self._folder.errors(f"forget an installation of {quoted(name)}"):
+            found = self._generation(name, number)
+            current = current_generation(self._folder, name)
+            if current is not None and current.number == number:
+                raise StoreError(
+                    f"installation {number} of {quoted(name)} is in use: roll back, or uninstall it"
+                )
+            remove_generation(self._folder, found)
+
+    def discard_damaged(
+        self, generation: Generation, *, progress: Progress | None = None
+    ) -> tuple[str, ...]:
+        """Hashes an installed package, and takes what is damaged out of the store.
+
+        To install the same again then makes it whole; until that, it does not open.
+
+        Args:
+            generation: which installation.
+            progress: told of each file.
+
+        Returns:
+            Paths in the package whose bytes were not those of its manifest.
+        """
+        with (
+            self._folder.errors(f"check {quoted(generation.name)}"),
+            self.hold(trees=[generation.tree]),
+        ):
+            tree = read_tree(self._folder, generation.tree)
+            if tree is None:
+                raise files_are_gone(generation)
+            found = hash_files(
+                {path: tree.root / path for path in tree.receipt.files}, progress=progress
+            )
+            wrong = tuple(
+                path
+                for path, hashed in found.items()
+                if isinstance(hashed, OSError)
+                or f"sha256:{hashed.digest.sha256}" != tree.receipt.files[path].digest
+            )
+            for path in wrong:
+                digest = tree.receipt.files[path].digest
+                if self.blobs.has(digest):
+                    self.blobs.check(digest)
+            if wrong:
+                self._folder.discard(self._folder.packages / generation.tree)
+        return wrong
 
     def gc(
         self, rules: CollectionRules = _DEFAULT_RULES, *, dry_run: bool = False

@@ -196,7 +196,7 @@ def test_what_killed_processes_left_goes(store: PackageStore) -> None:
     tree.mkdir()
     (tree / "file").write_bytes(b"12345")
     (store.root / f".ortpkg-{gone}").write_bytes(b"1")
-    (store.root / "leases" / f"{gone}.new").write_bytes(b"")
+    (store.root / "leases" / f"{gone}.lease").write_bytes(b"")
     (store.root / "leases" / f"{gone}.gc").write_bytes(b"{}")
 
     report = store.gc()

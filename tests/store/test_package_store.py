@@ -235,6 +235,34 @@ def test_a_tree_without_its_receipt_is_made_anew(store: PackageStore) -> None:
         assert opened.receipt.files.keys() == expected_package(1).keys()
 
 
+def test_what_is_damaged_is_taken_out_and_installed_again(store: PackageStore) -> None:
+    generation = install(store, 1)
+    assert store.discard_damaged(generation) == ()
+    with store.open("digits") as opened:
+        weights = opened.root / "models/m/b/weights.bin"
+        weights.chmod(0o644)
+        weights.write_bytes(b"x" * 400)  # through a hard link it is the blob's
+
+    assert store.discard_damaged(generation) == ("models/m/b/weights.bin",)
+    with pytest.raises(StoreError, match="are gone from the store"):
+        store.open("digits")
+    assert install(store, 1) == generation
+    with store.open("digits") as opened:
+        assert read_package(opened.root) == expected_package(1)
+
+
+def test_one_installation_can_be_forgotten(store: PackageStore) -> None:
+    for version in (1, 2):
+        install(store, version)
+
+    with pytest.raises(StoreError, match="installation 2 of 'digits' is in use"):
+        store.forget("digits", 2)
+    store.forget("digits", 1)
+    assert [each.number for each in store.history("digits")] == [2]
+    with pytest.raises(PackageNotInstalledError, match="there is 2"):
+        store.forget("digits", 1)
+
+
 def test_a_tree_that_was_deleted_says_how_to_get_it_back(store: PackageStore) -> None:
     install(store, 1)
     shutil.rmtree(store.root / "packages")
