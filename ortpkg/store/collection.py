@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from ortpkg.registry.descriptors import is_digest
 from ortpkg.store.generations import (
     Generation,
     current_generation,
@@ -171,6 +172,8 @@ def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
         else:
             plan.trees.add(key)
     for sha256 in names_in(folder.blobs):
+        if not is_digest(f"sha256:{sha256}"):
+            continue  # somebody else's
         if sha256 in live_blobs or held.has_blob(sha256):
             continue
         if _is_young(folder.blobs / sha256, rules):

@@ -164,9 +164,10 @@ def find_generation(
     check_name(name)
     current = current_generation(folder, name)
     if current is None:
+        names = installed_names(folder) if folder.exists else ()
         raise PackageNotInstalledError(
             f"{quoted(name)} is not installed in the store {quoted(folder.root)}"
-            f"{did_you_mean(name, installed_names(folder))}",
+            f"{did_you_mean(name, names)}",
             name=name,
         )
     if (tag is None or current.tag == tag) and (digest is None or current.digest == digest):

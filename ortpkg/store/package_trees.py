@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from ortpkg.store.store_folder import StoreFolder, dump_json, names_in
 from ortpkg.store.tree_files import FileMaker
 
 _KEY_CHARACTERS = 16
+_KEY = re.compile("[0-9a-f]{64}/[0-9a-f]{16}")
 _MOST_ATTEMPTS = 10
 
 
@@ -124,7 +126,8 @@ def tree_keys(folder: StoreFolder) -> Iterator[str]:
     """All trees."""
     for manifest in names_in(folder.packages):
         for key in names_in(folder.packages / manifest):
-            yield f"{manifest}/{key}"
+            if _KEY.fullmatch(found := f"{manifest}/{key}"):
+                yield found
 
 
 def _check(folder: StoreFolder, content: TreeContent) -> None:

@@ -34,6 +34,7 @@ _FOR_READING = (
 )
 
 _FULL = "its disk is full: free some space (ortpkg gc), or name another folder in ORTPKG_STORE"
+_NO_FOLDER = "it is no folder, or lies in something that is none: name another in ORTPKG_STORE"
 _FORBIDDEN = "it may not be written by this user: name another folder in ORTPKG_STORE"
 _REASONS = {
     errno.ENOSPC: _FULL,
@@ -42,6 +43,8 @@ _REASONS = {
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
     errno.EXDEV: "a folder of it lies on another file system than the rest: a store is on one",
+    errno.EEXIST: _NO_FOLDER,
+    errno.ENOTDIR: _NO_FOLDER,
     errno.ESTALE: "its network file system lost it: try again",
     errno.EIO: "its disk failed",
 }
@@ -98,10 +101,12 @@ class StoreFolder:
     def exists(self) -> bool:
         """Whether there is a store already.
 
-        StoreError for one that a newer ortpkg made.
+        StoreError for one that a newer ortpkg made, NotADirectoryError for what is no folder.
         """
         mark = read_json(self.root / _MARK)
         if mark is None:
+            if os.path.lexists(self.root) and not self.root.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "", str(self.root))
             return False
         version = mark.get("schema_version")
         if not isinstance(version, str) or version.partition(".")[0] != "1":
@@ -231,6 +236,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
             content = file.read(_MOST_NBYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except IsADirectoryError as error:
+        raise damaged(path) from error
     try:
         value = json.loads(content) if len(content) <= _MOST_NBYTES else None
     except (ValueError, RecursionError):

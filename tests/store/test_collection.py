@@ -249,3 +249,33 @@ def test_a_full_disk_is_made_room_on(store: PackageStore) -> None:
     assert full.gc(AT_ONCE).nbytes_freed > 0
     with store.open("digits") as opened:
         assert read_package(opened.root) == expected_package(2)
+
+
+def test_files_of_others_are_left_alone(store: PackageStore) -> None:
+    install(store, 1)
+    tree = store.root / "packages" / store.find("digits").tree
+    strangers = [
+        store.root / "blobs/sha256/README",
+        store.root / "names/.DS_Store",
+        store.root / "packages/.DS_Store",
+        tree.parent / "notes.txt",
+    ]
+    for path in strangers:
+        path.write_text("mine")
+
+    assert store.gc(AT_ONCE).removed == ()
+    store.uninstall("digits")
+    store.gc(AT_ONCE)
+
+    assert [path.read_text() for path in strangers] == ["mine"] * 4
+    assert list(store.blobs.digests()) == []
+
+
+def test_a_folder_in_the_place_of_a_record_is_told(store: PackageStore) -> None:
+    install(store, 1)
+    record = store.root / "names/digits/current.json"
+    record.unlink()
+    record.mkdir()
+
+    with pytest.raises(StoreError, match=r"current\.json' is damaged: delete it"):
+        store.open("digits")

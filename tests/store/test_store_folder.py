@@ -87,6 +87,21 @@ def test_a_store_that_may_not_be_written_is_read(tmp_path: Path) -> None:
     assert store.gc(AT_ONCE, dry_run=True).removed == ()
 
 
+@pytest.mark.parametrize("place", ["file", "file/below", "dangling"])
+def test_what_is_no_folder_is_no_store(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    store = PackageStore(tmp_path / place)
+
+    uses: list[Callable[[], object]] = [lambda: install(store, 1)]
+    if place != "file/below":  # there it is as if nothing were there yet
+        uses += [store.packages, store.gc, lambda: store.open("digits")]
+    for use in uses:
+        with pytest.raises(StoreError, match="it is no folder, or lies in something that is none"):
+            use()
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 @contextmanager
 def _another_disk(tmp_path: Path) -> Iterator[Path]:
     memory = Path("/dev/shm")
