@@ -87,7 +87,7 @@ class OciRegistry(Repository):
         self._path = f"/v2/{self.repository}/"
         self._pull = (f"repository:{self.repository}:pull",)
         self._push = (f"repository:{self.repository}:pull,push",)
-        self._delete = (f"repository:{self.repository}:delete",)
+        self._delete = (f"repository:{self.repository}:delete,pull,push",)
         self._has_no_referrers_api = False
 
     @property
@@ -203,9 +203,7 @@ class OciRegistry(Repository):
         what = self._told(tag)
         if not is_tag(tag):
             raise PackageReferenceError(f"{quoted(tag)} is no tag", reference=tag)
-        answer = self.client.exchange(
-            "DELETE", self._manifest_path(tag), scopes=(*self._delete, *self._push)
-        )
+        answer = self.client.exchange("DELETE", self._manifest_path(tag), scopes=self._delete)
         if answer.status in {400, 405}:
             raise RegistryError(
                 f"{what}: {self.client.host} cannot take a tag away",
