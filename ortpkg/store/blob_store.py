@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,10 +18,12 @@ from ortpkg.errors import LayerMismatchError, StoreError, quoted
 from ortpkg.registry.descriptors import Descriptor, is_digest
 from ortpkg.registry.repository import RangeNotSupportedError
 from ortpkg.storage.hashing import hash_bytes, hash_file
-from ortpkg.store.partial_blobs import ClaimedPart, claimed_part
+from ortpkg.store.partial_blobs import ClaimedPart, claimed_part, nbytes_on_the_way
 from ortpkg.store.store_folder import StoreFolder
 
 _CHUNK_NBYTES = 1024 * 1024
+_PAUSE_S = 0.02
+_STALLED_S = 5.0
 
 #: Gives the content from an offset on, in chunks: ``Repository.read_blob`` of one descriptor.
 Read = Callable[[int], AbstractContextManager[Iterator[bytes]]]
@@ -90,6 +93,7 @@ class BlobStore:
         """Puts a blob into the store that comes from elsewhere; verified while it arrives.
 
         What arrived before a break is kept, hashed anew, and gone on from; by another process, too.
+        Where another one brings the blob already, it is waited for.
 
         Args:
             descriptor: what it is.
@@ -105,7 +109,7 @@ class BlobStore:
             LayerMismatchError: what came is something else; nothing of it is kept.
         """
         tell = progress or (lambda _: None)
-        if self.has(descriptor.digest):
+        if self.has(descriptor.digest) or self._is_brought(descriptor):
             tell(descriptor.nbytes)
             return 0
         with self._folder.errors("receive a blob"):
@@ -131,6 +135,21 @@ class BlobStore:
             for entry in entries:
                 if is_digest(digest := f"sha256:{entry.name}"):
                     yield digest
+
+    def _is_brought(self, descriptor: Descriptor) -> bool:
+        """Waits while another process, or thread, brings the blob; whether it is there then.
+
+        Workers of one service start at once, and want the same. Who brings nothing more for a while
+        is no longer waited for.
+        """
+        most_nbytes, last_s = -1, time.monotonic()
+        while (nbytes := nbytes_on_the_way(self._folder, descriptor.sha256)) is not None:
+            if nbytes > most_nbytes:
+                most_nbytes, last_s = nbytes, time.monotonic()
+            elif time.monotonic() - last_s > _STALLED_S:
+                return False
+            time.sleep(_PAUSE_S)
+        return self.has(descriptor.digest)
 
     def _take(self, transfer: _Transfer, part: Path, read: Read) -> None:
         """Takes the rest of what ``part`` has; where the whole is not right, all of it, once."""

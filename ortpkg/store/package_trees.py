@@ -7,8 +7,10 @@ so that who has one open sees no change.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -195,6 +197,7 @@ def _place(folder: StoreFolder, staging: Path, target: Path) -> None:
             continue  # gc removed the empty folder that was to hold it
         folder.operations.fsync_directory(target.parent)
         return
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
 
 
 def _receipt_of(content: TreeContent, mode: FileMode) -> Receipt:

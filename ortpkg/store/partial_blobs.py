@@ -85,6 +85,16 @@ def _set_free(folder: StoreFolder, sha256: str, path: Path) -> None:
             folder.operations.unlink(path)
 
 
+def nbytes_on_the_way(folder: StoreFolder, sha256: str) -> int | None:
+    """How much of a blob has arrived where another call brings it; None where none does."""
+    parts = [
+        _nbytes(folder.partial / name)
+        for name in names_in(folder.partial)
+        if name.startswith(sha256) and not is_free(folder.partial / name)
+    ]
+    return max(parts, default=None)
+
+
 def is_free(path: Path) -> bool:
     """Whether nobody works at the part of a blob that lies at ``path``."""
     owner = path.name.partition(".")[2]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ortpkg.errors import LayerMismatchError, StoreError
 from ortpkg.registry.repository import RangeNotSupportedError
+from ortpkg.store import blob_store
 from ortpkg.store.package_store import PackageStore
 from tests.store.store_packages import (
     ConnectionBrokenError,
@@ -75,15 +80,11 @@ def test_after_a_break_the_rest_is_fetched(store: PackageStore) -> None:
 def test_what_a_killed_process_left_is_gone_on_from(store: PackageStore) -> None:
     child = os.fork()
     if child == 0:
-        source = Source(CONTENT, breaks_at=40)
-        source.breaks_at = None
 
         def read_and_die(offset: int) -> object:
             def chunks() -> object:
                 yield CONTENT[:30]
                 os._exit(9)
-
-            import contextlib
 
             return contextlib.nullcontext(chunks())
 
@@ -99,7 +100,10 @@ def test_what_a_killed_process_left_is_gone_on_from(store: PackageStore) -> None
     assert _parts(store) == []
 
 
-def test_what_another_process_works_at_is_left_to_it(store: PackageStore) -> None:
+def test_what_another_process_works_at_is_left_to_it(
+    store: PackageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blob_store, "_STALLED_S", 0.1)  # it brings nothing while it is asked
     outer = Source(CONTENT)
     inner = Source(CONTENT)
 
@@ -113,6 +117,30 @@ def test_what_another_process_works_at_is_left_to_it(store: PackageStore) -> Non
     assert inner.offsets == outer.offsets == [0]
     assert store.blobs.path(digest_of(CONTENT)).read_bytes() == CONTENT
     assert _parts(store) == []
+
+
+def test_what_another_process_brings_is_waited_for(store: PackageStore) -> None:
+    is_begun = threading.Event()
+
+    def slow(offset: int) -> object:
+        def chunks() -> Iterator[bytes]:
+            is_begun.set()
+            for start in range(0, 100, 10):
+                time.sleep(0.01)
+                yield CONTENT[start : start + 10]
+
+        return contextlib.nullcontext(chunks())
+
+    first = threading.Thread(
+        target=store.blobs.receive, args=(descriptor_of(CONTENT), slow), kwargs={"source": "s"}
+    )
+    first.start()
+    assert is_begun.wait(10)
+    source = Source(CONTENT)
+
+    assert store.blobs.receive(descriptor_of(CONTENT), source.read, source="s") == 0
+    assert source.offsets == []
+    first.join()
 
 
 @pytest.mark.parametrize(
