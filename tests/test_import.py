@@ -39,11 +39,14 @@ def test_opening_and_selecting_loads_neither_numpy_nor_onnx() -> None:
     assert not {"numpy", "onnx", "jsonschema", "typer", "rich"} & loaded
 
 
-def test_ortpkg_select_loads_nothing_that_it_does_not_need() -> None:
+def test_ortpkg_select_loads_nothing_that_it_does_not_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each of these takes 1 to 20 ms, of 100 on a quiet machine.
 
-    Benchmarks/select_process.py shows what all take.
+    What all take: benchmarks/select_process.py.
     """
+    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path))  # other tests may have left records
     program = f"from ortpkg.cli.app import run; run(['select', {str(DIGITS)!r}])"
     modules_loaded_by(program)  # asks the backends, where nobody has before
     unneeded = {
@@ -69,7 +72,7 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need() -> None:
     }
     loaded = modules_loaded_by(program)
     assert "ortpkg.cli.select" in loaded
-    assert not unneeded & loaded
+    assert not unneeded & loaded, sorted(unneeded & loaded)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,8 +1,7 @@
 """Runs onnx's backend cases on our engine, onnx.reference and onnxruntime: the table.
 
-``python -m tests.conformance [--suite S]... [--runtime R]... [--case PATTERN] [--every N]``. Exit
-status 1 where a case fails on our engine that is not a known failure, or where a known failure
-passes.
+``python -m tests.conformance [--suite S]... [--runtime R]... [--case PATTERN]``. Exit status 1
+where a case fails on our engine that is not a known failure, or where a known failure passes.
 """
 
 from __future__ import annotations

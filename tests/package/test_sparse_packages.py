@@ -10,10 +10,14 @@ import pytest
 
 import ortpkg
 from ortpkg.errors import AuthoringError, NoSuitableVariantError, PackageFormatError
+from ortpkg.package.integrity.absent_files import AbsentFiles
+from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from ortpkg.package.integrity.verification import verify_package
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.selection.verdict import ReasonCode
+from tests.package.component_cases import ASSET, ASSET_FOLDER, FOLDER_OPTION, component, package
+from tests.package.conftest import WritePackage
 
 DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
 KEPT = "cpu-fp32"
@@ -46,6 +50,35 @@ def test_it_opens_and_says_what_is_absent(sparse: Path) -> None:
     assert absent_names(sparse) == ["cpu-int8", "openvino-npu", "openvino-gpu", "cuda"]
     assert package.absent_files[f"{MODELS}/cuda/model.onnx"] == 53714
     assert open_package(DIGITS).absent_files == {}
+
+
+def test_a_whole_package_is_opened_without_its_record(
+    write_package: WritePackage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variants = {"component_model_name": "c", "model_variants": {"v": {}}}
+    manifest = {"model_name": "m"}
+    files = {"manifest.json": manifest, "models/c/metadata.json": variants}
+
+    monkeypatch.setattr(AbsentFiles, "files", property(lambda _: pytest.fail("it was read")))
+
+    assert open_package(write_package(files | {"models/c/v/model.onnx": ""})).absent_files == {}
+    assert open_package(write_package(package())).absent_files == {}
+    assert open_package(DIGITS).absent_files == {}
+
+
+def test_a_shared_asset_may_be_absent(write_package: WritePackage) -> None:
+    payload = {"model_file": f"{ASSET}/b.onnx", "session_options": {FOLDER_OPTION: ASSET}}
+    variants = {"v": {}, "w": {"variant_directory": "v", "executor_info": {"ort": payload}}}
+    root = write_package(component({"variants": variants}) | {f"{ASSET_FOLDER}/b.onnx": ""})
+    (root / DIGESTS_FILE).write_bytes(dump_digests(compute_digests(root)))
+    whole = open_package(root)
+    shutil.rmtree(root / "shared_assets")
+
+    sparse = open_package(root)
+
+    assert absent_names(root) == ["w"]
+    assert sparse.shared_assets == whole.shared_assets
+    assert sparse.components[0].variants[1].model_path == whole.components[0].variants[1].model_path
 
 
 def test_absent_is_not_damaged(sparse: Path) -> None:

@@ -29,7 +29,7 @@ from ortpkg.package.formats.executor_info import (
 )
 from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
-from ortpkg.package.formats.shared_assets import read_shared_assets
+from ortpkg.package.formats.shared_assets import find_shared_assets, shared_assets
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.formats.variants import LazyVariants
 from ortpkg.package.frozen import EMPTY, freeze
@@ -149,18 +149,19 @@ def read_component_format(
         )
     references = ReferenceReader(resolver, rules, documents, found)
     documents.count_components(len(manifest["components"]))
-    shared_assets = read_shared_assets(manifest.get("shared_assets", EMPTY), references)
+    declared_assets = manifest.get("shared_assets", EMPTY)
+    find_shared_assets(declared_assets, references)
     if not manifest["components"]:
         found.add(
             PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no components", pointer="/components"
         )
-    components = (
+    components = [
         _ComponentReader(name, references, knows_keys=knows_keys).read(declared)
         for name, declared in manifest["components"].items()
-    )
+    ]
     return ComponentGeneration(
         components=tuple(component for component in components if component is not None),
-        shared_assets=shared_assets,
+        shared_assets=shared_assets(declared_assets, references),
         layout=layout,
         facts=facts_of(manifest, Source(document=MANIFEST), references),
     )

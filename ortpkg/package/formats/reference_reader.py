@@ -13,7 +13,12 @@ from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.documents.counted_documents import CountedDocuments
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.package_info import Source, until_nul
-from ortpkg.package.paths.asset_reference import looks_like_asset_reference, parse_asset_reference
+from ortpkg.package.paths.asset_reference import (
+    ASSETS_DIRECTORY,
+    asset_folder_name,
+    looks_like_asset_reference,
+    parse_asset_reference,
+)
 from ortpkg.package.paths.path_resolver import (
     PathKind,
     PathRefusedError,
@@ -36,7 +41,8 @@ class ReferenceReader:
         rules: how the package is read.
         documents: of the package.
         found: takes what is wrong.
-        assets: uri → real path of the folder, of every shared asset that the package has.
+        assets: uri → real path of the folder, of every shared asset that is here, and of those that
+            are absent once a reference names them.
     """
 
     def __init__(
@@ -99,7 +105,7 @@ class ReferenceReader:
                 self.report(ASSET_REFERENCE, message, source, *tokens)
                 return None
             return self.resolve_path(reference, base, source, *tokens)
-        folder = self.assets.get(asset.uri)
+        folder = self.assets.get(asset.uri) or self._absent_asset(asset.uri)
         if folder is None:
             message = f"shared asset {quoted(asset.uri)} is not part of the package"
             self.report(ASSET_UNKNOWN, message, source, *tokens)
@@ -108,6 +114,14 @@ class ReferenceReader:
             return Place(folder, self.resolver.kind_at(folder))
         fence = os.path.realpath(folder) + os.sep * (folder.endswith(os.sep) and len(folder) > 1)
         return self.resolve_path(asset.tail, folder, source, *tokens, within=fence)
+
+    def _absent_asset(self, uri: str) -> str | None:
+        """The folder of an asset that a sparse package has, and this copy of it has not."""
+        folder = os.path.join(self.root, ASSETS_DIRECTORY, asset_folder_name(uri))  # noqa: PTH118
+        if not self.resolver.is_absent(folder):
+            return None
+        self.assets[uri] = folder
+        return folder
 
     def read_json(self, place: Place, source: Source, *tokens: str) -> Any:
         """The JSON value in a file, or :data:`UNREADABLE`, with findings."""

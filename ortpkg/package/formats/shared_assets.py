@@ -16,14 +16,12 @@ from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.formats.reference_reader import ReferenceReader
 from ortpkg.package.package_info import SharedAsset, Source
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
-from ortpkg.package.paths.path_resolver import PathKind
+from ortpkg.package.paths.path_resolver import PathKind, list_names
 from ortpkg.package.rules import ASSET_REFERENCE, DOCUMENT_UNREADABLE, FILE_MISSING
 
 
-def read_shared_assets(
-    declared: Mapping[str, str], references: ReferenceReader
-) -> tuple[SharedAsset, ...]:
-    """Every shared asset of the package, which ``references`` know from then on.
+def find_shared_assets(declared: Mapping[str, str], references: ReferenceReader) -> None:
+    """Has ``references`` know every shared asset of the package that is here.
 
     ``declared`` is the manifest's ``shared_assets``, which keeps its schema.
     """
@@ -53,13 +51,18 @@ def read_shared_assets(
             and _ends_with_slash(path)
         ):
             paths[uri] += os.sep  # the release keeps it, and finds nothing inside of such a folder
-    count = len(paths)
     for uri, path in _discover(references):
         paths.setdefault(uri, path)
     references.assets = paths
+
+
+def shared_assets(
+    declared: Mapping[str, str], references: ReferenceReader
+) -> tuple[SharedAsset, ...]:
+    """What ``references`` know, also of absent ones once a document has mentioned them."""
     return tuple(
-        SharedAsset(uri=uri, path=Path(path), is_declared=index < count)
-        for index, (uri, path) in enumerate(paths.items())
+        SharedAsset(uri=uri, path=Path(path), is_declared=uri in declared)
+        for uri, path in references.assets.items()
     )
 
 
@@ -73,13 +76,15 @@ def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:
     """(uri, folder) of the folders in shared_assets/ whose name is that of an asset, sorted."""
     source = Source(document=ASSETS_DIRECTORY)
     folder = os.path.join(references.root, ASSETS_DIRECTORY)  # noqa: PTH118  # strings, as everywhere on this way
+    if not os.path.lexists(folder):
+        return
     if references.rules.confined_assets:
         place = references.resolve_path(ASSETS_DIRECTORY, references.root, source)
         if place is None or place.kind is PathKind.MISSING:
             return
         folder = place.path
     try:
-        names = references.resolver.names_in(folder, PathKind.DIRECTORY)
+        names = list_names(Path(folder), PathKind.DIRECTORY)
     except PackageError as error:
         cause = error.__cause__
         if references.rules.complete and not isinstance(

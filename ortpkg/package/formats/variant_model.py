@@ -229,7 +229,7 @@ class _ModelSearch:
         """Names of the ONNX files directly in a folder, sorted; none if it is not a folder."""
         if place.kind is not PathKind.DIRECTORY:
             return []
-        return _models_among(self._resolver.names_in(place.path, PathKind.FILE))
+        return _models_among(self._resolver.files_in(place.path))
 
     def _add(self, rule: Rule, message: str, remedy: str = "") -> None:
         self._found.add(

@@ -9,13 +9,16 @@ every package. A file that is gone from a folder which has others is missing: th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ortpkg.errors import PackageFormatError
-from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, read_digests
 from ortpkg.package.paths.path_resolver import PathKind
+
+if TYPE_CHECKING:
+    from ortpkg.package.integrity.digests import PackageDigests, RecordedFile
 
 _DOCUMENT_SUFFIX = ".json"
 
@@ -77,11 +80,13 @@ class AbsentFiles:
             return PathKind.FILE
         return PathKind.DIRECTORY if relative in self._folders else PathKind.MISSING
 
-    def names_in(self, directory: str, kind: PathKind) -> list[str]:
-        """Names of absent files, or of folders that hold some, directly in ``directory``."""
+    def files_beside(self, here: Collection[str], directory: str) -> list[str]:
+        """Names of absent files directly in ``directory``, which holds the files ``here``."""
+        if not all(name.endswith(_DOCUMENT_SUFFIX) for name in here):
+            return []
+        split = [path.rpartition("/") for path in self.files]
         relative = self._relative(directory)
-        found = self.files if kind is PathKind.FILE else self._folders
-        return [path.rpartition("/")[2] for path in found if path.rpartition("/")[0] == relative]
+        return [name for folder, _, name in split if folder == relative]
 
     def is_any_below(self, path: Path) -> bool:
         """Whether ``path``, absolute with links followed, is absent, or a file in it is."""
@@ -91,6 +96,9 @@ class AbsentFiles:
     @cached_property
     def files(self) -> Mapping[str, RecordedFile]:
         """Path relative to the root, with ``/`` → what is recorded of it."""
+        # Here, since whoever opens a package that is whole needs no SHA-256.
+        from ortpkg.package.integrity.digests import read_digests
+
         self.were_asked = True
         root = Path(self._real_root)
         try:

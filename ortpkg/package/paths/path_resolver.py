@@ -17,6 +17,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -74,8 +75,8 @@ class Absences(Protocol):
     def kind_at(self, path: str) -> PathKind:
         """What would be at ``path``, absolute with links followed; MISSING for nothing."""
 
-    def names_in(self, directory: str, kind: PathKind) -> list[str]:
-        """Names of absent files, or of folders that hold some, directly in ``directory``."""
+    def files_beside(self, here: Collection[str], directory: str) -> list[str]:
+        """Names of absent files directly in ``directory``, which holds the files ``here``."""
 
 
 class PathRefusedError(PathEscapesPackageError):
@@ -292,13 +293,19 @@ class PathResolver:
             return self._absences.kind_at(path)
         return kind
 
-    def names_in(self, directory: str, kind: PathKind) -> list[str]:
-        """As :func:`list_names`, with what is absent."""
+    def is_absent(self, path: str) -> bool:
+        """Whether nothing is at ``path``, absolute with links followed, and something is absent."""
+        if self._absences is None or kind_at(path) is not PathKind.MISSING:
+            return False
+        return self._absences.kind_at(path) is not PathKind.MISSING
+
+    def files_in(self, directory: str) -> list[str]:
+        """Names of the files directly in ``directory``, sorted, with those that are absent."""
         if self._absences is None:
-            return list_names(Path(directory), kind)
-        here = kind_at(directory) is PathKind.DIRECTORY
-        names = list_names(Path(directory), kind) if here else []
-        return sorted({*names, *self._absences.names_in(directory, kind)})
+            return list_names(Path(directory), PathKind.FILE)
+        is_here = kind_at(directory) is PathKind.DIRECTORY
+        names = list_names(Path(directory), PathKind.FILE) if is_here else []
+        return sorted({*names, *self._absences.files_beside(names, directory)})
 
     def _locate_as_a_release(
         self, folder: str, reference: str, within: str | None, fence: str | None
