@@ -132,10 +132,10 @@ def _reason(error: Exception) -> tuple[str, bool, bool]:
         return "no such host, or the name server does not answer", is_lasting, True
     if isinstance(error, urllib3.exceptions.ProxyError):
         return "the proxy that the environment names refuses the connection", False, True
+    if isinstance(error, urllib3.exceptions.NewConnectionError):  # a ConnectTimeoutError, too
+        return f"no connection ({_system_text(cause)})", False, True
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
         return f"no connection within {_CONNECT_S:g} s", False, True
-    if isinstance(error, urllib3.exceptions.NewConnectionError):
-        return f"no connection ({_system_text(cause)})", False, True
     if isinstance(error, urllib3.exceptions.ReadTimeoutError | TimeoutError):
         return f"nothing came for {_READ_S:g} s", False, False
     return "the connection broke off", False, False

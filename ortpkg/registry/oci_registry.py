@@ -46,6 +46,7 @@ _ACCEPTED = (
     " application/vnd.docker.distribution.manifest.list.v2+json, */*;q=0.1"
 )
 _PAGE_TAGS, _MOST_PAGES, _MOST_TAGS = 1000, 1000, 100_000
+_MOST_LINK_CHARACTERS = 16 * 1024
 _NEXT = re.compile(r"<([^<>]*)>\s*;[^,]*\brel\s*=\s*\"?next\b", re.IGNORECASE)
 #: Registries without the list of referrers answer with one of these.
 _NO_API_STATUSES = frozenset({404, 405, 501})
@@ -274,7 +275,10 @@ class OciRegistry(Repository):
 
     def _next_page(self, answer: WholeAnswer, what: str) -> str | None:
         """The address of the next page (RFC 8288), which is the registry's own."""
-        link = _NEXT.search(answer.header("Link") or "")
+        text = answer.header("Link") or ""
+        if len(text) > _MOST_LINK_CHARACTERS:
+            raise self._wrong(f"{what}: the answer has a Link of {len(text)} characters")
+        link = _NEXT.search(text)
         if link is None:
             return None
         url = self.client.given_url(answer.answer, link[1], what)

@@ -67,7 +67,7 @@ class FaultProxy:
         sent: path → bytes of bodies that went to clients; of a pull, what it moved.
         received: path → bytes of bodies that came from clients.
         requests: (method, path) → how often.
-        headers: of each request, with its method and path.
+        headers: of each request, with its method and path; names in lower case.
     """
 
     upstream: str
@@ -98,7 +98,8 @@ class FaultProxy:
 
     def with_header(self, name: str) -> list[str]:
         """The values of a header, of all requests that had it."""
-        return [headers[name] for _, _, headers in self.headers if name in headers]
+        key = name.lower()
+        return [headers[key] for _, _, headers in self.headers if key in headers]
 
 
 @contextmanager
@@ -144,7 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         with proxy.lock:
             proxy.requests[self.command, path] += 1
-            proxy.headers.append((self.command, path, dict(self.headers.items())))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            proxy.headers.append((self.command, path, headers))
         fault = proxy.taken(self.command, path)
         time.sleep(fault.before_s)
         try:

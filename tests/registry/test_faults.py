@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -407,7 +408,9 @@ def test_a_short_break_is_not_noticed(proxy: FaultProxy, repository: OciRegistry
 
 def test_nobody_at_that_port_is_said_soon(slept: list[float]) -> None:
     repository = OciRegistry(client_of("127.0.0.1:1", slept), "digits")
-    with pytest.raises(RegistryUnreachableError, match=r"127\.0\.0\.1:1: no connection") as caught:
+    with pytest.raises(
+        RegistryUnreachableError, match=r"127\.0\.0\.1:1: no connection \(.*refused"
+    ) as caught:
         repository.tags()
     assert caught.value.is_unconnected
     assert len(slept) == 2
@@ -418,6 +421,47 @@ def test_a_certificate_that_nobody_trusts_is_refused_at_once(tmp_path: Path) -> 
         client = RegistryClient(parse_registry_host(server.host), is_plain_http=False)
         with pytest.raises(RegistryUnreachableError, match="certificate is not trusted"):
             OciRegistry(client, "digits").tags()
+
+
+def test_an_answer_that_takes_for_ever_is_given_up(proxy: FaultProxy) -> None:
+    proxy.fails(method="GET", part="/tags/", body=b" " * 200_000, times=-1)
+    hours = itertools.count(step=3600)
+    clock = Clock(now_s=lambda: float(next(hours)), sleep=lambda _: None)
+    client = RegistryClient(
+        parse_registry_host(proxy.host), is_plain_http=True, transport=HttpTransport(clock=clock)
+    )
+    with pytest.raises(RegistryUnreachableError, match="was not whole after 300 s"):
+        OciRegistry(client, "digits").tags()
+
+
+def test_a_long_list_of_links_is_not_searched_for_long(
+    proxy: FaultProxy, repository: OciRegistry
+) -> None:
+    proxy.fails(method="GET", part="/tags/", headers={"Link": "<>;" * 20_000})
+    with pytest.raises(ArtifactFormatError, match="Link of 60000 characters"):
+        repository.tags()
+
+
+def test_a_proxy_of_the_environment_is_used_with_its_own_password(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(InProcessRegistry()) as registry, fault_proxy(registry.host) as proxy:
+        registry.add_blob("digits", CONTENT)
+        monkeypatch.setenv("HTTP_PROXY", f"http://pat:pw%40@{proxy.host}")
+        repository = OciRegistry(client_of("registry.example", slept), "digits")
+        assert repository.has_blob(BLOB.digest)
+        assert proxy.with_header("Proxy-Authorization") == ["Basic cGF0OnB3QA=="]
+        assert proxy.with_header("Host") == ["registry.example"]
+        assert not proxy.with_header("Authorization")
+
+
+def test_a_proxy_of_another_kind_is_refused(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "socks5://pat:pw@127.0.0.1:1")
+    with pytest.raises(RegistryUnreachableError, match="a proxy of scheme 'socks5'") as caught:
+        OciRegistry(client_of("registry.example", slept), "digits").tags()
+    assert "pw" not in str(caught.value)
 
 
 # --- redirects and credentials ------------------------------------------------------------------
