@@ -22,6 +22,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -32,6 +33,7 @@ from ortpkg.graph.types import ElementType, SequenceType, TensorType, numpy_dtyp
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
 from ortpkg.shapes.inference import STRICT_VARIABLE
+from tests.fuzz.authoring import attack_authoring
 from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_model
 from tests.fuzz.operators import Feeds, mutated_operator, operator_cases
@@ -54,6 +56,11 @@ _MOST_WALL_S = HANG_S / 2
 _ARMED_S = 0.25
 #: So many cases from one line on processor time to the next.
 _REPORTED_CASES = 100
+
+#: What attacks packages, by kind.
+_PACKAGES: dict[str, Callable[[int], None]] = {
+    "documents": attack_document, "faults": attack_fault, "authoring": attack_authoring,
+}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -90,7 +97,7 @@ def _prepare(kind: str) -> None:
     """Makes what cases of that kind begin with, which counts towards none."""
     if kind == "operators":
         operator_cases()
-    elif kind in ("documents", "faults"):
+    elif kind in _PACKAGES:
         sample_packages()
     # What is there stays for the life of the process: the collector need not go through it again.
     gc.collect()
@@ -157,10 +164,10 @@ else:
 def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
     """What is wrong with how the case of that seed ends; None where nothing is."""
     try:
-        if kind in ("documents", "faults"):
+        if kind in _PACKAGES:
             started = _Clock()
-            (attack_document if kind == "documents" else attack_fault)(seed)
-            return started.if_late("reading a package")
+            _PACKAGES[kind](seed)
+            return started.if_late("a package")
         return attack_model(*_model_of(seed, op_type, kind), seed)
     except OrtpkgError as error:
         text = str(error)

@@ -10,5 +10,6 @@ BATCHES = {
     "microsoft": 4000,  # those of com.microsoft
     "documents": 1000,  # of packages, with changes
     "faults": 500,  # packages on a system that fails
+    "authoring": 200,  # packages that are rewritten, damaged or on a disk that fails
 }
 KINDS = tuple(BATCHES)

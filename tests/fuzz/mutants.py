@@ -203,10 +203,14 @@ _VALUES: tuple[Any, ...] = (
     {"": 0}, ["a", 1], "CPUExecutionProvider", "sha256:" + "a" * 64, "1.0", "9.9", "v", "\ud800", "con", "a\\b",
 )  # fmt: skip
 
+_ENCODINGS = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7")
+
 
 def mutated_document(seed: int, text: str) -> bytes:
     """A document of a package with a few things changed."""
     choose = random.Random(seed)
+    if choose.random() < 0.05:
+        return text.encode(choose.choice(_ENCODINGS))
     if choose.random() < 0.25:
         data = bytearray(text.encode())
         for _ in range(choose.randint(1, 3)):
