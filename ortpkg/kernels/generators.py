@@ -130,11 +130,12 @@ def one_hot(info: OpKernelInfo) -> Compute:
         out = context.output(
             0, (*indices.shape[:along], size, *indices.shape[along:]), values.dtype
         )
-        wanted = indices.astype(np.int64)
-        wanted = np.expand_dims(np.where(wanted < 0, wanted + size, wanted), along)
-        classes = np.arange(size).reshape((size,) + (1,) * (indices.ndim - along))
+        wanted = np.atleast_1d(indices.astype(np.int64))
+        wanted = np.where(wanted < 0, wanted + size, wanted)
+        is_class = (wanted >= 0) & (wanted < size)
         np.copyto(out, values[0])
-        np.copyto(out, values[1], where=classes == wanted)
+        rows = np.moveaxis(out, along, -1).reshape(*wanted.shape, size, copy=False)
+        rows[(*np.nonzero(is_class), wanted[is_class])] = values[1]
         return out
 
     return compute

@@ -1,5 +1,4 @@
-"""Attacks what writes packages: a damaged document, digests.json too, or a disk that fails or is
-full from some write on.
+"""Attacks what writes packages: a damaged document, or a disk that fails or is full from then on.
 
 Every choice comes from the seed.
 """
@@ -93,4 +92,5 @@ def attack_authoring(seed: int) -> None:
         if not is_damaged:
             recover(root)
             report = verify_package(root)
-            assert report.is_complete and not report.differences, report
+            assert report.is_complete, report
+            assert not report.differences, report

@@ -171,9 +171,23 @@ def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
         return attack_model(*_model_of(seed, op_type, kind), seed)
     except OrtpkgError as error:
         text = str(error)
-        return None if text.isprintable() else f"unprintable message: {text!a}"
+        if not text.isprintable():
+            return f"unprintable message: {text!a}"
+        return (
+            f"memory: taken before it was asked for: {text}" if _is_out_of_memory(error) else None
+        )
     except Exception:  # noqa: BLE001 - that is what is looked for
         return "untyped: " + "".join(traceback.format_exc().splitlines(keepends=True)[-12:])
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether the machine said no, and not the limit: a larger machine would have said yes."""
+    seen: list[BaseException] = []  # they may refer to each other
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return any(isinstance(each, MemoryError) for each in seen)
 
 
 def _model_of(seed: int, op_type: str, kind: str) -> tuple[bytes, Feeds]:

@@ -149,3 +149,12 @@ def test_positions_in_a_large_window_count_towards_the_memory_limit() -> None:
         run_op(
             "MaxPool", x, limit_nbytes=LIMIT_NBYTES, kernel_shape=[99_999], auto_pad="SAME_UPPER"
         )
+
+
+def test_classes_of_no_index_take_no_memory() -> None:
+    values = np.array([0, 1], np.uint8)
+    found = run_op(
+        "OneHot", np.empty(0, np.int64), np.array(TRILLION), values, limit_nbytes=LIMIT_NBYTES
+    )
+
+    assert found.shape == (0, TRILLION)
