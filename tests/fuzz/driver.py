@@ -15,6 +15,7 @@ from pathlib import Path
 
 _MOST_STDERR_CHARACTERS = 3000
 _RUNNING: set[subprocess.Popen[str]] = set()
+_ENDED: set[subprocess.Popen[str]] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ def attack_seeds(
 def end_children() -> None:
     """Lets the children that run begin no further case; what they did until then counts."""
     for child in list(_RUNNING):
+        _ENDED.add(child)  # it may not have begun to listen
         child.terminate()
 
 
@@ -123,7 +125,7 @@ def _run_child(seeds: Sequence[int], arguments: Sequence[str]) -> _Child:
             findings.append(Finding(**json.loads(rest)))
         elif word == "processor":
             processor_s = float(rest)
-    is_whole = child.returncode == 0 and told.endswith("done\n")
+    is_whole = (child.returncode == 0 and told.endswith("done\n")) or child in _ENDED
     crash = f"exit code {child.returncode}: {trace[-_MOST_STDERR_CHARACTERS:]}"
     return _Child(
         findings=findings,
