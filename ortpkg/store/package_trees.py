@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.errors import StoreError, quoted
+from ortpkg.package.changes.store_guard import RECEIPT
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.paths.path_resolver import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.registry.descriptors import is_digest
 from ortpkg.storage.hashing import hash_bytes
-from ortpkg.store.receipts import RECEIPT, FileMode, Receipt, StoredFile, read_receipt
+from ortpkg.store.receipts import FileMode, Receipt, StoredFile, read_receipt
 from ortpkg.store.store_folder import StoreFolder, dump_json, names_in
 from ortpkg.store.tree_files import FileMaker
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import StoreError, quoted
+from ortpkg.package.changes.store_guard import PACKAGES, STORE_MARK
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.store.process_names import new_name
 
-_MARK = "store.json"
 _MARK_CONTENT = {"schema_version": "1.0"}
 _LAYOUT = "oci-layout"
 _LAYOUT_CONTENT = {"imageLayoutVersion": "1.0.0"}  # OCI image specification 1.1, image-layout.md
@@ -75,7 +75,7 @@ class StoreFolder:
     @property
     def packages(self) -> Path:
         """Trees: ``<manifest's SHA-256>/<which files, and how>/NAME.ortpackage``."""
-        return self.root / "packages"
+        return self.root / PACKAGES
 
     @property
     def names(self) -> Path:
@@ -103,7 +103,7 @@ class StoreFolder:
 
         StoreError for one that a newer ortpkg made, NotADirectoryError for what is no folder.
         """
-        mark = read_json(self.root / _MARK)
+        mark = read_json(self.root / STORE_MARK)
         if mark is None:
             if os.path.lexists(self.root) and not self.root.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, "", str(self.root))
@@ -133,7 +133,7 @@ class StoreFolder:
                     f"{quoted(self.root)} is no store, and holds other things"
                     f" ({quoted(others[0])}); name an empty or a new folder in ORTPKG_STORE"
                 )
-            self.write_json(self.root / _MARK, _MARK_CONTENT)
+            self.write_json(self.root / STORE_MARK, _MARK_CONTENT)
         if not (self.root / _LAYOUT).exists():
             self.write_json(self.root / _LAYOUT, _LAYOUT_CONTENT)
 

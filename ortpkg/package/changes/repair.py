@@ -19,6 +19,7 @@ from typing import Protocol
 
 from ortpkg.errors import AuthoringError, OrtpkgError, PackageFormatError, quoted
 from ortpkg.package.changes.recovery import recover, write_digests
+from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
     DifferenceKind,
@@ -139,9 +140,10 @@ def record_digests(
 
     Raises:
         AuthoringError: a file cannot be read, is a link or has a name that cannot be recorded, or
-            the package cannot be written. Nothing was changed.
+            the package cannot be written, or is an installed one. Nothing was changed.
         PackageNotFoundError, PackageBusyError: as verifying and changing it.
     """
+    check_is_not_installed(root)
     with lock_package(root, on_wait=notify):
         check_is_package(root)
         recorded, why_not = _readable(root)

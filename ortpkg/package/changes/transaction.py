@@ -38,6 +38,7 @@ from ortpkg.package.changes.staging import (
     planned_contents,
     staged,
 )
+from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
@@ -120,10 +121,11 @@ def commit_change(
 
     Raises:
         AuthoringError: a document was changed by somebody else meanwhile, a new directory exists
-            already, a file to copy cannot be read or is no regular file, or the disk is full.
-            Nothing was changed.
+            already, a file to copy cannot be read or is no regular file, the disk is full, or the
+            package is an installed one. Nothing was changed.
     """
     operations = operations or FileOperations()
+    check_is_not_installed(root)
     check_recordable(root, _new_files(change))
     with explained(root):
         _check_unchanged(root, change)

@@ -1,0 +1,28 @@
+"""Keeps installed packages as their publishers made them: they are replaced, never changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ortpkg.errors import AuthoringError, quoted
+
+#: Beside each package in a store of installed ones (``ortpkg.store``, docs/store.md).
+RECEIPT = "receipt.json"
+#: In the store's own folder.
+STORE_MARK = "store.json"
+PACKAGES = "packages"
+#: ``STORE/packages/MANIFEST/KEY/NAME.ortpackage``
+_DEPTH = 3
+
+
+def check_is_not_installed(root: Path) -> None:
+    """AuthoringError where the package at ``root`` lies in a store of installed packages."""
+    real = Path(os.path.realpath(root))
+    if len(real.parents) <= _DEPTH or real.parents[_DEPTH - 1].name != PACKAGES:
+        return
+    if (real.parent / RECEIPT).is_file() and (real.parents[_DEPTH] / STORE_MARK).is_file():
+        raise AuthoringError(
+            f"{quoted(root)} is an installed package, whose files are its publisher's; copy it to"
+            " another folder, and change the copy"
+        )
