@@ -114,7 +114,10 @@ class BlobUpload:
                 raise error.refused from None
             return False
         if is_wrong_digest(error):
-            raise self._mismatch(str(error)) from error
+            mismatch = self._mismatch(str(error))
+            if mismatch.actual != mismatch.expected or not retries.wait():
+                raise mismatch from error
+            return True  # the content is right: it changed on its way
         is_forgotten = error.status in _FORGOTTEN_STATUSES
         is_broken = isinstance(error, RegistryUnreachableError) and not error.is_lasting
         if not (is_forgotten or is_broken) or not retries.wait():

@@ -353,12 +353,17 @@ def test_an_upload_waits_for_a_registry_that_is_busy(
     assert 7.0 in slept
 
 
-def test_content_that_changes_on_the_way_is_refused(
+def test_content_that_changes_on_the_way_is_sent_again_and_then_refused(
     proxy: FaultProxy, repository: OciRegistry
 ) -> None:
     error = {"errors": [{"code": "DIGEST_INVALID", "message": "no\x1b[31m"}]}
-    proxy.fails(method="PUT", part="uploads", status=400, body=json.dumps(error).encode())
+    body = json.dumps(error).encode()
     content = content_of(100, seed=8)
+    proxy.fails(method="PUT", part="uploads", status=400, body=body)
+    repository.write_blob(described(content), lambda: io.BytesIO(content))
+    assert read(repository, described(content)) == content
+    content = content_of(100, seed=10)
+    proxy.fails(method="PUT", part="uploads", status=400, body=body, times=-1)
     with pytest.raises(LayerMismatchError, match=r"DIGEST_INVALID, 'no\\x1b\[31m'"):
         repository.write_blob(described(content), lambda: io.BytesIO(content))
 
