@@ -56,6 +56,7 @@ COMMANDS: dict[str, str] = {
     "push": "ortpkg.cli.push",
     "login": "ortpkg.cli.login",
     "logout": "ortpkg.cli.logout",
+    "sign": "ortpkg.cli.sign",
     "convert": "ortpkg.cli.convert",
     "merge": "ortpkg.cli.merge",
     "slim": "ortpkg.cli.slim",

@@ -31,6 +31,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "push": "Publish a package in a registry",
         "login": "Try and keep a password for a registry, where Docker keeps it",
         "logout": "Forget the password of a registry",
+        "sign": "Vouch for a package with a key, or make one",
     },
     "Check": {
         "inspect": "Show what a package holds",
@@ -98,6 +99,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "login": ("ortpkg login models.example --username ann --password-stdin",),
     "logout": ("ortpkg logout models.example",),
+    "sign": (
+        "ortpkg sign --new-key publisher.pem",
+        "ortpkg sign digits.ortpackage --key publisher.pem",
+        "ortpkg sign oci://models.example/digits:2 --key publisher.pem",
+    ),
     "inspect": ("ortpkg inspect digits.ortpackage", "ortpkg inspect model.onnx --json"),
     "diff": ("ortpkg diff digits.ortpackage newer.ortpkg",),
     "explain": ("ortpkg explain ORT204",),
@@ -107,7 +113,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ortpkg validate digits.ortpackage --strict",
         "ortpkg validate digits.ortpackage --format sarif",
     ),
-    "verify": ("ortpkg verify digits.ortpackage --repair-from backup.ortpkg",),
+    "verify": (
+        "ortpkg verify digits.ortpackage --repair-from backup.ortpkg",
+        "ortpkg verify digits.ortpackage --signature --key publisher.pem.pub",
+        "ortpkg verify oci://models.example/digits:2 --signature --key publisher.pem.pub",
+    ),
     "select": (
         "ortpkg select digits.ortpackage --explain",
         "ortpkg select digits.ortpackage --device npu",

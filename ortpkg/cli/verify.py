@@ -11,19 +11,32 @@ import typer
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.parameters import (
-    DryRunOption,
-    JsonOption,
-    OptionalPackageArgument,
-)
+from ortpkg.cli.parameters import DryRunOption, JsonOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
-from ortpkg.errors import ExitCode, UsageError
+from ortpkg.cli.signature_verification import (
+    WantedSigner,
+    acceptances_json,
+    check_directory,
+    check_published,
+    print_acceptances,
+)
+from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.package.integrity.verification import VerificationReport
+from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
 
 
 def command(
-    package: OptionalPackageArgument = None,
+    package: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PKG|REF]",
+            help=(
+                "A package (name.ortpackage, packed: name.ortpkg), or with --signature oci://... or"
+                " oci-layout:...; default: what the current folder lies in."
+            ),
+        ),
+    ] = None,
     repair_from: Annotated[
         Path | None,
         typer.Option(
@@ -46,12 +59,47 @@ def command(
             ),
         ),
     ] = False,
+    signature: Annotated[
+        bool,
+        typer.Option(
+            "--signature",
+            help=(
+                "Also demand a signature over what is recorded; whose, say --key, --identity or the"
+                " trust policy."
+            ),
+        ),
+    ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="The signer's public key, in PEM form."),
+    ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            "--identity", metavar="NAME", help="A name in the signer's certificate, such as a mail."
+        ),
+    ] = None,
+    trust_roots: Annotated[
+        Path | None,
+        typer.Option(
+            "--trust-roots", metavar="FILE", help="The authorities' certificates, in PEM form."
+        ),
+    ] = None,
+    trust_policy: Annotated[
+        Path | None,
+        typer.Option(
+            "--trust-policy",
+            metavar="FILE",
+            help="Who may publish what; default: ORTPKG_TRUST_POLICY, or your trust.toml.",
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Re-hash every file of a package; name each that changed, is missing, extra or unreadable.
 
-    It finds damage, not tampering: whoever changes a file can change its digest too.
+    It finds damage, not tampering, for whoever changes a file can change its digest too: that is
+    what --signature is for. Where no signature is accepted, the exit code is 7.
 
     The exit code is 0, or the sum of: 16 files changed, 32 files missing or extra, 64 files
     unreadable, 128 unverified (no digests.json, or not all of it can be read).
@@ -67,15 +115,23 @@ def command(
         )
     output = Output(is_json=as_json)
     operations = operations_for(dry_run)
-    package = chosen_package(package, output)
+    wanted = WantedSigner(key=key, identity=identity, trust_roots=trust_roots, policy=trust_policy)
+    is_signature_wanted = signature or wanted.is_stated
+    if is_signature_wanted and (record or repair_from is not None):
+        raise UsageError("--record and --repair-from change the package: look at signatures after")
+    place = parse_reference(package) if package is not None else None
+    if isinstance(place, OciReference | LayoutReference):
+        return _verify_published(place, wanted, output, is_wanted=is_signature_wanted)
+    root = chosen_package(None if package is None else Path(package), output)
+    acceptances = check_directory(root, wanted) if is_signature_wanted else None
     with copy_progress() as progress:
         if record:
             report = record_digests(
-                package, progress=progress, notify=output.note, operations=operations
+                root, progress=progress, notify=output.note, operations=operations
             )
         else:
             report = verify(
-                package,
+                root,
                 repair_from=repair_from,
                 progress=progress,
                 notify=output.note,
@@ -83,12 +139,32 @@ def command(
             )
     exit_code = ExitCode.DONE if record else report.exit_code
     if as_json:
-        output.json(
-            "verify", {"recorded": record, "exit_code": int(exit_code), **_report_json(report)}
-        )
+        content = {"recorded": record, "exit_code": int(exit_code), **_report_json(report)}
+        if acceptances is not None:
+            content["signatures"] = acceptances_json(acceptances)
+        output.json("verify", content)
     else:
         _print_report(report, output, is_recorded=record)
+        if acceptances is not None:
+            print_acceptances(acceptances, output)
     return int(exit_code)
+
+
+def _verify_published(
+    place: OciReference | LayoutReference, wanted: WantedSigner, output: Output, *, is_wanted: bool
+) -> int:
+    """Looks at the signatures of a package whose files are elsewhere."""
+    if not is_wanted:
+        raise UsageError(
+            f"{quoted(str(place))} is not here, so there are no files to hash; --signature looks at"
+            " its signatures"
+        )
+    acceptances = check_published(place, wanted)
+    if output.is_json:
+        output.json("verify", {"exit_code": 0, "signatures": acceptances_json(acceptances)})
+    else:
+        print_acceptances(acceptances, output)
+    return ExitCode.DONE
 
 
 def _print_report(report: VerificationReport, output: Output, *, is_recorded: bool) -> None:

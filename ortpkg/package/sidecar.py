@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ DIGESTS_FILE = "digests.json"
 PIPELINE = "pipeline.json"
 SAMPLES_DIRECTORY = "samples"
 SAMPLES = f"{SAMPLES_DIRECTORY}/samples.json"
+SIGNATURE_FILE = "model.sig"
+#: Where those of further signers lie, each under the first 16 digits of its key's digest.
+SIGNATURES_DIRECTORY = "model.sig.d"
+_FURTHER_SIGNATURE = re.compile(rf"{re.escape(SIGNATURES_DIRECTORY)}/[0-9a-f]{{16}}\.sig")
 
 _SUPPORTED_MAJOR = "1"
 
@@ -24,6 +29,14 @@ _SUPPORTED_MAJOR = "1"
 def has_digests(root: Path) -> bool:
     """Whether the package at ``root`` has a digests.json; without, its files cannot be verified."""
     return os.path.lexists(root / DIGESTS_FILE)
+
+
+def is_signature_file(path: str) -> bool:
+    """Whether ``path``, relative to the root, is a signature of the package and not a part of it.
+
+    Like digests.json it is not recorded, and no reader of packages looks at it.
+    """
+    return path == SIGNATURE_FILE or _FURTHER_SIGNATURE.fullmatch(path) is not None
 
 
 def samples_document(root: Path) -> dict[str, Any] | None:

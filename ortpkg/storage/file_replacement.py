@@ -46,12 +46,12 @@ def replace_file(
     handle, temporary = _temporary_beside(path)
     try:
         with os.fdopen(handle, "wb") as file:
+            if mode is not None:
+                temporary.chmod(mode)  # before there is anything in it that others may not read
             write(file)
             if is_durable:
                 file.flush()
                 os.fsync(file.fileno())
-        if mode is not None:
-            temporary.chmod(mode)
         if replaces:
             rename_over(temporary, path)
         else:

@@ -32,7 +32,7 @@ from ortpkg.package.documents.json_limits import DocumentLimits
 from ortpkg.package.findings import finding
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.rules import DOCUMENT_SHAPE
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
 
 STAGING_PREFIX = ".ortpkg-"
@@ -120,8 +120,8 @@ class DigestDifference:
 def list_files(root: Path) -> tuple[str, ...]:
     """Every file and symbolic link of a package, relative to ``root`` with ``/``, in byte order.
 
-    Left out: digests.json itself and the staging folders of changes. PackageFormatError for more
-        than 100,000.
+    Left out: digests.json itself, signatures, and the staging folders of changes.
+    PackageFormatError for more than 100,000.
     """
     files: list[str] = []
     for parent, directories, names in os.walk(root, onerror=_raise):
@@ -133,7 +133,8 @@ def list_files(root: Path) -> tuple[str, ...]:
                 if name != DIGESTS_FILE and not name.startswith(STAGING_PREFIX)
             ]
         links = [name for name in directories if Path(parent, name).is_symlink()]
-        files += [Path(parent, name).relative_to(root).as_posix() for name in (*names, *links)]
+        found = (Path(parent, name).relative_to(root).as_posix() for name in (*names, *links))
+        files += [path for path in found if not is_signature_file(path)]
         if len(files) > _MOST_FILES:
             raise PackageFormatError(
                 f"{quoted(root)} holds more than {_MOST_FILES} files", path=root

@@ -1,0 +1,194 @@
+"""``ortpkg sign``: vouch for a package with a key, and make such a key."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.parameters import DryRunOption, JsonOption
+from ortpkg.cli.rendering import Output
+from ortpkg.distribution.package_signing import sign_artifact, sign_package
+from ortpkg.errors import ExitCode, PackageReferenceError, UsageError, quoted
+from ortpkg.registry.references import (
+    LayoutReference,
+    OciReference,
+    PathReference,
+    parse_reference,
+)
+from ortpkg.registry.repositories import repository_of
+from ortpkg.storage.file_replacement import replace_file
+
+if TYPE_CHECKING:
+    from ortpkg.trust.signing.signing_keys import PrivateKey
+
+_MOST_PASSWORD_NBYTES = 1024
+
+
+def command(
+    package: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PKG|REF",
+            help="A package's directory, or oci://... or oci-layout:... where it is published.",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="Your private key, in PEM form."),
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            "--certificate", metavar="FILE", help="What an authority says of that key, in PEM form."
+        ),
+    ] = None,
+    certificate_chain: Annotated[
+        Path | None,
+        typer.Option(
+            "--certificate-chain",
+            metavar="FILE",
+            help="The certificates between that one and the authority's root.",
+        ),
+    ] = None,
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--password-file",
+            metavar="FILE",
+            help="Its first line is the key's password; default: asked for at a terminal.",
+        ),
+    ] = None,
+    new_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--new-key",
+            metavar="FILE",
+            help="Make a key there, and the public one beside it (.pub); never written over.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Sign what a package's digests.json records, in the OpenSSF model signing format.
+
+    The signature lies in the package (model.sig), or beside it in the registry. A published package
+    is signed without downloading it. Who verifies it: ortpkg verify --signature.
+    """
+    output = Output(is_json=as_json)
+    if new_key is not None:
+        if package is not None or key is not None:
+            raise UsageError("--new-key makes a key and signs nothing: give it alone")
+        _make_key(new_key, password_file, output, is_rehearsal=dry_run)
+        return ExitCode.DONE
+    if package is None or key is None:
+        raise UsageError("name a package and --key FILE; ortpkg sign --new-key FILE makes a key")
+    signer = _read_key(key, password_file)
+    certificates = _certificates(certificate, certificate_chain)
+    place = parse_reference(package)
+    if isinstance(place, OciReference | LayoutReference):
+        subject = sign_artifact(
+            repository_of(place),
+            place.version,
+            signer,
+            certificates=certificates,
+            is_rehearsal=dry_run,
+        )
+        signed = f"{place.without_version}@{subject.digest}"
+    elif isinstance(place, PathReference) and not place.is_archive:
+        name = sign_package(
+            place.path,
+            signer,
+            certificates=certificates,
+            notify=output.note,
+            operations=operations_for(dry_run),
+        )
+        signed = str(place.path / name)
+    else:
+        raise PackageReferenceError(
+            f"{quoted(package)} cannot be signed: a package's directory can, and oci://... or"
+            " oci-layout:... where it is published",
+            reference=package,
+        )
+    if as_json:
+        output.json("sign", {"dry_run": dry_run, "signed": signed, "key": signer.public.digest})
+    else:
+        output.note(f"{'would sign' if dry_run else 'signed'} with key {signer.public.digest}")
+        output.line(signed)
+    return ExitCode.DONE
+
+
+def _read_key(file: Path, password_file: Path | None) -> PrivateKey:
+    from ortpkg.trust.signing.signing_keys import PasswordNeededError, read_private_key
+
+    password = _password_in(password_file)
+    try:
+        return read_private_key(file, password)
+    except PasswordNeededError:
+        if not sys.stdin.isatty():
+            raise
+        typed = typer.prompt(f"password of {file}", hide_input=True, err=True)
+        return read_private_key(file, typed.encode())
+
+
+def _password_in(file: Path | None) -> bytes | None:
+    if file is None:
+        return None
+    try:
+        with file.open("rb") as stream:
+            line = stream.readline(_MOST_PASSWORD_NBYTES + 2).rstrip(b"\r\n")
+    except OSError as error:
+        raise UsageError(f"{quoted(file)} cannot be read: {error.strerror}") from error
+    if not 0 < len(line) <= _MOST_PASSWORD_NBYTES:
+        raise UsageError(
+            f"the first line of {quoted(file)} is no password of 1 to {_MOST_PASSWORD_NBYTES} bytes"
+        )
+    return line
+
+
+def _certificates(certificate: Path | None, chain: Path | None) -> tuple[bytes, ...]:
+    if certificate is None:
+        if chain is not None:
+            raise UsageError("--certificate-chain is for --certificate: give both")
+        return ()
+    from ortpkg.trust.signing.signing_certificates import read_certificates
+
+    found = read_certificates(certificate)
+    return (*found, *(read_certificates(chain) if chain is not None else ()))
+
+
+def _make_key(
+    file: Path, password_file: Path | None, output: Output, *, is_rehearsal: bool
+) -> None:
+    from ortpkg.trust.signing.signing_keys import new_private_key
+
+    made, public = new_private_key(), file.with_name(f"{file.name}.pub")
+    password = _password_in(password_file)
+    if taken := [each for each in (file, public) if os.path.lexists(each)]:
+        raise UsageError(f"{quoted(taken[0])} exists already: a key is never written over")
+    if not is_rehearsal:
+        content = made.pem(password)
+        replace_file(file, lambda target: target.write(content), replaces=False, mode=0o600)
+        replace_file(public, lambda target: target.write(made.public.pem), replaces=False)
+    would = "would make" if is_rehearsal else "made"
+    if output.is_json:
+        output.json(
+            "sign",
+            {
+                "dry_run": is_rehearsal,
+                "new_key": str(file),
+                "public_key": str(public),
+                "key": made.public.digest,
+            },
+        )
+        return
+    output.note(
+        f"{would} {file}: keep it secret"
+        + ("" if password else "; it is not encrypted (--password-file FILE encrypts it)")
+    )
+    output.note("give the public key to those who are to verify what you sign:")
+    output.line(public)

@@ -1,0 +1,97 @@
+"""``ortpkg verify --signature``: whose signatures cover a package, and whether that is enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.cli.rendering import Output
+from ortpkg.errors import UsageError, quoted
+from ortpkg.package.reader import open_package
+from ortpkg.registry.references import LayoutReference, OciReference
+from ortpkg.trust.signing.model_signature import Acceptance, TrustedSigner, accepted_signers
+from ortpkg.trust.signing.signed_package import SignedPackage, signed_package
+from ortpkg.trust.trust_policy import check_publisher
+from ortpkg.trust.trust_policy_file import POLICY_ENVIRONMENT, read_policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedSigner:
+    """Whose signature is wanted: a key's, an identity's, or one that the trust policy accepts."""
+
+    key: Path | None = None
+    identity: str | None = None
+    trust_roots: Path | None = None
+    policy: Path | None = None
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether anything was said of it."""
+        return any((self.key, self.identity, self.trust_roots, self.policy))
+
+    def check(self, package: SignedPackage, reference: str = "") -> tuple[Acceptance, ...]:
+        """Who vouches for the package. SignatureError where nobody does who is wanted."""
+        if signers := self._signers():
+            return accepted_signers(package.record, package.signatures, signers)
+        policy = read_policy(self.policy)
+        if policy is None:
+            raise UsageError(
+                "say whose signature is wanted: --key FILE, --identity NAME with --trust-roots"
+                f" FILE, or a trust policy ({POLICY_ENVIRONMENT}, trust.toml in the folder of"
+                " settings)"
+            )
+        judgement = check_publisher(
+            policy,
+            package.name,
+            package.version,
+            package.record,
+            package.signatures,
+            reference=reference,
+        )
+        return judgement.acceptances
+
+    def _signers(self) -> tuple[TrustedSigner, ...]:
+        if (self.identity is None) != (self.trust_roots is None):
+            raise UsageError("--identity and --trust-roots belong together: give both")
+        if sum(each is not None for each in (self.key, self.identity, self.policy)) > 1:
+            raise UsageError("give one of --key, --identity and --trust-policy")
+        if self.key is not None:
+            from ortpkg.trust.signing.signing_keys import read_public_key  # cryptography
+
+            return (TrustedSigner(name=str(self.key), key=read_public_key(self.key).pem),)
+        if self.identity is not None and self.trust_roots is not None:
+            from ortpkg.trust.signing.signing_keys import read_key_file  # cryptography
+
+            roots = read_key_file(self.trust_roots)
+            return (TrustedSigner(name=self.identity, identity=self.identity, roots=roots),)
+        return ()
+
+
+def check_directory(root: Path, wanted: WantedSigner) -> tuple[Acceptance, ...]:
+    """Who vouches for what the package in a folder records of its files."""
+    return wanted.check(signed_package(open_package(root)))
+
+
+def check_published(
+    place: OciReference | LayoutReference, wanted: WantedSigner
+) -> tuple[Acceptance, ...]:
+    """Who vouches for a published package, of which nothing but the documents is fetched."""
+    from ortpkg.distribution.package_signing import signed_artifact  # a client of registries
+    from ortpkg.registry.repositories import repository_of
+
+    package = signed_artifact(repository_of(place), place.version)
+    return wanted.check(package, reference=str(place.without_version))
+
+
+def print_acceptances(acceptances: tuple[Acceptance, ...], output: Output) -> None:
+    """Says who vouches for it."""
+    if not acceptances:
+        output.warning("the trust policy demands no signature of it, so none was looked at")
+    for each in acceptances:
+        output.note(f"signed by {quoted(each.signer.name)} ({each.where})")
+
+
+def acceptances_json(acceptances: tuple[Acceptance, ...]) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [{"signer": each.signer.name, "signature": each.where} for each in acceptances]

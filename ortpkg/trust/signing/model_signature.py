@@ -1,0 +1,237 @@
+"""Signs what digests.json records of a package, and says whose signatures cover a package.
+
+A signature lists every recorded file with its SHA-256, and digests.json with the SHA-256 of its
+bytes. No file is read for it but digests.json, so a package whose variants are partly absent is
+signed and verified as a whole one is; that the files have the digests recorded is what
+``ortpkg verify`` and every session compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortpkg.errors import PackageFormatError, SignatureError, UsageError, quoted
+from ortpkg.package.findings import listed
+from ortpkg.package.integrity.digests import PackageDigests, dump_digests, parse_digests
+from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.storage.hashing import hash_bytes
+from ortpkg.trust.signing.signature_bundle import (
+    SignatureBundle,
+    dump_bundle,
+    most_bundle_nbytes,
+    parse_bundle,
+    signed_bytes,
+)
+from ortpkg.trust.signing.statement import Statement, dump_statement, parse_statement
+
+if TYPE_CHECKING:
+    from ortpkg.trust.signing.signing_keys import PrivateKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedSigner:
+    """Somebody whose signatures are accepted: who has a key, or whom an authority names.
+
+    Attributes:
+        name: for messages.
+        key: the public key, in PEM; empty where ``identity`` is given.
+        identity: a subject alternative name of the signer's certificate.
+        roots: certificates, in PEM, of the authorities that say who that is.
+    """
+
+    name: str
+    key: bytes = b""
+    identity: str = ""
+    roots: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSignature:
+    """A signature that lies beside a package: its bytes, and where they come from."""
+
+    where: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Who vouches for a package, by which signature."""
+
+    signer: TrustedSigner
+    where: str
+
+
+def sign_digests(
+    record: bytes,
+    *,
+    name: str,
+    key: PrivateKey,
+    certificates: Sequence[bytes] = (),
+) -> bytes:
+    """The signature file over what the digests.json ``record`` records.
+
+    Args:
+        record: its bytes.
+        name: of the package, for people.
+        key: who signs.
+        certificates: in DER, the signer's first; left out, the key alone says who it is.
+
+    Raises:
+        SignatureError: the record is of a change under way, or is damaged.
+        UsageError: the first certificate is another key's.
+    """
+    digests = _recorded(record, "the package")
+    if certificates:
+        from ortpkg.trust.signing.signing_certificates import key_of_certificate  # cryptography
+
+        if key_of_certificate(certificates[0], "the signature").digest != key.public.digest:
+            raise UsageError("the certificate is not that of the key")
+    payload = dump_statement(Statement(name=name, files=_signed_files(record, digests)))
+    return dump_bundle(
+        SignatureBundle(
+            payload=payload,
+            signature=key.sign(signed_bytes(payload)),
+            key_digest="" if certificates else key.public.digest,
+            certificates=tuple(certificates),
+        )
+    )
+
+
+def accepted_signers(
+    record: bytes, signatures: Sequence[FoundSignature], signers: Sequence[TrustedSigner]
+) -> tuple[Acceptance, ...]:
+    """Which of the ``signers`` vouch for what ``record`` records.
+
+    SignatureError where none does; it says why for each signature.
+
+    Args:
+        record: the bytes of the package's digests.json.
+        signatures: what lies beside the package.
+        signers: who is believed.
+    """
+    if not signatures:
+        raise SignatureError("the package is not signed: it has no signature at all")
+    accepted: list[Acceptance] = []
+    refused: list[str] = []
+    for signature in signatures:
+        try:
+            signer = check_signature(record, signature, signers)
+        except SignatureError as error:
+            refused.append(str(error))
+        else:
+            accepted.append(Acceptance(signer=signer, where=signature.where))
+    if not accepted:
+        raise SignatureError("; ".join(refused))
+    return tuple(accepted)
+
+
+def check_signature(
+    record: bytes, signature: FoundSignature, signers: Sequence[TrustedSigner]
+) -> TrustedSigner:
+    """Whose of the ``signers`` a signature is, once it covers what ``record`` records.
+
+    SignatureError where it is nobody's of them, or over other files.
+    """
+    where = signature.where
+    if len(signature.content) > most_bundle_nbytes(len(record)):
+        raise SignatureError(
+            f"{where} is not accepted: it has {len(signature.content)} bytes, more than any"
+            f" signature over this package ({most_bundle_nbytes(len(record))})"
+        )
+    bundle = parse_bundle(signature.content, where=where)
+    signer = _signer_of(bundle, signers, where)
+    _check_covers(parse_statement(bundle.payload, where=where), record, where)
+    return signer
+
+
+def _signer_of(
+    bundle: SignatureBundle, signers: Sequence[TrustedSigner], where: str
+) -> TrustedSigner:
+    """Nothing of a payload is looked at before it is known whose it is."""
+    refused = []
+    for signer in signers:
+        try:
+            _check_signer(bundle, signer, where)
+        except SignatureError as error:
+            refused.append(error)
+        else:
+            return signer
+    if len(refused) == 1:
+        raise refused[0]
+    names = ", ".join(quoted(signer.name) for signer in signers) or "nobody"
+    raise SignatureError(f"{where} is not accepted: it is by none of those accepted ({names})")
+
+
+def _check_signer(bundle: SignatureBundle, signer: TrustedSigner, where: str) -> None:
+    from ortpkg.trust.signing.signing_keys import parse_public_key  # cryptography
+
+    if signer.key:
+        if bundle.certificates:
+            raise SignatureError(
+                f"{where} is not accepted: it is by a certificate, not by the key"
+                f" {quoted(signer.name)}"
+            )
+        key = parse_public_key(signer.key, Path(signer.name))
+        if bundle.key_digest != key.digest:
+            raise SignatureError(
+                f"{where} is not accepted: it is by another key ({bundle.key_digest[:16]}...) than"
+                f" {quoted(signer.name)} ({key.digest[:16]}...)"
+            )
+    else:
+        from ortpkg.trust.signing.signing_certificates import check_certificates  # cryptography
+
+        if not bundle.certificates:
+            raise SignatureError(
+                f"{where} is not accepted: it is by a key without certificates, which says nothing"
+                f" of {quoted(signer.identity)}"
+            )
+        key = check_certificates(bundle.certificates, signer.roots, signer.identity, where=where)
+    if not key.is_by_it(bundle.signature, signed_bytes(bundle.payload)):
+        raise SignatureError(
+            f"{where} is not accepted: the signature is not one of that key over this statement:"
+            " one of the two was changed"
+        )
+
+
+def _check_covers(statement: Statement, record: bytes, where: str) -> None:
+    """Every recorded file is signed with the digest recorded, and nothing else is."""
+    digests = _recorded(record, where)
+    expected = _signed_files(record, digests)
+    signed = dict(statement.files)
+    if DIGESTS_FILE not in signed:
+        # The entries alone are signed: then nothing may stand in the file but what they say.
+        if dump_digests(digests) != record:
+            raise SignatureError(
+                f"{where} is not accepted: it does not cover {DIGESTS_FILE}, which is not in the"
+                " form that ortpkg writes"
+            )
+        del expected[DIGESTS_FILE]
+    if signed == expected:
+        return
+    differing = sorted(
+        name for name in {*signed, *expected} if signed.get(name) != expected.get(name)
+    )
+    raise SignatureError(
+        f"{where} is not accepted: it is over other files than the package's: {listed(differing)}"
+    )
+
+
+def _signed_files(record: bytes, digests: PackageDigests) -> dict[str, str]:
+    files = {path: recorded.digests[-1] for path, recorded in digests.files.items()}
+    return {**files, DIGESTS_FILE: hash_bytes(record).sha256}
+
+
+def _recorded(record: bytes, where: str) -> PackageDigests:
+    try:
+        digests = parse_digests(record, Path(DIGESTS_FILE))
+    except PackageFormatError as error:
+        raise SignatureError(f"{where}: {error}") from error
+    if digests.pending is not None:
+        raise SignatureError(
+            f"{where}: a change of the package was interrupted; the next command that changes it"
+            " finishes or undoes it"
+        )
+    return digests

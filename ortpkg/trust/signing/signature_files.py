@@ -1,0 +1,112 @@
+"""The signatures that lie in a package: ``model.sig``, and those of further signers beside it.
+
+``model.sig`` is the name that model-signing's own tool writes. Who signs a package that somebody
+else has signed gets a file of ``model.sig.d/``, named after the key.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ortpkg.errors import PackageFormatError, SignatureError, quoted
+from ortpkg.package.paths.path_resolver import PathKind, list_names
+from ortpkg.package.sidecar import SIGNATURE_FILE, SIGNATURES_DIRECTORY, is_signature_file
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.planned_files import PlannedFiles
+from ortpkg.trust.signing.model_signature import FoundSignature
+from ortpkg.trust.signing.signature_bundle import MOST_BUNDLE_NBYTES, parse_bundle
+
+MOST_SIGNATURES = 16
+_STAGED = ".ortpkg-signature"
+_HINT_DIGITS = 16
+
+
+def read_signatures(root: Path) -> tuple[FoundSignature, ...]:
+    """What lies in the package at ``root``, unchecked.
+
+    SignatureError where one cannot be read, is a link, or there are more than 16.
+    """
+    names = list(_names(root))
+    if len(names) > MOST_SIGNATURES:
+        raise SignatureError(f"{quoted(root)} has more than {MOST_SIGNATURES} signatures")
+    return tuple(FoundSignature(where=name, content=_content(root, name)) for name in names)
+
+
+def write_signature(
+    root: Path, content: bytes, *, key_digest: str, operations: FileOperations | None = None
+) -> str:
+    """Puts a signature into a package, in place of an older one by the same key.
+
+    Returns its path in the package. OSError where it cannot be written.
+    """
+    operations = operations or FileOperations()
+    name = _name_for(root, key_digest)
+    target, staged = root / name, root / _STAGED
+    is_there = target.exists()
+    operations.announce(
+        PlannedFiles(
+            root=root,
+            adds={} if is_there else {name: len(content)},
+            changes=(name,) if is_there else (),
+        )
+    )
+    if target.parent != root:
+        operations.make_directory(target.parent)
+    operations.unlink(staged)
+    operations.write_file(staged, content)
+    operations.replace(staged, target)
+    operations.fsync_directory(target.parent)
+    if target.parent != root:
+        operations.fsync_directory(root)
+    return name
+
+
+def key_digest_of(content: bytes, where: str) -> str:
+    """By which key a signature file claims to be. SignatureError where it does not say."""
+    bundle = parse_bundle(content, where=where)
+    if not bundle.certificates:
+        return bundle.key_digest
+    from ortpkg.trust.signing.signing_certificates import key_of_certificate  # cryptography
+
+    return key_of_certificate(bundle.certificates[0], where).digest
+
+
+def _names(root: Path) -> Iterator[str]:
+    if (root / SIGNATURE_FILE).exists():
+        yield SIGNATURE_FILE
+    folder = root / SIGNATURES_DIRECTORY
+    if folder.is_dir() and not folder.is_symlink():
+        for name in sorted(list_names(folder, PathKind.FILE)):
+            if is_signature_file(path := f"{SIGNATURES_DIRECTORY}/{name}"):
+                yield path
+
+
+def _content(root: Path, name: str) -> bytes:
+    path = root / name
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise SignatureError(f"{quoted(name)} of {quoted(root)} is no plain file")
+        with path.open("rb") as stream:
+            content = stream.read(MOST_BUNDLE_NBYTES + 1)
+    except OSError as error:
+        raise SignatureError(
+            f"{quoted(name)} of {quoted(root)} cannot be read: {error.strerror}"
+        ) from error
+    if len(content) > MOST_BUNDLE_NBYTES:
+        raise SignatureError(
+            f"{quoted(name)} of {quoted(root)} has more than {MOST_BUNDLE_NBYTES} bytes"
+        )
+    return content
+
+
+def _name_for(root: Path, key_digest: str) -> str:
+    further = f"{SIGNATURES_DIRECTORY}/{key_digest[:_HINT_DIGITS]}.sig"
+    if not (root / SIGNATURE_FILE).exists():
+        return SIGNATURE_FILE
+    try:
+        first = key_digest_of(_content(root, SIGNATURE_FILE), SIGNATURE_FILE)
+    except (SignatureError, PackageFormatError):
+        return further
+    return SIGNATURE_FILE if first == key_digest else further

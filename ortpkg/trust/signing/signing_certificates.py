@@ -1,0 +1,130 @@
+"""Certificates of a private authority that say whose a key is.
+
+Nothing imports this module before a certificate is needed: it takes ``cryptography``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+
+from ortpkg.errors import SignatureError, UsageError, quoted
+from ortpkg.trust.signing.signing_keys import PublicKey, public_key_of, read_key_file
+
+# Behind signing_keys, which says what to install.
+from cryptography import x509  # isort: skip
+from cryptography.hazmat.primitives.serialization import Encoding  # isort: skip
+from cryptography.x509 import verification  # isort: skip
+from cryptography.x509.oid import ExtendedKeyUsageOID  # isort: skip
+
+_MOST_ROOTS = 1000
+
+
+def read_certificates(file: Path) -> tuple[bytes, ...]:
+    """The certificates of a PEM file, in DER. UsageError where there are none."""
+    try:
+        found = x509.load_pem_x509_certificates(read_key_file(file))
+    except ValueError as error:
+        raise UsageError(f"{quoted(file)} holds no certificates in PEM form") from error
+    if len(found) > _MOST_ROOTS:
+        raise UsageError(f"{quoted(file)} holds more than {_MOST_ROOTS} certificates")
+    return tuple(each.public_bytes(Encoding.DER) for each in found)
+
+
+def key_of_certificate(certificate: bytes, where: str) -> PublicKey:
+    """The key that a certificate, in DER, is about."""
+    return public_key_of(_parsed([certificate], where)[0].public_key(), where)
+
+
+def check_certificates(
+    chain: Sequence[bytes],
+    roots: bytes,
+    identity: str,
+    *,
+    where: str,
+    now: dt.datetime | None = None,
+) -> PublicKey:
+    """The signer's key, once the roots vouch for it and for ``identity``.
+
+    Args:
+        chain: the signer's certificate, then those between it and a root.
+        roots: certificates, in PEM, of the authorities that are believed.
+        identity: a subject alternative name of the signer: a mail address, URI or DNS name.
+        where: what messages call the signature.
+        now: the time at which all of them have to be valid; a signature states none of its own.
+
+    Raises:
+        SignatureError: they do not, a certificate has expired, may not sign, or is somebody else's.
+        UsageError: the roots are no certificates.
+    """
+    leaf, *others = _parsed(chain, where)
+    try:
+        store = verification.Store(x509.load_pem_x509_certificates(roots))
+    except ValueError as error:
+        raise UsageError("the trust roots hold no certificates in PEM form") from error
+    policies = verification.ExtensionPolicy
+    builder = (
+        verification.PolicyBuilder()
+        .store(store)
+        .time(now or dt.datetime.now(dt.UTC))
+        .extension_policies(
+            ca_policy=policies.permit_all().require_present(
+                x509.BasicConstraints, verification.Criticality.AGNOSTIC, None
+            ),
+            ee_policy=policies.permit_all(),
+        )
+    )
+    try:
+        builder.build_client_verifier().verify(leaf, others)
+    except verification.VerificationError as error:
+        raise _wrong(where, f"the roots do not vouch for it ({quoted(_reason(error))})") from error
+    _check_may_sign(leaf, where)
+    names = _names_of(leaf)
+    if identity not in names:
+        stated = ", ".join(quoted(name) for name in names) or "none"
+        raise _wrong(where, f"it is not by {quoted(identity)}; its certificate's names: {stated}")
+    return public_key_of(leaf.public_key(), where)
+
+
+def _parsed(certificates: Sequence[bytes], where: str) -> list[x509.Certificate]:
+    try:
+        return [x509.load_der_x509_certificate(each) for each in certificates]
+    except ValueError as error:
+        raise _wrong(where, "one of its certificates is none") from error
+
+
+def _check_may_sign(leaf: x509.Certificate, where: str) -> None:
+    """A certificate that says what it is for has to say that it is for this."""
+    try:
+        usage = leaf.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        pass
+    else:
+        if not usage.digital_signature:
+            raise _wrong(where, "its certificate's key is not for signatures (keyUsage)")
+    try:
+        purposes = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return
+    known = (ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE)
+    if not any(purpose in known for purpose in purposes):
+        raise _wrong(where, "its certificate is not for signing code (extendedKeyUsage)")
+
+
+def _names_of(leaf: x509.Certificate) -> list[str]:
+    try:
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    kinds = (x509.RFC822Name, x509.UniformResourceIdentifier, x509.DNSName)
+    return [str(name.value) for name in names if isinstance(name, kinds)]
+
+
+def _reason(error: Exception) -> str:
+    """The sentence of the library, without the certificate that it prints."""
+    return str(error).removeprefix("validation failed: ").partition(" (encountered")[0]
+
+
+def _wrong(where: str, what: str) -> SignatureError:
+    return SignatureError(f"{where} is not accepted: {what}")
