@@ -33,7 +33,7 @@ os.environ["ORTPKG_PROVIDERS"] = "CPUExecutionProvider"
 os.environ["ORTPKG_CONFIG_DIR"] = str(
     Path(tempfile.gettempdir()) / f"ortpkg-tests-no-settings-{os.getpid()}"
 )
-for _name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
+for _name in ("POLICY", "BACKEND", "TRUST", "TRUST_POLICY", "THREADS", "STORE"):
     os.environ.pop(f"ORTPKG_{_name}", None)
 
 #: Nor their credentials for registries, nor the way to them.

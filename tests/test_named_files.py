@@ -13,7 +13,7 @@ FOLDERS = ("benchmarks", "docs", "examples", "ortpkg", "sample_packages", "scrip
 #: Of a kind that packages have none of, and models neither.
 _ENDINGS = (".md", ".py", ".sh", ".toml")
 #: What users write, and a document of another project.
-_ELSEWHERE = frozenset({"ortpkg.toml", "docs/ExternalData.md"})
+_ELSEWHERE = frozenset({"ortpkg.toml", "trust.toml", "docs/ExternalData.md"})
 _QUOTED = re.compile(r"`+([\w./-]+)`+")
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 #: Of the picture's left column, before what it says of each.

@@ -26,8 +26,8 @@ try:
     )
 except ModuleNotFoundError as error:
     raise UsageError(
-        "signatures need the library cryptography, which is not installed: pip install"
-        " 'ortpkg[sign]'"
+        "signatures need the library cryptography, which is not installed: it comes with ortpkg's"
+        " extra sign"
     ) from error
 
 _HASHES: dict[str, hashes.HashAlgorithm] = {

@@ -1,0 +1,198 @@
+"""``ortpkg sign`` and ``ortpkg verify --signature``."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from ortpkg.api.verify import record_digests
+from ortpkg.trust.signing.signing_keys import read_private_key
+from tests.cli.conftest import DIGITS, RunCommand
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def digits(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(DIGITS, tmp_path / "digits.ortpackage"))
+
+
+@pytest.fixture
+def key(ortpkg: RunCommand) -> str:
+    assert ortpkg("sign", "--new-key", "me.pem").out == "me.pem.pub\n"
+    return "me.pem"
+
+
+def test_what_was_signed_is_accepted_and_a_forged_copy_is_not(
+    ortpkg: RunCommand, digits: Path, key: str
+) -> None:
+    assert ortpkg("sign", digits, "--key", key).out == f"{digits / 'model.sig'}\n"
+
+    done = ortpkg("verify", digits, "--signature", "--key", f"{key}.pub")
+    assert (done.code, done.err.splitlines()[-1]) == (0, "signed by 'me.pem.pub' (model.sig)")
+    assert ortpkg("verify", digits).code == 0
+
+    (digits / "README.md").write_text("forged")
+    assert ortpkg("verify", digits, "--key", f"{key}.pub").code == 16
+    record_digests(digits)
+    assert ortpkg("verify", digits).code == 0
+    done = ortpkg("verify", digits, "--key", f"{key}.pub")
+    assert done.code == 7
+    assert "over other files than the package's: 'README.md', 'digests.json'" in done.err
+
+
+def test_several_sign_one_package_and_who_signs_again_replaces_his_own(
+    ortpkg: RunCommand, digits: Path, key: str
+) -> None:
+    ortpkg("sign", "--new-key", "you.pem")
+    for each in (key, "you.pem", key):
+        assert ortpkg("sign", digits, "--key", each).code == 0
+
+    assert len(list(digits.rglob("*.sig"))) == 2
+    found = ortpkg("verify", digits, "--key", "you.pem.pub", "--json").json["signatures"]
+    assert [each["signer"] for each in found] == ["you.pem.pub"]
+    assert found[0]["signature"].startswith("model.sig.d/")
+
+
+def test_a_sparse_package_is_signed_and_verified_as_it_is(
+    ortpkg: RunCommand, digits: Path, key: str
+) -> None:
+    ortpkg("sign", digits, "--key", key)
+    shutil.rmtree(digits / "models" / "classifier" / "cpu-int8")
+
+    done = ortpkg("verify", digits, "--key", f"{key}.pub")
+
+    assert "signed by 'me.pem.pub'" in done.err
+    assert ortpkg("sign", digits, "--key", key).code == 0
+
+
+def test_a_published_package_is_signed_where_it_is(
+    ortpkg: RunCommand, digits: Path, key: str, tmp_path: Path
+) -> None:
+    ortpkg("sign", "--new-key", "you.pem")
+    ortpkg("push", digits, "oci-layout:shared:1")
+    assert ortpkg("verify", "oci-layout:shared:1", "--key", f"{key}.pub").code == 7
+
+    for each in (key, "you.pem", key):
+        signed = ortpkg("sign", "oci-layout:shared:1", "--key", each).out
+    assert signed.startswith("oci-layout:shared@sha256:")
+    for each in (key, "you.pem"):
+        assert ortpkg("verify", "oci-layout:shared:1", "--key", f"{each}.pub").code == 0
+    assert not list((tmp_path / "digits.ortpackage").rglob("*.sig"))
+
+
+def test_only_its_owner_reads_a_new_key_and_none_is_written_over(
+    ortpkg: RunCommand, tmp_path: Path, key: str
+) -> None:
+    if sys.platform != "win32":
+        assert stat.S_IMODE((tmp_path / key).stat().st_mode) == 0o600
+    made = (tmp_path / key).read_bytes()
+
+    done = ortpkg("sign", "--new-key", key)
+
+    assert (done.code, (tmp_path / key).read_bytes()) == (2, made)
+    assert "never written over" in done.err
+
+
+def test_an_encrypted_key_wants_its_password_in_a_file(
+    ortpkg: RunCommand, digits: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("correct horse\n")
+    (tmp_path / "other").write_text("battery staple\n")
+    ortpkg("sign", "--new-key", "k.pem", "--password-file", "password")
+
+    assert b"ENCRYPTED" in (tmp_path / "k.pem").read_bytes()
+    assert read_private_key(tmp_path / "k.pem", b"correct horse").public.digest
+    for password, what in ((None, "is encrypted"), ("other", "or the password is wrong")):
+        option = () if password is None else ("--password-file", password)
+        done = ortpkg("sign", digits, "--key", "k.pem", *option)
+        assert done.code == 2
+        assert what in done.err
+    assert ortpkg("sign", digits, "--key", "k.pem", "--password-file", "password").code == 0
+
+
+def test_a_rehearsal_writes_nothing(
+    ortpkg: RunCommand, digits: Path, key: str, tmp_path: Path
+) -> None:
+    assert "would add model.sig" in ortpkg("sign", digits, "--key", key, "--dry-run").out
+    assert ortpkg("sign", "--new-key", "n.pem", "--dry-run").code == 0
+
+    assert not (digits / "model.sig").exists()
+    assert not (tmp_path / "n.pem").exists()
+
+
+def test_what_no_signature_would_cover_is_not_signed(
+    ortpkg: RunCommand, digits: Path, key: str
+) -> None:
+    (digits / "stray.txt").write_text("")
+    done = ortpkg("sign", digits, "--key", key)
+    assert done.code == 4
+    assert "does not record all files" in done.err
+    assert "'stray.txt'" in done.err
+
+    (digits / "digests.json").unlink()
+    assert "ortpkg verify --record writes it" in ortpkg("sign", digits, "--key", key).err
+    assert "no signature says anything" in ortpkg("verify", digits, "--key", f"{key}.pub").err
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("sign",), "name a package and --key FILE"),
+        (("sign", "d", "--key", "k", "--new-key", "n"), "give it alone"),
+        (("sign", "d", "--key", "none"), "cannot be read: No such file"),
+        (("sign", "d.ortpkg", "--key", "me.pem"), "cannot be signed"),
+        (("sign", "d", "--key", "me.pem.pub"), "is no private key"),
+        (("sign", "d", "--key", "me.pem", "--certificate-chain", "c"), "is for --certificate"),
+        (("sign", "d", "--key", "me.pem", "--certificate", "me.pem"), "holds no certificates"),
+        (("verify", "DIGITS", "--key", "me.pem"), "is a private key"),
+        (("verify", "DIGITS", "--identity", "me"), "belong together"),
+        (("verify", "DIGITS", "--signature"), "say whose signature is wanted"),
+        (("verify", "DIGITS", "--key", "me.pem.pub", "--record"), "look at signatures after"),
+        (("verify", "oci-layout:shared"), "there are no files to hash"),
+    ],
+)
+def test_wrong_usage_says_what_would_be_right(
+    ortpkg: RunCommand, key: str, words: tuple[str, ...], what: str
+) -> None:
+    assert key
+    done = ortpkg(*(DIGITS if word == "DIGITS" else word for word in words))
+
+    assert done.code == 2
+    assert what in done.err
+
+
+def test_without_the_library_the_extra_is_named(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("ortpkg.trust.signing.signing_")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+
+    done = ortpkg("sign", "--new-key", "new.pem")
+
+    assert done.code == 2
+    assert "extra sign" in done.err
+
+
+def test_the_policy_says_whose_signature_is_wanted(
+    ortpkg: RunCommand, digits: Path, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trust.toml").write_text(
+        f'[signers.me]\nkey = "{key}.pub"\n[[packages]]\nnames = ["digits"]\nsigners = ["me"]\n'
+    )
+    refused = ortpkg("verify", digits, "--trust-policy", "trust.toml")
+    assert refused.code == 7
+    assert "'digits' has to be signed by 'me': the package is not signed" in refused.err
+
+    ortpkg("sign", digits, "--key", key)
+    monkeypatch.setenv("ORTPKG_TRUST_POLICY", str(tmp_path / "trust.toml"))
+    assert "signed by 'me' (model.sig)" in ortpkg("verify", digits, "--signature").err

@@ -1,0 +1,127 @@
+"""Keys, certificates and records for tests: what somebody who signs packages has."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, dump_digests
+from ortpkg.storage.hashing import hash_bytes
+from ortpkg.trust.signing.model_signature import TrustedSigner
+from ortpkg.trust.signing.signing_keys import PrivateKey, new_private_key
+
+CODE_SIGNING = ExtendedKeyUsageOID.CODE_SIGNING
+SERVER = ExtendedKeyUsageOID.SERVER_AUTH
+
+
+def record_of(**contents: bytes) -> bytes:
+    """The digests.json of a package whose files have these contents."""
+    files = {name: RecordedFile.of(hash_bytes(content)) for name, content in contents.items()}
+    return dump_digests(PackageDigests(files=files))
+
+
+def trusted(key: PrivateKey, name: str = "somebody") -> TrustedSigner:
+    """Somebody whose key is believed."""
+    return TrustedSigner(name=name, key=key.public.pem)
+
+
+@dataclass(frozen=True)
+class Authority:
+    """One that says whose keys are whose."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate | None
+
+    @classmethod
+    def new(cls, name: str = "authority", *, by: Authority | None = None) -> Authority:
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer = by or cls(key, None)
+        return cls(key, _certificate(name, key, issuer, is_authority=True))
+
+    @property
+    def pem(self) -> bytes:
+        assert self.certificate is not None
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    @property
+    def der(self) -> bytes:
+        assert self.certificate is not None
+        return self.certificate.public_bytes(Encoding.DER)
+
+    def certify(
+        self,
+        key: ec.EllipticCurvePrivateKey,
+        identity: str = "releases@models.example",
+        *,
+        days: tuple[int, int] = (-1, 30),
+        purposes: Sequence[x509.ObjectIdentifier] = (CODE_SIGNING,),
+        may_sign: bool = True,
+    ) -> bytes:
+        """A certificate, in DER, that ``key`` is that of ``identity``."""
+        made = _certificate(
+            "signer",
+            key,
+            self,
+            identity=identity,
+            days=days,
+            purposes=purposes,
+            may_sign=may_sign,
+        )
+        return made.public_bytes(Encoding.DER)
+
+
+def new_key() -> tuple[ec.EllipticCurvePrivateKey, PrivateKey]:
+    """A key, as the library has it and as we do."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key, PrivateKey(key)
+
+
+def some_key() -> PrivateKey:
+    """A key of nobody's in particular."""
+    return new_private_key()
+
+
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: Authority,
+    *,
+    is_authority: bool = False,
+    identity: str = "",
+    days: tuple[int, int] = (-1, 30),
+    purposes: Sequence[x509.ObjectIdentifier] = (),
+    may_sign: bool = True,
+) -> x509.Certificate:
+    now = dt.datetime.now(dt.UTC)
+    subject = _name(name)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if issuer.certificate is None else issuer.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now + dt.timedelta(days=days[0]))
+        .not_valid_after(now + dt.timedelta(days=days[1]))
+    )
+    if is_authority:
+        builder = builder.add_extension(x509.BasicConstraints(True, None), critical=True)
+    else:
+        usage = [may_sign, *[False] * 8]
+        builder = builder.add_extension(x509.KeyUsage(*usage), critical=True)
+    if identity:
+        names = x509.SubjectAlternativeName([x509.RFC822Name(identity)])
+        builder = builder.add_extension(names, critical=False)
+    if purposes:
+        builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+    return builder.sign(issuer.key, hashes.SHA256())
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])

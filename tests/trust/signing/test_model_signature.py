@@ -1,0 +1,359 @@
+"""Signatures that are accepted, and all the ways of being wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from ortpkg.errors import SignatureError, UsageError
+from ortpkg.package.integrity.digests import (
+    PackageDigests,
+    PendingChange,
+    RecordedFile,
+    dump_digests,
+)
+from ortpkg.storage.hashing import hash_bytes
+from ortpkg.trust.signing.model_signature import (
+    FoundSignature,
+    TrustedSigner,
+    accepted_signers,
+    check_signature,
+    sign_digests,
+)
+from ortpkg.trust.signing.signature_bundle import SignatureBundle, dump_bundle, signed_bytes
+from ortpkg.trust.signing.signing_keys import PrivateKey
+from tests.trust.signing.signers import SERVER, Authority, new_key, record_of, some_key, trusted
+
+MADE_BY_MODEL_SIGNING = Path(__file__).resolve().parents[2] / "data" / "signatures"
+RECORD = record_of(**{"manifest.json": b"{}", "model.onnx": b"weights"})
+KEY = some_key()
+IDENTITY = "releases@models.example"
+
+
+def found(content: bytes) -> FoundSignature:
+    return FoundSignature(where="model.sig", content=content)
+
+
+def signed(key: PrivateKey = KEY, record: bytes = RECORD) -> bytes:
+    return sign_digests(record, name="digits", key=key)
+
+
+def payload_of(content: bytes) -> dict[str, Any]:
+    bundle = json.loads(content)
+    statement: dict[str, Any] = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
+    return statement
+
+
+def signed_as(statement: object) -> bytes:
+    """A signature by the right key over another statement."""
+    payload = statement if isinstance(statement, bytes) else json.dumps(statement).encode()
+    signature = KEY.sign(signed_bytes(payload))
+    return dump_bundle(
+        SignatureBundle(payload=payload, signature=signature, key_digest=KEY.public.digest)
+    )
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
+def test_what_a_key_signed_is_accepted_from_it(curve: ec.EllipticCurve) -> None:
+    key = PrivateKey(ec.generate_private_key(curve))
+
+    signer = check_signature(RECORD, found(signed(key)), [trusted(some_key()), trusted(key, "me")])
+
+    assert signer.name == "me"
+
+
+def test_a_signature_lists_every_file_and_the_record_itself() -> None:
+    statement = payload_of(signed())
+
+    listed = {each["name"]: each["digest"] for each in statement["predicate"]["resources"]}
+    assert listed == {
+        "digests.json": hash_bytes(RECORD).sha256,
+        "manifest.json": hash_bytes(b"{}").sha256,
+        "model.onnx": hash_bytes(b"weights").sha256,
+    }
+
+
+@pytest.mark.parametrize("curve", ["p256", "p384", "p521"])
+def test_model_signing_s_signatures_by_a_key_are_accepted(curve: str) -> None:
+    record = (MADE_BY_MODEL_SIGNING / "digests.json").read_bytes()
+    signer = TrustedSigner(name="them", key=(MADE_BY_MODEL_SIGNING / f"{curve}.pub").read_bytes())
+    signature = found((MADE_BY_MODEL_SIGNING / f"{curve}.sig").read_bytes())
+
+    assert check_signature(record, signature, [signer]) is signer
+    with pytest.raises(SignatureError, match=r"over other files .*'digests.json'"):
+        check_signature(RECORD, signature, [signer])
+
+
+def test_model_signing_s_signature_by_a_certificate_is_accepted() -> None:
+    record = (MADE_BY_MODEL_SIGNING / "digests.json").read_bytes()
+    roots = (MADE_BY_MODEL_SIGNING / "authority.pem").read_bytes()
+    signer = TrustedSigner(name="them", identity=IDENTITY, roots=roots)
+    signature = found((MADE_BY_MODEL_SIGNING / "certificate.sig").read_bytes())
+
+    assert check_signature(record, signature, [signer]) is signer
+
+
+def _changed_statement(change: Callable[[dict[str, Any]], object]) -> bytes:
+    statement = payload_of(signed())
+    change(statement)
+    return signed_as(statement)
+
+
+def _resources(statement: dict[str, Any]) -> list[dict[str, Any]]:
+    resources: list[dict[str, Any]] = statement["predicate"]["resources"]
+    return resources
+
+
+def _changed_bundle(change: Callable[[dict[str, Any]], object]) -> bytes:
+    bundle = json.loads(signed())
+    change(bundle)
+    return json.dumps(bundle).encode()
+
+
+def _other_payload(bundle: dict[str, Any]) -> None:
+    payload = base64.b64decode(bundle["dsseEnvelope"]["payload"]).replace(b"digits", b"digitz")
+    bundle["dsseEnvelope"]["payload"] = base64.b64encode(payload).decode()
+
+
+WRONG: dict[str, tuple[bytes, str]] = {
+    "no JSON": (b"signed, me", "no JSON document"),
+    "an older bundle": (
+        _changed_bundle(lambda each: each.update(mediaType="bundle+json;version=0.2")),
+        "it is of type 'bundle+json;version=0.2', not application/vnd.dev.sigstore.bundle.v0.3",
+    ),
+    "two signatures": (
+        _changed_bundle(lambda each: each["dsseEnvelope"]["signatures"].append({"sig": "AA=="})),
+        "not exactly one signature",
+    ),
+    "no envelope": (_changed_bundle(lambda each: each.pop("dsseEnvelope")), "no object"),
+    "no Base64": (
+        _changed_bundle(lambda each: each["dsseEnvelope"].update(payload="?")),
+        "its payload is not text in Base64",
+    ),
+    "another payload type": (
+        _changed_bundle(lambda each: each["dsseEnvelope"].update(payloadType="text/plain")),
+        "its payload is of type 'text/plain'",
+    ),
+    "no key named": (
+        _changed_bundle(lambda each: each["verificationMaterial"].update(publicKey={})),
+        "does not say by which key",
+    ),
+    "public service": (
+        _changed_bundle(lambda each: each.update(verificationMaterial={"certificate": {}})),
+        "sigstore's public service",
+    ),
+    "100 certificates": (
+        _changed_bundle(
+            lambda each: each.update(
+                verificationMaterial={"x509CertificateChain": {"certificates": [{}] * 100}}
+            )
+        ),
+        "not 1 to 8 certificates",
+    ),
+    "by a certificate": (
+        _changed_bundle(
+            lambda each: each.update(
+                verificationMaterial={
+                    "x509CertificateChain": {"certificates": [{"rawBytes": "AAAA"}]}
+                }
+            )
+        ),
+        "by a certificate, not by the key 'me'",
+    ),
+    "another statement": (_changed_bundle(_other_payload), "one of the two was changed"),
+    "junk as signature": (
+        _changed_bundle(
+            lambda each: each["dsseEnvelope"]["signatures"].__setitem__(0, {"sig": "AAAA"})
+        ),
+        "one of the two was changed",
+    ),
+    "megabytes": (signed() + b" " * 2_000_000, "more than any signature over this package"),
+    "payload no JSON": (signed_as(b"\xff"), "its statement is no JSON document"),
+    "unknown statement": (
+        _changed_statement(lambda each: each.update(_type="v0")),
+        "its statement is of type 'v0'",
+    ),
+    "unknown predicate": (
+        _changed_statement(lambda each: each.update(predicateType="https://slsa.dev/v1")),
+        "its predicate is of type 'https://slsa.dev/v1'",
+    ),
+    "two subjects": (
+        _changed_statement(lambda each: each["subject"].append({})),
+        "not exactly one subject",
+    ),
+    "subject of others": (
+        _changed_statement(lambda each: each["subject"][0]["digest"].update(sha256="0" * 64)),
+        "the digest of its subject is not that of its resources",
+    ),
+    "shards": (
+        _changed_statement(lambda each: each["predicate"]["serialization"].update(method="shards")),
+        "does not sign whole files",
+    ),
+    "no resources": (
+        _changed_statement(lambda each: each["predicate"].update(resources=[])),
+        "its resources are not a list of 1 to",
+    ),
+    "resource twice": (
+        _changed_statement(lambda each: _resources(each).append(_resources(each)[0])),
+        "it lists 'digests.json' twice",
+    ),
+    "leaves the package": (
+        _changed_statement(lambda each: _resources(each)[1].update(name="../manifest.json")),
+        "'../manifest.json' is not a plain relative path",
+    ),
+    "absolute": (
+        _changed_statement(lambda each: _resources(each)[1].update(name="/etc/passwd")),
+        "'/etc/passwd' is not a plain relative path",
+    ),
+    "other algorithm": (
+        _changed_statement(lambda each: _resources(each)[1].update(algorithm="blake2b")),
+        "'manifest.json' is no SHA-256",
+    ),
+    "no digest": (
+        _changed_statement(lambda each: _resources(each)[1].pop("digest")),
+        "has no name, or no digest",
+    ),
+    "a file more": (
+        signed(record=record_of(**{"manifest.json": b"{}", "model.onnx": b"weights", "x": b""})),
+        "over other files than the package's: 'digests.json', 'x'",
+    ),
+    "other bytes": (
+        signed(record=record_of(**{"manifest.json": b"{}", "model.onnx": b"other"})),
+        "over other files than the package's: 'digests.json', 'model.onnx'",
+    ),
+    "another key": (signed(some_key()), "by another key"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_signature_is_one_error_that_says_what_is_wrong(name: str) -> None:
+    content, what = WRONG[name]
+
+    with pytest.raises(SignatureError, match=re.escape(what)) as caught:
+        check_signature(RECORD, found(content), [trusted(KEY, "me")])
+
+    assert str(caught.value).startswith("model.sig is not accepted: ")
+    assert caught.value.exit_code == 7
+
+
+def test_a_key_that_claims_to_be_another_s_signs_nothing() -> None:
+    content = json.loads(signed(some_key()))
+    content["verificationMaterial"]["publicKey"]["hint"] = KEY.public.digest
+
+    with pytest.raises(SignatureError, match="one of the two was changed"):
+        check_signature(RECORD, found(json.dumps(content).encode()), [trusted(KEY)])
+
+
+def test_a_signature_over_the_entries_alone_wants_the_record_in_its_own_form() -> None:
+    statement = payload_of(signed())
+    files = [each for each in _resources(statement) if each["name"] != "digests.json"]
+    digests = b"".join(bytes.fromhex(each["digest"]) for each in files)
+    statement["predicate"]["resources"] = files
+    statement["subject"][0]["digest"]["sha256"] = hash_bytes(digests).sha256
+    content = found(signed_as(statement))
+
+    assert check_signature(RECORD, content, [trusted(KEY, "me")]).name == "me"
+    with pytest.raises(SignatureError, match="not in the form that ortpkg writes"):
+        check_signature(RECORD + b"\n", content, [trusted(KEY)])
+
+
+def test_one_signature_of_several_suffices_and_all_that_fail_are_told() -> None:
+    theirs, stale = some_key(), found(signed(record=record_of(other=b"")))
+    signatures = [stale, found(signed()), found(signed(theirs))]
+
+    accepted = accepted_signers(RECORD, signatures, [trusted(KEY, "me"), trusted(theirs, "they")])
+
+    assert [each.signer.name for each in accepted] == ["me", "they"]
+    with pytest.raises(SignatureError, match=r"over other files.*; model.sig is .* another key"):
+        accepted_signers(RECORD, [stale, found(signed(theirs))], [trusted(KEY)])
+    with pytest.raises(SignatureError, match="not signed"):
+        accepted_signers(RECORD, [], [trusted(KEY)])
+
+
+def test_a_record_of_a_change_under_way_is_neither_signed_nor_accepted() -> None:
+    pending = PendingChange(commit_document="manifest.json", committed_digest="0" * 64)
+    files = {"manifest.json": RecordedFile.of(hash_bytes(b"{}"))}
+    record = dump_digests(PackageDigests(files=files, pending=pending))
+
+    with pytest.raises(SignatureError, match="a change of the package was interrupted"):
+        signed(record=record)
+
+
+class TestCertificates:
+    """A private authority says whose the key is."""
+
+    root = Authority.new()
+    middle = Authority.new("middle", by=root)
+
+    def sign(self, *chain: bytes, key: PrivateKey) -> FoundSignature:
+        return found(sign_digests(RECORD, name="digits", key=key, certificates=chain))
+
+    def check(
+        self, signature: FoundSignature, identity: str = IDENTITY, root: Authority | None = None
+    ) -> None:
+        roots = (root or self.root).pem
+        check_signature(
+            RECORD, signature, [TrustedSigner(name=identity, identity=identity, roots=roots)]
+        )
+
+    def test_whom_it_names_is_accepted(self) -> None:
+        key, signer = new_key()
+        signature = self.sign(self.middle.certify(key), self.middle.der, key=signer)
+
+        self.check(signature)
+        with pytest.raises(SignatureError, match=r"is not by 'x@models.example'; .* 'releases@"):
+            self.check(signature, "x@models.example")
+        with pytest.raises(SignatureError, match="the roots do not vouch for it"):
+            self.check(signature, root=Authority.new())
+
+    @pytest.mark.parametrize(
+        ("wrong", "what"),
+        [
+            ({"days": (-20, -10)}, "not valid at"),
+            ({"days": (10, 20)}, "not valid at"),
+            ({"purposes": (SERVER,)}, "not for signing code"),
+            ({"may_sign": False}, "not for signatures"),
+        ],
+    )
+    def test_a_certificate_that_does_not_hold_is_refused(
+        self, wrong: dict[str, Any], what: str
+    ) -> None:
+        key, signer = new_key()
+
+        with pytest.raises(SignatureError, match=what):
+            self.check(self.sign(self.root.certify(key, **wrong), key=signer))
+
+    def test_a_signer_is_no_authority(self) -> None:
+        key, signer = new_key()
+        own, _ = new_key()
+        fake = Authority(own, _parsed(self.root.certify(own)))
+
+        with pytest.raises(SignatureError, match="the roots do not vouch for it"):
+            self.check(self.sign(fake.certify(key), fake.der, key=signer))
+
+    def test_a_chain_with_a_gap_is_refused(self) -> None:
+        key, signer = new_key()
+
+        with pytest.raises(SignatureError, match="the roots do not vouch for it"):
+            self.check(self.sign(self.middle.certify(key), key=signer))
+
+    def test_a_certificate_of_another_key_signs_nothing(self) -> None:
+        key, signer = new_key()
+
+        with pytest.raises(UsageError, match="not that of the key"):
+            self.sign(self.root.certify(key), key=some_key())
+        with pytest.raises(SignatureError, match="by a key without certificates"):
+            self.check(found(signed(signer)))
+
+
+def _parsed(certificate: bytes) -> Any:
+    from cryptography import x509
+
+    return x509.load_der_x509_certificate(certificate)
