@@ -24,7 +24,7 @@ _ROOMS = "|".join(
     for path in sorted((ROOT / "ortpkg").iterdir())
     if (path / "__init__.py").exists() and path.name not in ("graph", "session")
 )
-_MODULE = re.compile(rf"`(?:ortpkg\.)?((?:{_ROOMS})(?:\.\w+)+)(?<!\.json)(?<!\.py)`")
+_MODULE = re.compile(rf"`(?:ortpkg\.)?((?:{_ROOMS})(?:\.\w+)+)(?<!\.json)(?<!\.toml)(?<!\.py)`")
 
 
 def _files() -> list[Path]:
