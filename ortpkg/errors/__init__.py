@@ -30,6 +30,7 @@ from ortpkg.errors.distribution import ArtifactFormatError as ArtifactFormatErro
 from ortpkg.errors.distribution import ArtifactNotFoundError as ArtifactNotFoundError
 from ortpkg.errors.distribution import CredentialsError as CredentialsError
 from ortpkg.errors.distribution import LayerMismatchError as LayerMismatchError
+from ortpkg.errors.distribution import LockError as LockError
 from ortpkg.errors.distribution import PackageNotInstalledError as PackageNotInstalledError
 from ortpkg.errors.distribution import PackageReferenceError as PackageReferenceError
 from ortpkg.errors.distribution import RegistryAuthenticationError as RegistryAuthenticationError

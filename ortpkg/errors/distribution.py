@@ -128,3 +128,7 @@ class SignatureError(OrtpkgError):
     """A signature is missing, wrong, by a key that is not accepted, or over other files."""
 
     exit_code = ExitCode.TRUST
+
+
+class LockError(UsageError):
+    """A project's lock is out of date, or disagrees with what there is; nothing was changed."""

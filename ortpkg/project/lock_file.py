@@ -19,8 +19,8 @@ from ortpkg.package.frozen import EMPTY
 from ortpkg.storage.file_replacement import replace_file
 
 LOCK_FILE = "ortpkg.lock"
-THIS_MACHINE = ""
-"""In place of a profile's name: the machine that the lock was made on, where a project has none."""
+NO_PROFILE = ""
+"""In place of a profile's name, where a project has none: the machine that the lock was made on."""
 
 _LIMITS = DocumentLimits(nbytes=64 * 1024 * 1024, depth=16, values=5_000_000)
 
