@@ -15,7 +15,7 @@ from typing import Any
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.json_form import known_facts_to_json
 from ortpkg.devices.machine import Machine
-from ortpkg.devices.profile_document import fail_at, parse_profile_document, read_profile_document
+from ortpkg.devices.profile_document import fail_at, read_profile_document
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import ProfileError, quoted
 from ortpkg.names import did_you_mean
@@ -73,11 +73,6 @@ def read_profile(name_or_path: str | Path) -> MachineProfile:
             file=name_or_path,
         )
     return profile_from_json(read_profile_document(path), path)
-
-
-def parse_profile(data: bytes, *, file: str = "profile") -> MachineProfile:
-    """The same for the bytes of a profile."""
-    return profile_from_json(parse_profile_document(data, file), file)
 
 
 def profile_from_json(document: Mapping[str, Any], file: Path | str) -> MachineProfile:

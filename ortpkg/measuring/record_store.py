@@ -164,17 +164,6 @@ def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -
     return _change(package, change)
 
 
-def lift_quarantine(package: PackageInfo, places: Iterable[VersionedPlace]) -> str:
-    """Takes back entries: the variants run there again. Returns as :func:`write_records`."""
-    gone = {place.key for place in places}
-    if not gone or not has_records():
-        return ""
-    return _change(
-        package,
-        lambda record: replace(record, quarantined=tuple(_outside(record.quarantined, gone))),
-    )
-
-
 def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
     """Keeps that a canary passed. Returns as :func:`write_records`."""
     places = {entry.key}

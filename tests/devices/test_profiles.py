@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
+from ortpkg.devices.profile_document import parse_profile_document
 from ortpkg.devices.profiles import (
     BUILT_IN_PROFILES,
     MachineProfile,
     make_profile,
-    parse_profile,
+    profile_from_json,
     profile_to_json,
     read_profile,
 )
@@ -41,9 +42,13 @@ def _document(**changes: Any) -> dict[str, Any]:
     }
 
 
+def _parsed(data: bytes) -> MachineProfile:
+    return profile_from_json(parse_profile_document(data, "m.json"), "m.json")
+
+
 def _refused(document: Any) -> ProfileError:
     with pytest.raises(ProfileError) as caught:
-        parse_profile(json.dumps(document).encode(), file="m.json")
+        _parsed(json.dumps(document).encode())
     return caught.value
 
 
@@ -53,7 +58,7 @@ def test_a_built_in_profile_says_that_it_is_constructed_and_is_read_back_as_it_i
 ) -> None:
     profile = read_profile(name)
 
-    again = parse_profile(json.dumps(profile_to_json(profile)).encode())
+    again = _parsed(json.dumps(profile_to_json(profile)).encode())
 
     assert again == profile
     assert (profile.name, profile.constructed) == (name, True)
@@ -126,7 +131,7 @@ def test_a_profile_of_a_probed_machine_is_read_back_with_what_backends_told(tmp_
 def test_an_alias_of_an_ep_is_understood_and_a_typo_is_noted() -> None:
     entries = [{"ep": "qnn", "device": None}, {"ep": "QNNExecutionProvder", "device": 0}]
 
-    profile = parse_profile(json.dumps(_document(ep_devices=entries)).encode())
+    profile = _parsed(json.dumps(_document(ep_devices=entries)).encode())
 
     assert [each.ep_name for each in profile.ep_devices] == [
         "QNNExecutionProvider",
@@ -216,7 +221,7 @@ def test_what_is_no_profile_is_told_its_place_and_what_would_be_right(
 )
 def test_a_file_that_is_no_document_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        parse_profile(data, file="m.json")
+        _parsed(data)
 
     assert message in str(caught.value)
     assert "\x1b" not in str(caught.value)
@@ -251,12 +256,12 @@ def test_a_damaged_profile_is_read_or_refused_and_never_anything_else(data: st.D
         if not _places(document):
             break
     try:
-        profile = parse_profile(json.dumps(document).encode(), file="m.json")
+        profile = _parsed(json.dumps(document).encode())
     except ProfileError as error:
         message = str(error)
     else:
         message = "m.json"
-        assert parse_profile(json.dumps(profile_to_json(profile)).encode()) == profile
+        assert _parsed(json.dumps(profile_to_json(profile)).encode()) == profile
     assert "m.json" in message
     assert "\x1b" not in message
 

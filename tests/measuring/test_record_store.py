@@ -25,7 +25,6 @@ from ortpkg.measuring.record_store import (
     clear_records,
     clearing_of_quarantine,
     has_passed_canary,
-    lift_quarantine,
     load_records,
     write_canary_pass,
     write_quarantine,
@@ -297,14 +296,6 @@ def test_quarantine_takes_the_measurements_of_the_same_place_along(package: Pack
     found = load_records(package, _offer())
     assert found is not None
     assert [each.variant_name for each in found.measurements] == ["b"]
-
-
-def test_quarantine_can_be_lifted(package: PackageInfo) -> None:
-    write_quarantine(package, [_entry("a"), _entry("b")])
-    lift_quarantine(package, [place_of("model", "a", _OPENVINO, [_OPENVINO])])
-    found = load_records(package, _offer())
-    assert found is not None
-    assert [each.variant_name for each in found.quarantined] == ["b"]
 
 
 def test_clearing_counts_and_keeps_what_was_not_asked_for(package: PackageInfo) -> None:
