@@ -213,12 +213,17 @@ def ep_named(text: str, named: Collection[str]) -> str:
     name = resolve_ep_name(text)
     if is_known_ep(name) or name in named:
         return name
-    suggestion = suggest_ep_name(text, tuple(sorted(named)))
+    known = (*KNOWN_EPS, *sorted(named))
+    raise UsageError(unknown_ep_message(text, known, suggest_ep_name(text, tuple(sorted(named)))))
+
+
+def unknown_ep_message(
+    text: str, known: Collection[str], suggestion: str | None, *, where: str = ""
+) -> str:
+    """That no execution provider has that name, with ``known`` ones and the one probably meant."""
     hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-    known = dict.fromkeys(map(short_ep_names, (*KNOWN_EPS, *sorted(named))))
-    raise UsageError(
-        f"there is no execution provider {quoted(text)}{hint} (known are: {', '.join(known)})"
-    )
+    names = ", ".join(dict.fromkeys(map(short_ep_names, known)))
+    return f"there is no execution provider {quoted(text)}{where}{hint} (known are: {names})"
 
 
 def ep_priority(name: str) -> int:

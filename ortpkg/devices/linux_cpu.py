@@ -1,4 +1,4 @@
-"""The CPU of a Linux machine: /proc for names and memory, sysfs for cores, cgroup v2 for limits.
+"""The CPU of a Linux machine: /proc for names and memory, sysfs for cores, cgroups for limits.
 
 Arm CPUs have no name in cpuinfo but numbers of implementer and part (Arm's MIDR_EL1); the names are
 those of Arm's and the vendors' technical reference manuals. The name of the board comes from the
@@ -13,6 +13,7 @@ from pathlib import Path
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.linux_files import entries, line, text
 from ortpkg.devices.pci_vendors import INTEL
+from ortpkg.host.memory import CONTROL_GROUP_MEMORY
 
 _MOST_CPUINFO_BYTES = 1 << 14
 _MOST_CORES = 1024
@@ -145,10 +146,15 @@ def _memory(root: Path) -> tuple[int | None, int | None, str]:
     """
     meminfo = text(root / "proc/meminfo") or ""
     total, free = (_kilobytes(meminfo, key) for key in ("MemTotal", "MemAvailable"))
-    limit = _nbytes(text(root / "sys/fs/cgroup/memory.max", nbytes=32))
+    limits = [
+        (limit, used)
+        for file, used in CONTROL_GROUP_MEMORY
+        if (limit := _nbytes(text(root / file, nbytes=32))) is not None
+    ]
+    limit, held = min(limits, default=(None, ""))
     if limit is None or (total is not None and limit >= total):
         return total, free, ""
-    used = _nbytes(text(root / "sys/fs/cgroup/memory.current", nbytes=32))
+    used = _nbytes(text(root / held, nbytes=32))
     left = None if used is None else max(0, limit - used)
     return limit, min((each for each in (free, left) if each is not None), default=None), "cgroup"
 

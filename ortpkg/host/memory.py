@@ -13,10 +13,13 @@ import time
 from functools import cache
 from pathlib import Path
 
-_CGROUP_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+#: Below the root of the system, where a Linux container has its limit of memory and says what it
+#: holds: version 2 of control groups, version 1.
+CONTROL_GROUP_MEMORY = (
+    ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
+    ("sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
+_CGROUP_LIMITS = tuple(Path("/", limit) for limit, _ in CONTROL_GROUP_MEMORY)
 #: Descendants are looked for no more often.
 _LEAST_INTERVAL_S = 0.2
 _MOST_DESCENDANTS = 1000

@@ -20,8 +20,8 @@ from ortpkg.ep_names import (
     ep_priority,
     is_known_ep,
     resolve_ep_name,
-    short_ep_names,
     suggest_ep_name,
+    unknown_ep_message,
 )
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
@@ -250,6 +250,5 @@ def _unknown_message(asked: str, name: str, backend: str | None) -> str:
     known = all_known_names()
     where = f" on backend {quoted(backend)}" if backend else " here"
     suggestion = suggest_ep_name(asked, known)
-    hint = f"; did you mean {suggestion!r}?" if suggestion and suggestion != name else ""
-    names = ", ".join(map(short_ep_names, known))
-    return f"there is no execution provider {quoted(asked)}{where}{hint} (known are: {names})"
+    meant = suggestion if suggestion != name else None
+    return unknown_ep_message(asked, known, meant, where=where)

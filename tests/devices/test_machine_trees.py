@@ -101,6 +101,16 @@ def test_a_containers_limit_is_the_memory_that_it_has(make_tree: Any) -> None:
     assert (gpu.source, gpu.metadata["driver_version"]) == ("nvidia driver", "535.129.03")
 
 
+def test_a_limit_of_the_first_version_of_control_groups_counts_too(make_tree: Any) -> None:
+    tree = make_tree()
+    tree.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n")
+    tree.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n")
+
+    cpu = probe(tree.root).hardware[0]
+
+    assert (cpu.memory_nbytes, cpu.free_memory_nbytes) == (1 << 30, 1 << 29)
+
+
 # --- trees that somebody made to hurt -------------------------------------------------------------
 
 
