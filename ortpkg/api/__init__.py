@@ -2,4 +2,6 @@
 
 ``ortpkg`` gives most of them by name; ``devices`` and ``release_comparison`` answer for commands.
 How a selection comes about is below, in ``ortpkg.choosing``.
+
+Within alone: ``chosen_variants``; what else is here is for all.
 """

@@ -1,1 +1,4 @@
-"""The command line: one module for each command, which asks the layers below and prints."""
+"""The command line: one module for each command, which asks the layers below and prints.
+
+For others: ``app``, ``interrupts``.
+"""

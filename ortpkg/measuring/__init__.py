@@ -1,6 +1,7 @@
 """Measuring variants in child processes, and keeping what was measured on this machine.
 
-One variant at a time; what is measured of a whole package, :mod:`ortpkg.bench` says. Within alone:
-``child_session``, ``child_worker``, ``gpu_memory``, ``package_digest``, ``quarantine_copy``,
-``record_format``, ``run_statistics``; what else is here is for all.
+One variant at a time; what is measured of a whole package, :mod:`ortpkg.bench` says.
+
+Within alone: ``child_session``, ``child_worker``, ``gpu_memory``, ``package_digest``,
+``quarantine_copy``, ``record_format``, ``run_statistics``; what else is here is for all.
 """

@@ -1,4 +1,7 @@
-"""Graph transformers: one per file, their order in ``order.py``, run by ``apply.py``."""
+"""Graph transformers: one per file, their order in ``order.py``, run by ``apply.py``.
+
+For others: what is imported here, ``insert_cast``, ``rule_driver``.
+"""
 
 from ortpkg.engine.transformers.apply import apply_transformers
 from ortpkg.engine.transformers.transform_context import (
