@@ -174,6 +174,7 @@ class HttpTransport:
         self.policy = policy or RetryPolicy()
         self.clock = clock or Clock()
         self._connections = Connections(ca_file=ca_file)
+        self._reached: set[tuple[str, str, int]] = set()
 
     def close(self) -> None:
         """Closes idle connections; it can still be used."""
@@ -219,7 +220,9 @@ class HttpTransport:
             except RegistryUnreachableError as error:
                 if error.is_lasting or not (request.is_repeatable or error.is_unconnected):
                     raise
-                if not retries.wait(is_unconnected=error.is_unconnected):
+                # One that was there before is being started anew, and no wrong name or port.
+                is_unknown = error.is_unconnected and origin(request.url) not in self._reached
+                if not retries.wait(is_unconnected=is_unknown):
                     raise
 
     def _followed(self, request: Request) -> Answer:
@@ -240,6 +243,7 @@ class HttpTransport:
             headers["Authorization"] = request.authorization.reveal()
         body = None if request.open_body is None else request.open_body()
         response = self._connections.send(request.method, request.url, headers, body)
+        self._reached.add(origin(request.url))
         return Answer(response, request.url, self.clock)
 
 

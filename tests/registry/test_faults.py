@@ -421,6 +421,16 @@ def test_nobody_at_that_port_is_said_soon(slept: list[float]) -> None:
     assert len(slept) == 2
 
 
+def test_a_registry_that_was_there_is_waited_for_longer(slept: list[float]) -> None:
+    with running(InProcessRegistry()) as registry:
+        client = client_of(registry.host, slept)
+        assert not OciRegistry(client, "digits").has_blob(BLOB.digest)
+        client.close()
+    with pytest.raises(RegistryUnreachableError):
+        OciRegistry(client, "digits").has_blob(BLOB.digest)
+    assert len(slept) == 5
+
+
 def test_a_certificate_that_nobody_trusts_is_refused_at_once(tmp_path: Path) -> None:
     with serve("in process, tls", tmp_path) as server:
         client = RegistryClient(parse_registry_host(server.host), is_plain_http=False)
