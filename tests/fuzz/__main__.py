@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--op", default="", help="only this operator")
     parser.add_argument(
-        "--kind", action="append", choices=KINDS, help="only these; left out: each in turn"
+        "--kind", action="append", choices=BATCHES, help="only these; left out: each in turn"
     )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--log", type=Path, default=_LOG, help="a line for each batch")

@@ -14,9 +14,9 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 
 from ortpkg.errors import OrtpkgError
 from ortpkg.session.inference_session import InferenceSession
-from tests.fuzz.child import attack, attack_model
+from tests.fuzz.attacks import attack, attack_model
 from tests.fuzz.driver import Attack, attack_seeds
-from tests.fuzz.kinds import KINDS
+from tests.fuzz.kinds import KINDS, NOTHING
 from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_document, mutated_model
 from tests.fuzz.random_models import random_model
@@ -88,8 +88,8 @@ def test_a_sample_takes_no_more_than_twenty_seconds() -> None:
 
 @pytest.mark.timeout(60)
 def test_a_used_budget_begins_no_more_than_the_least_number_of_cases() -> None:
-    assert attack_seeds(range(50), budget_s=0.0, least=3).count == 3
-    assert attack_seeds(range(50), budget_s=0.0).count == 0
+    assert attack_seeds(range(50), kind=NOTHING, budget_s=0.0, least=3).count == 3
+    assert attack_seeds(range(50), kind=NOTHING, budget_s=0.0).count == 0
 
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.textproto")), ids=lambda path: path.stem)
@@ -121,7 +121,7 @@ def test_a_crash_is_a_finding_and_the_seeds_behind_it_are_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ORTPKG_FUZZ_CRASH_AT", "1")
-    attack = attack_seeds(range(3))
+    attack = attack_seeds(range(3), kind=NOTHING)
 
     assert [finding.seed for finding in attack.findings] == [1]
     assert attack.findings[0].problem.startswith("exit code ")
@@ -132,11 +132,11 @@ def test_a_crash_is_a_finding_and_the_seeds_behind_it_are_tried(
 def test_a_child_that_is_killed_leaves_no_packages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("ORTPKG_FUZZ_CRASH_AT", "1")
+    monkeypatch.setenv("ORTPKG_FUZZ_CRASH_AT", "0")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    attack = attack_seeds(range(2), kind="documents")
+    attack = attack_seeds([0], kind="documents")
 
-    assert [finding.seed for finding in attack.findings] == [1]
+    assert [finding.seed for finding in attack.findings] == [0]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -145,8 +145,8 @@ def test_a_child_that_is_killed_leaves_no_packages(
 def test_a_case_that_takes_too_much_memory_hides_behind_no_larger_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("ORTPKG_FUZZ_FILL", "5=600,7=250,8=50")  # in MiB
-    attack = attack_seeds(range(5, 9))
+    monkeypatch.setenv("ORTPKG_FUZZ_FILL", "5=400,7=250,8=50")  # in MiB
+    attack = attack_seeds(range(5, 9), kind=NOTHING)
 
     assert [finding.seed for finding in attack.findings] == [5, 7]
     assert all(finding.problem.startswith("memory: grew by") for finding in attack.findings)
@@ -156,14 +156,14 @@ def test_a_case_that_takes_too_much_memory_hides_behind_no_larger_one(
 def test_a_case_that_sleeps_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORTPKG_FUZZ_SLEEP_AT", "0")
     monkeypatch.setenv("ORTPKG_FUZZ_HANG_S", "1")
-    attack = attack_seeds([0])
+    attack = attack_seeds([0], kind=NOTHING)
 
     assert [finding.seed for finding in attack.findings] == [0]
     assert "Timeout" in attack.findings[0].problem
 
 
 def test_a_step_that_sleeps_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.fuzz.child._MOST_WALL_S", 0.05)
+    monkeypatch.setattr("tests.fuzz.attacks._MOST_WALL_S", 0.05)
     monkeypatch.setattr(InferenceSession, "get_inputs", lambda _session: [])
     monkeypatch.setattr(InferenceSession, "run", lambda *_arguments: time.sleep(0.1))
 

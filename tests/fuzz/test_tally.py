@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz.__main__ import main, works
 from tests.fuzz.driver import Attack, Finding
-from tests.fuzz.kinds import BATCHES
+from tests.fuzz.kinds import BATCHES, NOTHING
 from tests.fuzz.tally import Batch, Tally, append, read
 
 
@@ -65,8 +65,8 @@ def test_a_run_goes_on_behind_the_last_seed_of_the_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "fuzz.jsonl"
-    append(log, batch("models", 30, 20))
-    command = ["fuzz", "--log", str(log), "--kind", "models", "--cases", "2"]
+    append(log, batch(NOTHING, 30, 20))
+    command = ["fuzz", "--log", str(log), "--kind", NOTHING, "--cases", "2"]
     monkeypatch.setattr(sys, "argv", command)
 
     assert main() == 0
@@ -84,7 +84,7 @@ def test_what_ran_before_an_interrupt_counts(
 ) -> None:
     monkeypatch.setenv("ORTPKG_FUZZ_INTERRUPT_AT", "2")  # the parent, at its third case
     log = tmp_path / "fuzz.jsonl"
-    command = ["--log", str(log), "--kind", "microsoft", "--jobs", "1", "--minutes", "1"]
+    command = ["--log", str(log), "--kind", NOTHING, "--jobs", "1", "--minutes", "1"]
     subprocess.run(
         [sys.executable, "-m", "tests.fuzz", *command],
         cwd=Path(__file__).resolve().parents[2],
@@ -92,4 +92,4 @@ def test_what_ran_before_an_interrupt_counts(
     )
 
     (batch,) = read(log)
-    assert 3 <= batch.count < BATCHES["microsoft"]
+    assert 3 <= batch.count < BATCHES[NOTHING]
