@@ -245,7 +245,7 @@ class ModelVariant:
         ep_device = self._onnxruntime_device()
         if verify if verify is not None else self._package.compat is None:
             self.verify()
-        check_model_file(self.info, trust=self._trust)
+        check_model_file(self.info, self._package, trust=self._trust)
         has_own = sess_options is not None
         options_of = path_options_of if has_own else session_options_of
         return make_onnxruntime_args(
@@ -312,7 +312,7 @@ class ModelVariant:
             InferenceSession,
             path,
             options,
-            check_contexts=context_gate(self.info, trust=self._trust),
+            check_contexts=context_gate(self.info, self._package, trust=self._trust),
             is_confined=True,
             transformers=transformers,
         )

@@ -43,7 +43,7 @@ def candidate_of(
         obstacle = f"it {why_no_model(variant)}"
     if not obstacle:
         try:
-            context_digests = check_model_file(variant, trust=trust)
+            context_digests = check_model_file(variant, package, trust=trust)
             session_entries = session_options_of(variant, package, trust=trust)
             provider_options = provider_options_of(variant, package, ep_device, trust=trust)
         except OrtpkgError as error:

@@ -3,8 +3,10 @@
 A native context is code for an accelerator's driver and library: whoever made it can make these do
 what he likes, and a digest that he brings proves nothing. So contexts of a package are refused
 unless the package is trusted, or they were compiled here: what ``ortpkg compile`` makes is
-remembered by SHA-256 in the state directory. Contexts of PrepackExecutionProvider are no native
-ones: they hold an ONNX graph, which is checked as any is, and numbers.
+remembered by SHA-256 in the state directory. Trusted is a package by ``--trust``, or where the
+user's trust policy lets its publisher, who signed it, ship them (``publisher_trust``). Contexts of
+PrepackExecutionProvider are no native ones: they hold an ONNX graph, which is checked as any is,
+and numbers.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import TrustRequiredError, quoted
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.host.directories import state_directory
-from ortpkg.package.package_info import VariantInfo
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.storage.digest_cache import file_sha256
 from ortpkg.trust.judged_contexts import JudgedContexts, contexts_to_judge
+from ortpkg.trust.publisher_trust import PublisherTrust, publisher_trust
 
 _CHUNK_NBYTES = 1 << 20
 _TRACE = b"EPContext"
@@ -38,18 +42,21 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 ContextGate = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
 
-def context_gate(variant: VariantInfo, *, trust: bool) -> ContextGate | None:
-    """What judges the contexts of a variant; None where all are welcome.
+def context_gate(variant: VariantInfo, package: PackageInfo, *, trust: bool) -> ContextGate | None:
+    """What judges the contexts of a variant of a package; None where all are welcome.
 
-    The gate raises TrustRequiredError for a native context that was not made on this machine, and
-    EpContextError for one whose path leaves the model's folder.
+    The gate raises TrustRequiredError for a native context that was neither made on this machine
+    nor signed by somebody whom the trust policy lets ship such, and EpContextError for one whose
+    path leaves the model's folder.
     """
     if trust or variant.model_path is None:
         return None
-    return partial(_judge, model=variant.model_path, whose=_label(variant))
+    return partial(_judge, model=variant.model_path, whose=_label(variant), package=package)
 
 
-def check_model_file(variant: VariantInfo, *, trust: bool) -> tuple[str, ...] | None:
+def check_model_file(
+    variant: VariantInfo, package: PackageInfo, *, trust: bool
+) -> tuple[str, ...] | None:
     """Judges the contexts in a variant's model without a session.
 
     Raises what :func:`context_gate` raises.
@@ -61,7 +68,7 @@ def check_model_file(variant: VariantInfo, *, trust: bool) -> tuple[str, ...] | 
         return None
     if not _has_trace(variant.model_path):
         return ()
-    judged = _judged(_contexts_of(variant.model_path), variant.model_path, _label(variant))
+    judged = _judged(_contexts_of(variant.model_path), variant.model_path, _label(variant), package)
     return () if judged is None else judged.digests
 
 
@@ -96,23 +103,37 @@ def _label(variant: VariantInfo) -> str:
 
 
 def _judge(
-    contexts: Sequence[EpContextAttributes], *, model: Path, whose: str
+    contexts: Sequence[EpContextAttributes],
+    *,
+    model: Path,
+    whose: str,
+    package: PackageInfo | None = None,
 ) -> Mapping[Path, MappedContext] | None:
-    judged = _judged(contexts, model, whose)
+    judged = _judged(contexts, model, whose, package)
     return None if judged is None else judged.files
 
 
 def _judged(
-    contexts: Sequence[EpContextAttributes], model: Path, whose: str
+    contexts: Sequence[EpContextAttributes], model: Path, whose: str, package: PackageInfo | None
 ) -> JudgedContexts | None:
     native = contexts_to_judge(contexts)
     if not native:
         return None
     judged = JudgedContexts(model)
-    for context in native:
-        if not _is_made_here(context, judged):
-            raise _needs_trust(whose, context)
+    others = [context for context in native if not _is_made_here(context, judged)]
+    if others:
+        publisher = _publisher_trust(package)
+        for context in others:
+            signed = file_sha256(model) if context.embed_mode else judged.digest_of(context)
+            if signed not in publisher.digests:
+                raise _needs_trust(whose, context, publisher.why_none)
     return judged
+
+
+def _publisher_trust(package: PackageInfo | None) -> PublisherTrust:
+    if package is None:
+        return PublisherTrust()
+    return publisher_trust(package)
 
 
 def _contexts_of(model: Path) -> list[EpContextAttributes]:
@@ -140,12 +161,13 @@ def _has_trace(model: Path) -> bool:
     return False
 
 
-def _needs_trust(whose: str, context: EpContextAttributes) -> TrustRequiredError:
+def _needs_trust(whose: str, context: EpContextAttributes, why: str) -> TrustRequiredError:
     what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
     source = quoted(context.source or "an EP that it does not name")
     return TrustRequiredError(
         f"{whose} has a context compiled for {source}, {what}, which native code of that EP would"
         " load and which was not compiled on this machine; if you trust its publisher, pass"
-        " --trust (in Python trust=True), or compile a plain variant here with ortpkg compile",
+        " --trust (in Python trust=True), or compile a plain variant here with ortpkg compile"
+        f"{f' ({why})' if why else ''}",
         what=os.fspath(context.context_path) if not context.embed_mode else "ep_cache_context",
     )

@@ -15,9 +15,11 @@ import pytest
 
 import ortpkg
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.distribution.package_signing import sign_package
 from ortpkg.errors import EpContextError, TrustRequiredError
 from ortpkg.measuring.canary import canary
 from ortpkg.trust import context_trust, judged_contexts
+from ortpkg.trust.signing.signing_keys import new_private_key
 from tests.ep_context.compiling import compiled, two_models
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
@@ -45,6 +47,56 @@ def test_an_embedded_native_context_needs_trust_too(package: Path, machine: Path
     shutil.rmtree(machine / "contexts")
     with pytest.raises(TrustRequiredError, match="embedded in its model"):
         ortpkg.ModelPackage(package).create_session()
+
+
+def signed(package: Path, folder: Path, *, native: bool) -> None:
+    """Signs the package, and writes a policy that accepts it."""
+    key = new_private_key()
+    sign_package(package, key)
+    (folder / "publisher.pub").write_bytes(key.public.pem)
+    (folder / "trust.toml").write_text(
+        '[signers.publisher]\nkey = "publisher.pub"\n'
+        '[[packages]]\nnames = ["*"]\nsigners = ["publisher"]\n'
+        f"native_contexts = {str(native).lower()}\n"
+    )
+
+
+@pytest.mark.parametrize("is_embedded", [False, True])
+def test_a_publisher_whom_the_policy_lets_ships_native_contexts(
+    package: Path,
+    machine: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_embedded: bool,
+) -> None:
+    compiled(package, FAKE, is_embedded=is_embedded)
+    shutil.rmtree(machine / "contexts")
+    monkeypatch.setenv("ORTPKG_TRUST_POLICY", str(tmp_path / "trust.toml"))
+    signed(package, tmp_path, native=False)
+    with pytest.raises(TrustRequiredError, match="does not say native_contexts = true"):
+        ortpkg.ModelPackage(package).create_session()
+
+    signed(package, tmp_path, native=True)
+    session = ortpkg.ModelPackage(package).create_session()
+    np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+
+    _forge_contexts(package)
+    with pytest.raises(TrustRequiredError, match="not compiled on this machine"):
+        ortpkg.ModelPackage(package).best_variant().create_session(verify=False)
+    ortpkg.record_digests(package)
+    with pytest.raises(TrustRequiredError, match="over other files than the package's"):
+        ortpkg.ModelPackage(package).create_session()
+
+
+def _forge_contexts(package: Path) -> None:
+    """Appends to what native code would read; an ONNX file stays one."""
+    for path in (package / "models" / "model" / "plain-fake").iterdir():
+        if path.suffix == ".bin":
+            path.write_bytes(path.read_bytes() + b"another's")
+        elif path.suffix == ".onnx":
+            proto = onnx.load(path)
+            proto.doc_string = "another's"
+            onnx.save(proto, path)
 
 
 def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(
@@ -175,13 +227,14 @@ def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
     else:
         pytest.fail("no document has the variant")
     ortpkg.record_digests(fake_package)
-    variant = ortpkg.ModelPackage(fake_package).component().variant("plain-fake")
+    package = ortpkg.ModelPackage(fake_package)
+    variant = package.component().variant("plain-fake")
     assert variant is not None
     assert variant.session_options == {"ep.context_file_path": "decoy/m.onnx"}
     with pytest.raises(TrustRequiredError, match=r"net_ctx_fake\.bin"):
         ortpkg.ModelPackage(fake_package).best_variant(variant="plain-fake").create_session()
     with pytest.raises(TrustRequiredError, match=r"net_ctx_fake\.bin"):
-        context_trust.check_model_file(variant, trust=False)
+        context_trust.check_model_file(variant, package.info, trust=False)
 
 
 def foreign_and_plain(folder: Path, machine: Path) -> Path:

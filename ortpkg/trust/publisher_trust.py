@@ -1,0 +1,54 @@
+"""Whether the trust policy lets a package's publisher ship native code, and in which files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.errors import SignatureError
+from ortpkg.package.integrity.digests import parse_digests
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.trust.signing.signed_package import signed_package
+from ortpkg.trust.trust_policy_file import read_policy
+
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublisherTrust:
+    """What of a package may be native code.
+
+    Attributes:
+        digests: SHA-256 of the files that a publisher signed who may ship native contexts.
+        why_none: why there are none, for messages; "" where nobody has a policy.
+    """
+
+    digests: frozenset[str] = frozenset()
+    why_none: str = ""
+
+
+def publisher_trust(package: PackageInfo) -> PublisherTrust:
+    """What the policy that holds here says of the package's native contexts.
+
+    UsageError where the policy cannot be read, or no library for signatures is installed.
+    """
+    policy = read_policy()
+    if policy is None:
+        return PublisherTrust()
+    try:
+        signed = signed_package(package)
+    except SignatureError as error:
+        return PublisherTrust(why_none=str(error))
+    recorded = parse_digests(signed.record, Path(DIGESTS_FILE))
+    manifest = recorded.files.get(_MANIFEST)
+    if manifest is None or manifest.digests != (signed.manifest_digest,):
+        # The name that is judged has to be one that was signed.
+        return PublisherTrust(why_none=f"{_MANIFEST} is not as {DIGESTS_FILE} records it")
+    judgement = policy.judge(signed.name, signed.version, signed.record, signed.signatures)
+    if not judgement.is_accepted:
+        return PublisherTrust(why_none=judgement.reason)
+    if not judgement.may_ship_native_contexts:
+        return PublisherTrust(why_none="the trust policy does not say native_contexts = true of it")
+    files = recorded.files.values()
+    return PublisherTrust(digests=frozenset(each.digests[-1] for each in files))
