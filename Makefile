@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance interop vendors registry crash-sweep store-stress fuzz mutants format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance interop interop-signing vendors registry crash-sweep store-stress fuzz mutants format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-fast    the tests of the folders that differ from main, up to the first failure (T=\"tests/engine\": of these)"
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
+	@echo "make interop-signing  our signatures and those of the OpenSSF's model-signing, both ways (downloads 60 MB once)"
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
@@ -61,6 +62,17 @@ conformance: $(VENV)/.installed-dev
 interop: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.interop.wheels
 	ORTPKG_INTEROP_ALL_RELEASES=1 $(BIN)/python -m pytest -m interop tests/interop
+
+# model-signing has an environment of its own: it brings forty packages that nothing else here needs.
+interop-signing: $(VENV)/.installed-dev build/model-signing/.installed
+	ORTPKG_TEST_MODEL_SIGNING=$(CURDIR)/build/model-signing/bin/model_signing $(BIN)/python -m pytest -m signing tests/signing_interop
+
+build/model-signing/.installed: tests/signing_interop/requirements.txt
+	@echo "installing model-signing into build/model-signing (once)"
+	@rm -rf build/model-signing && $(BIN)/python -m venv build/model-signing
+	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/model-signing/bin/python -m pip --disable-pip-version-check install --quiet \
+		--requirement tests/signing_interop/requirements.txt
+	@touch $@
 
 # In an environment of its own: with these wheels beside it, onnxruntime has more execution providers.
 vendors:
