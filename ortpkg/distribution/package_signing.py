@@ -23,10 +23,10 @@ from ortpkg.registry.repository import Repository
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.storage.package_lock import lock_package
-from ortpkg.trust.signing.model_signature import sign_digests
+from ortpkg.trust.signing.model_signature import is_over, sign_digests
 from ortpkg.trust.signing.registry_signatures import attach_signature, attached_signatures
 from ortpkg.trust.signing.signature_bundle import most_bundle_nbytes
-from ortpkg.trust.signing.signature_files import write_signature
+from ortpkg.trust.signing.signature_files import read_signatures, write_signature
 from ortpkg.trust.signing.signed_package import SignedPackage
 
 if TYPE_CHECKING:
@@ -51,17 +51,24 @@ def sign_package(
     Returns the path of the signature in the package.
 
     Raises:
-        AuthoringError: there is no digests.json, or it does not record every file that is there.
+        AuthoringError: there is no digests.json, or it does not record every file that is there, or
+            the signature cannot be written.
         SignatureError: it is damaged.
         PackageError: there is no package at ``root``.
-        OSError: the signature cannot be written.
     """
     check_is_package(root)
     with lock_package(root, on_wait=notify or logger.warning):
         recover(root, operations=operations or FileOperations())
         name = open_package(root).name
         content = sign_digests(_own_record(root), name=name, key=key, certificates=certificates)
-        return write_signature(root, content, key_digest=key.public.digest, operations=operations)
+        try:
+            return write_signature(
+                root, content, key_digest=key.public.digest, operations=operations
+            )
+        except OSError as error:
+            raise AuthoringError(
+                f"the signature of {quoted(root)} cannot be written: {error.strerror or error}"
+            ) from error
 
 
 def sign_artifact(
@@ -86,6 +93,17 @@ def sign_artifact(
     if not is_rehearsal:
         attach_signature(repository, subject, content)
     return subject
+
+
+def attach_own_signatures(root: Path, record: bytes, repository: Repository, tag: str) -> int:
+    """Publishes the signatures that lie in a package beside its manifest; how many.
+
+    Those over other files, as a change of the package leaves them, stay behind.
+    """
+    signatures = [each for each in read_signatures(root) if is_over(record, each)]
+    for signature in signatures:
+        attach_signature(repository, repository.resolve(tag), signature.content)
+    return len(signatures)
 
 
 def signed_artifact(repository: Repository, version: str) -> SignedPackage:

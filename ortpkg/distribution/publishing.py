@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
+from ortpkg.distribution.package_signing import attach_own_signatures
 from ortpkg.distribution.variant_needs import needs_of_variants
 from ortpkg.errors import (
     ArtifactNotFoundError,
@@ -88,7 +89,7 @@ def publish(
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> PublishReport:
-    """Publishes the package at ``root``: missing files as layers, then the manifest, then the tags.
+    """Publishes the package at ``root``: missing files as layers, the manifest, tags, signatures.
 
     What is read of the repository meanwhile never lacks a layer.
 
@@ -128,6 +129,7 @@ def publish(
         if not is_rehearsal:
             for tag in tags:
                 repository.write_manifest(manifest, MANIFEST_MEDIA_TYPE, tag=tag)
+            attach_own_signatures(root, source.record, repository, tags[0])
     return PublishReport(
         repository=repository.name,
         digest=f"sha256:{hash_bytes(manifest).sha256}",

@@ -89,6 +89,23 @@ def test_a_published_package_is_signed_where_it_is(
     assert not list((tmp_path / "digits.ortpackage").rglob("*.sig"))
 
 
+def test_push_takes_signatures_along_but_for_those_over_other_files(
+    ortpkg: RunCommand, digits: Path, key: str
+) -> None:
+    ortpkg("sign", "--new-key", "you.pem")
+    ortpkg("sign", digits, "--key", key)
+    (digits / "README.md").write_text("revised")
+    record_digests(digits)
+    ortpkg("sign", digits, "--key", "you.pem")
+
+    assert ortpkg("push", digits, "oci-layout:shared:1").code == 0
+
+    assert ortpkg("verify", "oci-layout:shared:1", "--key", "you.pem.pub").code == 0
+    refused = ortpkg("verify", "oci-layout:shared:1", "--key", f"{key}.pub")
+    assert refused.code == 7
+    assert "by another key" in refused.err
+
+
 def test_only_its_owner_reads_a_new_key_and_none_is_written_over(
     ortpkg: RunCommand, tmp_path: Path, key: str
 ) -> None:

@@ -19,13 +19,16 @@ from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
+from ortpkg.distribution.package_signing import sign_package
 from ortpkg.errors import OrtpkgError
+from ortpkg.package.sidecar import is_signature_file
 from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
 from ortpkg.session.compile_models import CompileJob, CompileRequest
 from ortpkg.session.compile_models import _compile as compile_here
 from ortpkg.session.inference_session import InferenceSession
+from ortpkg.trust.signing.signing_keys import new_private_key
 from tests.authoring.weight_models import make_model, weight
-from tests.crash_sweep.scenario import Scenario
+from tests.crash_sweep.scenario import Scenario, content_of
 from tests.crash_sweep.store_scenarios import STORE_SCENARIOS
 
 
@@ -206,6 +209,8 @@ def _context_that_does_not_run(folder: Path) -> str:
     return ""
 
 
+_KEY = new_private_key()
+
 SCENARIOS = (
     Scenario(name="init", prepare=_models, run=lambda at: init_package(at / "p"), target="p"),
     Scenario(name="create", prepare=_models, run=_create, target="p"),
@@ -327,6 +332,17 @@ SCENARIOS = (
     ),
     Scenario(
         name="verify --record", prepare=_edited, run=lambda at: record_digests(at / "p"), target="p"
+    ),
+    Scenario(
+        name="sign",
+        prepare=_package,
+        run=lambda at: sign_package(at / "p", _KEY),
+        target="p",
+        # No two signatures are alike, though by one key.
+        content=lambda target: {
+            name: b"" if is_signature_file(name) else content
+            for name, content in content_of(target).items()
+        },
     ),
     Scenario(
         name="compile-models",

@@ -147,6 +147,16 @@ def check_signature(
     return signer
 
 
+def is_over(record: bytes, signature: FoundSignature) -> bool:
+    """Whether a signature, whosever it is, is over what ``record`` records: a stale one is not."""
+    try:
+        bundle = parse_bundle(signature.content, where=signature.where)
+        _check_covers(parse_statement(bundle.payload, where=signature.where), record, "")
+    except SignatureError:
+        return False
+    return True
+
+
 def _signer_of(
     bundle: SignatureBundle, signers: Sequence[TrustedSigner], where: str
 ) -> TrustedSigner:
