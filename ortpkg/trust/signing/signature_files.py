@@ -39,11 +39,14 @@ def write_signature(
 ) -> str:
     """Puts a signature into a package, in place of an older one by the same key.
 
-    Returns its path in the package. OSError where it cannot be written.
+    Returns its path in the package. OSError where it cannot be written, SignatureError where it
+    would lie behind a link.
     """
     operations = operations or FileOperations()
     name = _name_for(root, key_digest)
     target, staged = root / name, root / _STAGED
+    if target.parent != root and target.parent.is_symlink():
+        raise SignatureError(f"{quoted(target.parent)} is a link: nothing is written behind one")
     is_there = target.exists()
     operations.announce(
         PlannedFiles(
