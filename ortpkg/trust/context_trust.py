@@ -30,7 +30,6 @@ from ortpkg.host.directories import state_directory
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.storage.digest_cache import file_sha256
 from ortpkg.trust.judged_contexts import JudgedContexts, contexts_to_judge
-from ortpkg.trust.publisher_trust import PublisherTrust, publisher_trust
 
 _CHUNK_NBYTES = 1 << 20
 _TRACE = b"EPContext"
@@ -122,18 +121,27 @@ def _judged(
     judged = JudgedContexts(model)
     others = [context for context in native if not _is_made_here(context, judged)]
     if others:
-        publisher = _publisher_trust(package)
-        for context in others:
-            signed = file_sha256(model) if context.embed_mode else judged.digest_of(context)
-            if signed not in publisher.digests:
-                raise _needs_trust(whose, context, publisher.why_none)
+        _check_publisher_shipped(others, judged, model, whose, package)
     return judged
 
 
-def _publisher_trust(package: PackageInfo | None) -> PublisherTrust:
+def _check_publisher_shipped(
+    contexts: Sequence[EpContextAttributes],
+    judged: JudgedContexts,
+    model: Path,
+    whose: str,
+    package: PackageInfo | None,
+) -> None:
+    """TrustRequiredError where not all are by a publisher whom the policy lets ship them."""
     if package is None:
-        return PublisherTrust()
-    return publisher_trust(package)
+        raise _needs_trust(whose, contexts[0], "")
+    from ortpkg.trust.publisher_trust import publisher_trust  # most contexts were made here
+
+    publisher = publisher_trust(package)
+    for context in contexts:
+        signed = file_sha256(model) if context.embed_mode else judged.digest_of(context)
+        if signed not in publisher.digests:
+            raise _needs_trust(whose, context, publisher.why_none)
 
 
 def _contexts_of(model: Path) -> list[EpContextAttributes]:
