@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -107,45 +108,50 @@ def _list(ep: str | None, output: Output) -> int:
     entries = [each for each in _entries_of(cache, ep) if each.key not in flawed]
     damaged, leftovers = (found, find_leftovers(cache.directory)) if ep is None else ([], [])
     if output.is_json:
-        rows = [
-            {
-                "key": each.key,
-                "model": each.model,
-                "partition": each.partition,
-                "nbytes": each.nbytes,
-                "used_at": _time(each.used_ns),
-                "descriptor": each.descriptor.to_json(),
-            }
-            for each in entries
-        ]
         lost = [{"key": each.key, "nbytes": each.nbytes, "why": each.why} for each in damaged]
         left = [{"file": each.path.name, "nbytes": each.nbytes} for each in leftovers]
-        directory = str(context_cache_directory())
-        output.json(
-            "cache", {"directory": directory, "entries": rows, "damaged": lost, "leftovers": left}
-        )
+        found_here = {"entries": _entry_rows(entries), "damaged": lost, "leftovers": left}
+        output.json("cache", {"directory": str(cache.directory), **found_here})
         return ExitCode.DONE
-    for each_damaged in damaged:
+    for each in damaged:
         output.line(
-            f"{each_damaged.key[:12]} is damaged, {nbytes_text(each_damaged.nbytes)}:"
-            f" {each_damaged.why}; ortpkg cache clear deletes it"
+            f"{each.key[:12]} is damaged, {nbytes_text(each.nbytes)}:"
+            f" {each.why}; ortpkg cache clear deletes it"
         )
     if leftovers:
         half = nbytes_text(sum(each.nbytes for each in leftovers))
         output.line(
             f"{_files(len(leftovers))} half written, {half}; ortpkg cache clear deletes them"
         )
-    if not entries:
-        if not damaged and not leftovers:
-            output.line(f"the cache in {context_cache_directory()} is empty")
-        return ExitCode.DONE
+    if entries:
+        _print_entries(entries, cache.directory, output)
+    elif not damaged and not leftovers:
+        output.line(f"the cache in {cache.directory} is empty")
+    return ExitCode.DONE
+
+
+def _entry_rows(entries: Iterable[CachedContext]) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": each.key,
+            "model": each.model,
+            "partition": each.partition,
+            "nbytes": each.nbytes,
+            "used_at": _time(each.used_ns),
+            "descriptor": each.descriptor.to_json(),
+        }
+        for each in entries
+    ]
+
+
+def _print_entries(entries: Sequence[CachedContext], directory: Path, output: Output) -> None:
     columns = [
         Column("key"),
         Column("execution provider", short=short_ep_names),
         Column("device", drops=5),
-    ]
-    columns += [Column("SDK version", drops=2), Column("architecture", drops=1), Column("model")]
-    columns += [
+        Column("SDK version", drops=2),
+        Column("architecture", drops=1),
+        Column("model"),
         Column("partition", drops=3),
         Column("used", drops=4),
         Column("size", is_numeric=True),
@@ -169,10 +175,7 @@ def _list(ep: str | None, output: Output) -> int:
     )
     total = sum(each.nbytes for each in entries)
     plural = "" if len(entries) == 1 else "s"
-    output.note(
-        f"{len(entries)} context{plural}, {nbytes_text(total)}, in {context_cache_directory()}"
-    )
-    return ExitCode.DONE
+    output.note(f"{len(entries)} context{plural}, {nbytes_text(total)}, in {directory}")
 
 
 def _clear(ep: str | None, keep: str | None, output: Output, *, dry_run: bool) -> int:

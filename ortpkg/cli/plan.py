@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from ortpkg.authoring.opening import is_packed, package_folder
 from ortpkg.cli.current_package import chosen_package
@@ -22,7 +20,20 @@ from ortpkg.cli.load_limits import (
 )
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_picture
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
-from ortpkg.cli.plan_costs import copies_json, policies_json, print_memories, print_policies
+from ortpkg.cli.plan_costs import print_memories, print_policies
+from ortpkg.cli.plan_json import plan_json
+from ortpkg.cli.plan_options import (
+    CostsOption,
+    FixedDimensionsOption,
+    LevelOption,
+    MemoryOption,
+    ModelArgument,
+    NodesOption,
+    PartitionOption,
+    PlanBackendOption,
+    SizesOption,
+    SvgOption,
+)
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, NoSuitableVariantError, UsageError, quoted
@@ -47,72 +58,19 @@ _MOST_DIGITS = 18
 
 
 def command(
-    model: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[MODEL|PKG]",
-            help=(
-                "An ONNX file, or a package (a folder, or packed); default: what the current folder"
-                " lies in."
-            ),
-            readable=False,
-        ),
-    ] = None,
+    model: ModelArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     ep: EpOption = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(
-            "--backend",
-            metavar="B",
-            help="What plans it; default: embedded, or what offers the --ep.",
-        ),
-    ] = None,
-    level: Annotated[
-        str,
-        typer.Option(
-            "--optimization-level", metavar="L", help="none, basic, extended or all (default)."
-        ),
-    ] = "all",
-    dimensions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dim", metavar="NAME=SIZE", help="Fix a symbolic dimension, so that sizes are known."
-        ),
-    ] = None,
-    sizes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--size",
-            metavar="NAME=SIZE",
-            help="What it takes where a symbolic dimension is so large, left symbolic.",
-        ),
-    ] = None,
-    show_nodes: Annotated[
-        bool, typer.Option("--nodes", help="Every node in order of execution.")
-    ] = False,
-    show_memory: Annotated[
-        bool,
-        typer.Option("--memory", help="Peak, and where each value lies and how long it lives."),
-    ] = False,
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--partition",
-            metavar="P",
-            help="Who gets which nodes: first-come (default), or cost (shows both).",
-        ),
-    ] = "first-come",
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            "--costs", metavar="FILE", help="With --partition cost: what things cost, as JSON."
-        ),
-    ] = None,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")
-    ] = None,
+    backend: PlanBackendOption = None,
+    level: LevelOption = "all",
+    dimensions: FixedDimensionsOption = None,
+    sizes: SizesOption = None,
+    show_nodes: NodesOption = False,
+    show_memory: MemoryOption = False,
+    policy: PartitionOption = "first-come",
+    costs: CostsOption = None,
+    svg: SvgOption = None,
     overwrite: OverwriteFileOption = False,
     timeout: LoadTimeoutOption = None,
     memory_limit: LoadMemoryLimitOption = None,
@@ -140,7 +98,8 @@ def command(
     if svg is not None:
         _draw(plan.graph, svg, model.name, output)
     if as_json:
-        output.json("plan", {"sizes": given, **_plan_json(plan)})
+        graphs = _with_subgraphs(plan.graph)
+        output.json("plan", {"sizes": given, **plan_json(plan, graphs)})
         return ExitCode.DONE
     if backend is None and ep is None:
         output.note("planned by the embedded engine; --backend auto plans what run would take")
@@ -411,64 +370,3 @@ def _value_row(value: PlannedValue) -> tuple[object, ...]:
         "" if value.buffer == value.name else value.buffer,
         value.device,
     )
-
-
-def _plan_json(plan: SessionPlan) -> dict[str, Any]:
-    return {
-        "providers": list(plan.providers),
-        "partitions": [
-            {
-                "provider": partition.provider,
-                "graph": partition.graph_path,
-                "fused_node": partition.fused_node or None,
-                "nodes": [
-                    {"name": name, "op_type": op_type}
-                    for name, op_type in zip(partition.node_names, partition.op_types, strict=True)
-                ],
-            }
-            for partition in plan.partitions
-        ],
-        "policies": policies_json(plan),
-        "graphs": [_graph_json(graph) for graph in _with_subgraphs(plan.graph)],
-    }
-
-
-def _graph_json(graph: GraphPlan) -> dict[str, Any]:
-    return {
-        "path": graph.path,
-        "peak_nbytes": graph.peak_nbytes,
-        "least_possible_nbytes": graph.least_possible_nbytes,
-        "unshared_nbytes": graph.unshared_nbytes,
-        "weight_nbytes": graph.weight_nbytes,
-        "unknown_count": graph.unknown_count,
-        "peak_formulas": list(graph.peak_formulas),
-        "peak_nbytes_by_memory": dict(graph.peaks),
-        "copies": copies_json(graph),
-        "steps": [
-            {
-                "step": node.step,
-                "name": node.name,
-                "op_type": node.op_type,
-                "domain": node.domain,
-                "provider": node.provider,
-                "kernel": node.kernel,
-                "inputs": list(node.inputs),
-                "outputs": list(node.outputs),
-            }
-            for node in graph.nodes
-        ],
-        "values": [
-            {
-                "name": value.name,
-                "kind": value.kind.value,
-                "device": value.device,
-                "buffer": value.buffer,
-                "nbytes": value.nbytes,
-                "size": value.size,
-                "offset": value.offset,
-                "first_step": value.first_step,
-                "last_step": value.last_step,
-            }
-            for value in graph.values
-        ],
-    }

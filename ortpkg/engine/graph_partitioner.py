@@ -180,7 +180,7 @@ class _Partitioner:
     def _insert_casts(self, provider: ExecutionProvider) -> bool:
         """Puts nodes into float32 that ``provider`` left, and would take so.
 
-        Whether there are any.
+        Returns whether there are any.
         """
         wanted = self._wanted_in_float32(provider)
         return bool(wanted and widen_nodes(self._graph, wanted))

@@ -114,7 +114,7 @@ def is_own_domain(domain: str) -> bool:
 def load_installed_ops(domain: str) -> bool:
     """Registers what installed distributions bring for ``domain``.
 
-    Whether this call registered anything.
+    Returns whether this call registered anything.
 
     Raises UsageError, with the entry point's object, where it cannot be loaded.
     """

@@ -127,7 +127,7 @@ class _Prepared(NamedTuple):
 
         ``out`` is (steps, batch, hidden).
 
-        The last states.
+        Returns the last states.
         """
         if self.plain is None or lengths is not None or not states[0].flags.c_contiguous:
             return _run_steps(context, inputs, states, self.step, lengths, reverse, out)

@@ -15,10 +15,9 @@ from ortpkg.errors import Severity
 
 #: Formats as ``PackageFormat`` names them, which stands above this module.
 ALL_FORMATS = ("metadata", "component", "universal")
-METADATA_KEYS = ("metadata", "universal")
-"""Formats with the keys of the metadata generation."""
-COMPONENT_KEYS = ("component", "universal")
-"""Formats with the keys of the component generation."""
+#: Those with the keys of the metadata generation, and of the component generation.
+METADATA_FORMATS = ("metadata", "universal")
+COMPONENT_FORMATS = ("component", "universal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +153,7 @@ DUPLICATE_COMPONENT = Rule(
     explanation="The manifest lists one component model twice.",
     remedy="remove one of the two",
     example='{"component_models": ["encoder", "encoder"]}',
-    formats=METADATA_KEYS,
+    formats=METADATA_FORMATS,
 )
 COMPONENT_NOT_FOUND = Rule(
     id="ORT021",
@@ -165,7 +164,7 @@ COMPONENT_NOT_FOUND = Rule(
     ),
     remedy="add models/<component>/metadata.json, or take the component out of the manifest",
     example='{"component_models": ["encoder"]}, and there is no models/encoder/metadata.json',
-    formats=METADATA_KEYS,
+    formats=METADATA_FORMATS,
 )
 COMPONENT_WITHOUT_VARIANTS = Rule(
     id="ORT022",
@@ -204,7 +203,7 @@ NO_MODEL_FILE = Rule(
     ),
     remedy="add the model file, or name it in model_file",
     example='{"model_variants": {"cpu": {}}}, and models/m/cpu/ is empty',
-    formats=METADATA_KEYS,
+    formats=METADATA_FORMATS,
 )
 AMBIGUOUS_MODEL_FILE = Rule(
     id="ORT031",
@@ -212,7 +211,7 @@ AMBIGUOUS_MODEL_FILE = Rule(
     explanation="A variant names no model file, and its folder holds several ONNX files.",
     remedy="name one of them in model_file",
     example='{"model_variants": {"cpu": {}}}, and models/m/cpu/ holds a.onnx and b.onnx',
-    formats=METADATA_KEYS,
+    formats=METADATA_FORMATS,
 )
 UNKNOWN_EP = Rule(
     id="ORT032",
@@ -342,7 +341,7 @@ ROOT_IS_ALSO_COMPONENT = Rule(
     ),
     remedy="move metadata.json to models/<component>/, or remove manifest.json",
     example="manifest.json and metadata.json side by side in the root",
-    formats=METADATA_KEYS,
+    formats=METADATA_FORMATS,
 )
 VARIANT_LISTS_DIFFER = Rule(
     id="ORT061",
@@ -369,7 +368,7 @@ UNKNOWN_KEY = Rule(
         " 1.1000"
     ),
     example='{"schema_version": "1.0", "components": {}, "licence": "MIT"}',
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 VARIANT_DIRECTORY_MISSING = Rule(
     id="ORT063",
@@ -380,7 +379,7 @@ VARIANT_DIRECTORY_MISSING = Rule(
     ),
     remedy="add the folder, or name it in variant_directory",
     example='{"variants": {"cpu": {}}}, and there is no folder cpu/',
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 ASSET_UNKNOWN = Rule(
     id="ORT064",
@@ -393,7 +392,7 @@ ASSET_UNKNOWN = Rule(
     example=(
         '{"model_file": "sha256:<hex>/model.onnx"}, and there is no shared_assets/sha256-<hex>/'
     ),
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 ASSET_REFERENCE = Rule(
     id="ORT065",
@@ -404,7 +403,7 @@ ASSET_REFERENCE = Rule(
     ),
     remedy="write sha256:<64 lower-case hex digits>, optionally followed by / and a path",
     example='{"model_file": "sha256:ABCDEF/model.onnx"}',
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 EXECUTOR_INFO = Rule(
     id="ORT066",
@@ -418,7 +417,7 @@ EXECUTOR_INFO = Rule(
     example=(
         '{"ort": {"model_file": "m.onnx", "session_options": {"session.intra_op_num_threads": 4}}}'
     ),
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 SESSION_OPTION_FORBIDDEN = Rule(
     id="ORT067",
@@ -429,7 +428,7 @@ SESSION_OPTION_FORBIDDEN = Rule(
     ),
     remedy="remove the option; a program can set it for itself",
     example='{"session_options": {"session.enable_profiling": "1"}}',
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 MODEL_NOT_NAMED = Rule(
     id="ORT068",
@@ -442,7 +441,7 @@ MODEL_NOT_NAMED = Rule(
     remedy="add executor_info.ort.model_file",
     severity=Severity.WARNING,
     example='{"variants": {"cpu": {"ep": "CPUExecutionProvider"}}}',
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 
 PACKAGE_RULES: tuple[Rule, ...] = rules_among(globals())

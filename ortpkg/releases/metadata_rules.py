@@ -93,9 +93,9 @@ def _rating(
 
 
 def _seen_order(stated: Mapping[str, Constraints]) -> list[str]:
-    """A5: not specified.
+    """A5: in which order variants win ties, which is not specified.
 
-    On Linux variants that state nothing mostly come last; else mostly the first by name wins.
+    On Linux those that state nothing mostly come last; else mostly the first by name wins.
     """
     return sorted(
         stated, key=lambda name: (_is_base(stated[name]), name.encode("utf-8", "surrogatepass"))
@@ -103,13 +103,10 @@ def _seen_order(stated: Mapping[str, Constraints]) -> list[str]:
 
 
 def _seen_of_tie(tied: Sequence[str], stated: Mapping[str, Constraints]) -> str:
-    """A5.
+    """A5: who was seen to win a tie of these, where anybody was.
 
     With 1.26.0 and 1.27.0 on Linux the first by name of all variants won every tie that it was part
-    of.
-
-    That is, in components of up to 13 variants, and where of the tied either all or none state
-    nothing.
+    of, in components of up to 13 variants, and where of the tied either all or none state nothing.
     """
     first = min(stated, key=lambda name: name.encode("utf-8", "surrogatepass"))
     is_mixed = len({_is_base(stated[name]) for name in tied}) > 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortpkg.errors import Severity
-from ortpkg.package.rules import COMPONENT_KEYS, Rule
+from ortpkg.package.rules import COMPONENT_FORMATS, Rule
 
 FILE_NAME = Rule(
     id="ORT301",
@@ -109,5 +109,5 @@ ASSET_CHANGED = Rule(
         " variants refer to it"
     ),
     example="shared_assets/sha256-9f86.../weights.bin was replaced",
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
 from ortpkg.errors import Severity
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
-from ortpkg.package.rules import METADATA_KEYS, Rule
+from ortpkg.package.rules import METADATA_FORMATS, Rule
 
 _RELEASES = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)
 
@@ -57,7 +57,7 @@ SEVERAL_COMPONENTS = Rule(
         " {...}}"
     ),
     severity=Severity.WARNING,
-    formats=METADATA_KEYS,
+    formats=METADATA_FORMATS,
 )
 RELEASE_READS_NO_CONTEXTS = Rule(
     id="ORT705",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortpkg.errors import Severity
-from ortpkg.package.rules import COMPONENT_KEYS, Rule
+from ortpkg.package.rules import COMPONENT_FORMATS, Rule
 
 NO_CPU_VARIANT = Rule(
     id="ORT201",
@@ -38,7 +38,7 @@ CPU_DEVICE_STATED = Rule(
     remedy='remove "device" from the variant in the component generation\'s keys',
     example='{"variants": {"cpu": {"ep": "CPUExecutionProvider", "device": "cpu"}}}',
     severity=Severity.WARNING,
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 EP_NOT_STATED = Rule(
     id="ORT204",
@@ -50,7 +50,7 @@ EP_NOT_STATED = Rule(
     remedy="name the execution provider that the variant is for",
     example='{"variants": {"gpu": {"device": "gpu"}}}',
     severity=Severity.WARNING,
-    formats=COMPONENT_KEYS,
+    formats=COMPONENT_FORMATS,
 )
 DEVICE_NEVER_MATCHES = Rule(
     id="ORT205",

@@ -86,10 +86,8 @@ def widenable_nodes(graph: Graph) -> set[int]:
 def widen_nodes(graph: Graph, wanted: Collection[int]) -> set[int]:
     """Puts nodes of :func:`widenable_nodes` into float32, with casts around them.
 
-    Which of ``wanted`` it did.
-
-    It leaves those that only move values, and do not stand between others of ``wanted``: they would
-    gain nothing.
+    Returns which of ``wanted`` it did. Left are those that only move values and are not between
+    others of ``wanted``: they would gain nothing.
     """
     movers = [index for index in sorted(wanted) if only_moves_values(graph.node(index))]
     chosen = set(wanted).difference(movers)

@@ -18,10 +18,8 @@ Array = npt.NDArray[Any]
 def bypass_node(graph: Graph, node: Node, slot: int = 0) -> bool:
     """Removes ``node``, whose first output equals its input ``slot`` and whose others nobody uses.
 
-    Whether it could.
-
-    It cannot where the output is the graph's and the input's name must stay too: then a node has to
-    stand between.
+    Returns whether it could. It cannot where the output is the graph's and the input's name must
+    stay too: then a node has to stand between.
     """
     output, source = node.outputs[0], node.inputs[slot]
     if not graph.is_output(output):

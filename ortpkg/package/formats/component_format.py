@@ -60,10 +60,8 @@ from ortpkg.package.rules import (
 )
 
 COMPONENT = "component.json"
+#: The key in ``additional_metadata`` under which ortpkg keeps what the generation has no keys for.
 FACTS = "ortpkg"
-"""The key in ``additional_metadata`` under which ortpkg keeps what the generation has no keys
-for.
-"""
 
 MANIFEST_KEYS = frozenset(
     {

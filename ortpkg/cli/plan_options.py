@@ -1,0 +1,70 @@
+"""The options of ``ortpkg plan`` that are its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ModelArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[MODEL|PKG]",
+        help=(
+            "An ONNX file, or a package (a folder, or packed); default: what the current folder"
+            " lies in."
+        ),
+        readable=False,
+    ),
+]
+PlanBackendOption = Annotated[
+    str | None,
+    typer.Option(
+        "--backend",
+        metavar="B",
+        help="What plans it; default: embedded, or what offers the --ep.",
+    ),
+]
+LevelOption = Annotated[
+    str,
+    typer.Option(
+        "--optimization-level", metavar="L", help="none, basic, extended or all (default)."
+    ),
+]
+FixedDimensionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim", metavar="NAME=SIZE", help="Fix a symbolic dimension, so that sizes are known."
+    ),
+]
+SizesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--size",
+        metavar="NAME=SIZE",
+        help="What it takes where a symbolic dimension is so large, left symbolic.",
+    ),
+]
+NodesOption = Annotated[bool, typer.Option("--nodes", help="Every node in order of execution.")]
+MemoryOption = Annotated[
+    bool,
+    typer.Option("--memory", help="Peak, and where each value lies and how long it lives."),
+]
+PartitionOption = Annotated[
+    str,
+    typer.Option(
+        "--partition",
+        metavar="P",
+        help="Who gets which nodes: first-come (default), or cost (shows both).",
+    ),
+]
+CostsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--costs", metavar="FILE", help="With --partition cost: what things cost, as JSON."
+    ),
+]
+SvgOption = Annotated[
+    Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")
+]
