@@ -32,7 +32,7 @@ from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
-from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo

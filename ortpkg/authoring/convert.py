@@ -29,8 +29,8 @@ from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import commit_change, create_package
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
-from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.package_info import PackageFormat, PackageInfo
 from ortpkg.package.reader import open_package

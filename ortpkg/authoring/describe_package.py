@@ -12,10 +12,11 @@ from typing import Any
 from ortpkg.authoring.package_documents import ComponentEntry, PackageEntry
 from ortpkg.authoring.variant_entry import CONSTRAINTS, VariantEntry
 from ortpkg.authoring.variant_layout import VariantPlace, place_variants
+from ortpkg.package.document_names import COMPONENT, MANIFEST
 from ortpkg.package.documents.json_documents import parse_document
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
-from ortpkg.package.formats.metadata_format import MANIFEST, sanitize_model_id
+from ortpkg.package.formats.metadata_format import sanitize_model_id
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
@@ -162,7 +163,7 @@ class PackageDescription:
 
     def _newer_document(self, reference: str, component: ComponentInfo) -> Iterable[dict[str, Any]]:
         path = (self._package.root / reference).resolve()
-        path = path / "component.json" if path.is_dir() else path
+        path = path / COMPONENT if path.is_dir() else path
         relative = path.relative_to(self._package.root).as_posix()
         if relative != component.source.document:
             yield self._document(relative)

@@ -42,9 +42,9 @@ from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import PackageChange, commit_change
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.findings import listed
 from ortpkg.package.formats.executor_info import ORT, PATH_SESSION_OPTIONS
-from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.frozen import EMPTY, freeze
 from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import (

@@ -20,9 +20,9 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, PackageNotFoundError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.findings import listed
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
-from ortpkg.package.formats.metadata_format import MANIFEST, METADATA
 from ortpkg.package.package_info import (
     ComponentInfo,
     Constraints,

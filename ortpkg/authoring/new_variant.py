@@ -15,8 +15,8 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
+from ortpkg.package.document_names import METADATA
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
-from ortpkg.package.formats.metadata_format import METADATA
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, Constraints
 from ortpkg.package.paths.path_resolver import why_not_a_name, why_not_portable

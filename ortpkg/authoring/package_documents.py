@@ -18,9 +18,10 @@ from ortpkg.authoring.variant_entry import (
     metadata_body,
     with_ortpkg_facts,
 )
-from ortpkg.package.formats.component_format import COMPONENT, MANIFEST_KEYS
+from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
+from ortpkg.package.formats.component_format import MANIFEST_KEYS
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
-from ortpkg.package.formats.metadata_format import MANIFEST, METADATA, MODELS
+from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.frozen import EMPTY, thaw
 from ortpkg.package.package_info import PackageFormat
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import data_files, data_folder_of, option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted
-from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.pipeline import pipeline_components, read_pipeline
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo

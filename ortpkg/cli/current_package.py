@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import UsageError, quoted
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.enclosing_package import enclosing_package
-from ortpkg.package.formats.metadata_format import MANIFEST
 
 
 def chosen_package(named: Path | None, output: Output) -> Path:

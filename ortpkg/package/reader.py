@@ -20,6 +20,7 @@ from ortpkg.errors import (
     UnsupportedSchemaVersionError,
     quoted,
 )
+from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.documents.counted_documents import CountedDocuments, PackageTooLargeError
 from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.package.documents.schema_version import (
@@ -28,18 +29,9 @@ from ortpkg.package.documents.schema_version import (
     parse_schema_version,
 )
 from ortpkg.package.findings import FindingCollector
-from ortpkg.package.formats.component_format import (
-    COMPONENT,
-    ComponentGeneration,
-    read_component_format,
-)
+from ortpkg.package.formats.component_format import ComponentGeneration, read_component_format
 from ortpkg.package.formats.declared_values import read_value_infos
-from ortpkg.package.formats.metadata_format import (
-    MANIFEST,
-    METADATA,
-    read_component_root,
-    read_metadata_format,
-)
+from ortpkg.package.formats.metadata_format import read_component_root, read_metadata_format
 from ortpkg.package.formats.sparse_variants import with_absences
 from ortpkg.package.formats.universal_format import merge_generations
 from ortpkg.package.frozen import freeze

@@ -17,10 +17,11 @@ from typing import Any
 
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27
+from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.documents.json_documents import read_json
 from ortpkg.package.documents.json_limits import DocumentLimits
 from ortpkg.package.findings import json_pointer
-from ortpkg.package.formats.metadata_format import MANIFEST, METADATA, MODELS, sanitize_model_id
+from ortpkg.package.formats.metadata_format import MODELS, sanitize_model_id
 from ortpkg.package.package_info import (
     ComponentInfo,
     Constraints,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortpkg.errors import PackageNotFoundError, Severity
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
-from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import check_package
 from ortpkg.releases.common_rules import Refusal, ReleaseRules

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import DigestMismatchError, quoted
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.integrity.digests import PackageDigests, read_digests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
@@ -23,7 +24,6 @@ from ortpkg.storage.digest_cache import DigestCache, now_ns
 from ortpkg.storage.file_stamp import FileStamp
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
 
-_MANIFEST = "manifest.json"
 #: Session options whose value is a folder, or a file in one, where a model's further files are
 #: looked for.
 _FOLDER_OPTIONS = ("session.model_external_initializers_file_folder_path", "ep.context_file_path")
@@ -109,7 +109,7 @@ class PackageVerifier:
     def _documents(self, variant: VariantInfo) -> Iterator[Path]:
         root = self._package.root
         component = self._package.component(variant.component_name)
-        yield root / _MANIFEST
+        yield root / MANIFEST
         if self._package.has_pipeline:
             yield root / PIPELINE
         for source in (component.source if component else None, variant.source):

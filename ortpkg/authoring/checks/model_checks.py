@@ -28,8 +28,8 @@ from ortpkg.graph.operator_scan import (
     scan_model_file,
     scan_onnx_operators,
 )
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.findings import finding, listed
-from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.paths.path_resolver import is_inside, is_link
 from ortpkg.package.rules import Rule

@@ -13,9 +13,9 @@ from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import Finding, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.findings import finding, listed
 from ortpkg.package.formats.constraints import DEVICES
-from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
 from ortpkg.package.rules import Rule
 from ortpkg.providers.ep_factory import CompiledModelCompatibility

@@ -29,6 +29,7 @@ from ortpkg.package.archive.archive_reader import (
 from ortpkg.package.archive.archive_writer import ArchiveWriter
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.staging import check_is_free, is_replaceable, planned_contents, staged
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import (
     LIMITS,
     PackageDigests,
@@ -52,7 +53,6 @@ from ortpkg.storage.package_lock import lock_package
 from ortpkg.storage.planned_files import PlannedFiles
 
 Notify = Callable[[str], None]
-_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,9 +255,9 @@ def recorded_in(archive: ArchiveReader, *, needs_manifest: bool = True) -> Packa
     ArchiveError where it holds no package (unless that is not needed), or one that was being
     changed.
     """
-    if needs_manifest and _MANIFEST not in archive:
+    if needs_manifest and MANIFEST not in archive:
         raise ArchiveError(
-            f"{quoted(archive.path)} holds no model package: there is no {_MANIFEST} at its top"
+            f"{quoted(archive.path)} holds no model package: there is no {MANIFEST} at its top"
         )
     if DIGESTS_FILE not in archive:
         return None

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import PackageError, PackageFormatError, quoted
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.documents.json_documents import read_json
 from ortpkg.package.findings import finding
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
-from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.integrity.digests import PackageDigests, is_within, list_files

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import STAGING_PREFIX, list_files
 from ortpkg.package.paths.path_resolver import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -19,7 +20,7 @@ from ortpkg.storage.planned_files import PlannedFiles
 
 _SPARE_NBYTES = 64 * 1024  # headers, documents, directories and rounding up to blocks
 _JOURNAL = f"{STAGING_PREFIX}parts.json"
-_LAST_PART = "manifest.json"
+_LAST_PART = MANIFEST
 _MOST_JOURNAL_NBYTES = 1024 * 1024
 TOKEN_NBYTES = 8
 """Of the random part of a staging folder's name."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ortpkg.errors import Finding, PackageFormatError
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.documents.json_documents import read_counted_json, require_object
 from ortpkg.package.documents.json_limits import CountedJson, DocumentLimits
 from ortpkg.package.findings import finding
@@ -87,7 +88,7 @@ class CountedDocuments:
     def count_components(self, count: int) -> None:
         """Checks the number of component models that the manifest lists."""
         if count > self._most.components:
-            raise _too_large("manifest.json", self._most.components, "component models")
+            raise _too_large(MANIFEST, self._most.components, "component models")
 
     def count_variants(self, count: int, document: str) -> None:
         """Counts the variants of a component model, which ``document`` lists."""

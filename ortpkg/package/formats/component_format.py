@@ -15,6 +15,7 @@ from typing import Any
 
 from ortpkg.ep_names import CPU_EP, is_known_ep
 from ortpkg.errors import quoted
+from ortpkg.package.document_names import COMPONENT, MANIFEST
 from ortpkg.package.documents.counted_documents import CountedDocuments
 from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.package.documents.schema_version import knows_all_keys
@@ -27,7 +28,6 @@ from ortpkg.package.formats.executor_info import (
     ExecutorInfo,
     read_executor_info,
 )
-from ortpkg.package.formats.metadata_format import MANIFEST
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
 from ortpkg.package.formats.shared_assets import find_shared_assets, shared_assets
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
@@ -59,7 +59,6 @@ from ortpkg.package.rules import (
     VARIANT_DIRECTORY_MISSING,
 )
 
-COMPONENT = "component.json"
 #: The key in ``additional_metadata`` under which ortpkg keeps what the generation has no keys for.
 FACTS = "ortpkg"
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from ortpkg.errors import PackageFormatError
+from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.documents.json_documents import read_document
-from ortpkg.package.formats.metadata_format import MANIFEST, METADATA
 
 _SUFFIX = ".ortpackage"
 #: Keys that a model package's manifest has, one of them at least. Web applications have a

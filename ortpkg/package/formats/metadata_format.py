@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import PackageError, PackageFormatError, quoted
+from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.documents.counted_documents import CountedDocuments
 from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.package.findings import FindingCollector, json_pointer
@@ -45,8 +46,6 @@ from ortpkg.package.rules import (
     PATH_NOT_PORTABLE,
 )
 
-MANIFEST = "manifest.json"
-METADATA = "metadata.json"
 MODELS = "models"
 _MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that are listed
 # Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.

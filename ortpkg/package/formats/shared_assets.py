@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.errors import PackageError, quoted
-from ortpkg.package.formats.metadata_format import MANIFEST
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.reference_reader import ReferenceReader
 from ortpkg.package.package_info import SharedAsset, Source
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri

@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.errors import PackageError, PackageFormatError
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.documents.json_documents import read_document
 from ortpkg.package.integrity.asset_digest import directory_digest, listing_digest
 from ortpkg.package.integrity.digests import DifferenceKind, DigestDifference
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
 from ortpkg.package.paths.path_resolver import PathKind, PathResolver, list_names
 from ortpkg.storage.hashing import HashedFile, Progress
-
-_MANIFEST = "manifest.json"
 
 
 def asset_folders(root: Path) -> Iterator[tuple[str, str]]:
@@ -24,7 +23,7 @@ def asset_folders(root: Path) -> Iterator[tuple[str, str]]:
     """
     resolver = PathResolver(root)
     try:
-        declared = read_document(root / _MANIFEST, document=_MANIFEST).get("shared_assets")
+        declared = read_document(root / MANIFEST, document=MANIFEST).get("shared_assets")
     except PackageFormatError:
         declared = None
     paths = (

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.documents.json_documents import dump_document
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.absent_files import absent_files
@@ -35,7 +36,6 @@ from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"
 _MOST_ATTEMPTS = 3
-_MANIFEST = "manifest.json"
 _BITS = {
     DifferenceKind.CHANGED: VerifyExitCode.CHANGED,
     DifferenceKind.MISSING: VerifyExitCode.MISSING_OR_EXTRA,
@@ -229,9 +229,9 @@ def check_is_package(root: Path) -> None:
         raise PackageNotFoundError(
             f"{quoted(root)} {what}: a model package is a directory", path=root
         )
-    if not any(os.path.lexists(root / name) for name in (_MANIFEST, DIGESTS_FILE)):
+    if not any(os.path.lexists(root / name) for name in (MANIFEST, DIGESTS_FILE)):
         raise PackageNotFoundError(
-            f"{quoted(root)} is not a model package: there is neither {_MANIFEST} nor"
+            f"{quoted(root)} is not a model package: there is neither {MANIFEST} nor"
             f" {DIGESTS_FILE}",
             path=root,
         )
