@@ -15,13 +15,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STATEMENTS = ROOT / "docs" / "requirements.toml"
 DOCUMENT = ROOT / "docs" / "requirements.md"
+_MARK = "pytest.mark.requirement"
 
 
 def marked_tests(tests: Path = ROOT / "tests") -> dict[str, list[str]]:
     """Requirement id → the tests marked with it, as ``path::name``, in path order."""
     found: dict[str, list[str]] = {}
     for path in sorted(tests.rglob("test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        text = path.read_text(encoding="utf-8")
+        if _MARK not in text:
+            continue
+        tree = ast.parse(text, filename=str(path))
         for name, decorators in _functions_and_classes(tree):
             for identifier in _requirement_ids(decorators):
                 found.setdefault(identifier, []).append(
@@ -38,10 +42,7 @@ def _functions_and_classes(tree: ast.Module) -> Iterator[tuple[str, list[ast.exp
 
 def _requirement_ids(decorators: list[ast.expr]) -> Iterator[str]:
     for decorator in decorators:
-        if (
-            isinstance(decorator, ast.Call)
-            and ast.unparse(decorator.func) == "pytest.mark.requirement"
-        ):
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == _MARK:
             for argument in decorator.args:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                     yield argument.value

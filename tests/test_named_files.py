@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from pathlib import Path
@@ -28,13 +29,14 @@ _ROOMS = "|".join(
 _MODULE = re.compile(rf"`(?:ortpkg\.)?((?:{_ROOMS})(?:\.\w+)+)(?<!\.json)(?<!\.toml)(?<!\.py)`")
 
 
+@functools.cache
 def _files() -> list[Path]:
     folders = [path for name in FOLDERS for path in sorted((ROOT / name).rglob("*"))]
     return [path for path in (*ROOT.iterdir(), *folders) if path.is_file()]
 
 
-FILES = _files()
-TEXTS = [path for path in FILES if path.suffix in (".md", ".py") and path != Path(__file__)]
+def _texts() -> list[Path]:
+    return [path for path in _files() if path.suffix in (".md", ".py") and path != Path(__file__)]
 
 
 def _ends_of(path: str) -> list[str]:
@@ -43,13 +45,12 @@ def _ends_of(path: str) -> list[str]:
     return ["/".join(parts[first:]) for first in range(len(parts))]
 
 
-NAMES = {
-    end
-    for path in FILES
-    for place in (path, *path.parents)
-    if place.is_relative_to(ROOT) and place != ROOT
-    for end in _ends_of(place.relative_to(ROOT).as_posix())
-}
+@functools.cache
+def _names() -> frozenset[str]:
+    """The end of the path of each file, and of each folder that holds one."""
+    files = [path.relative_to(ROOT) for path in _files()]
+    places = {*files, *(folder for path in files for folder in path.parents)} - {Path()}
+    return frozenset(end for place in places for end in _ends_of(place.as_posix()))
 
 
 def _is_path(text: str) -> bool:
@@ -73,7 +74,7 @@ def _is_module_or_in_one(name: str) -> bool:
 def _missing(path: Path) -> list[str]:
     text = path.read_text(encoding="utf-8")
     quoted = [each.rstrip("/") for each in _QUOTED.findall(text) if _is_path(each)]
-    found = [each for each in quoted if each not in NAMES | _ELSEWHERE]
+    found = [each for each in quoted if each not in _names() and each not in _ELSEWHERE]
     found += [each for each in _MODULE.findall(text) if not _is_module_or_in_one(each)]
     if path.suffix == ".md":
         links = [each for each in _LINK.findall(text) if "://" not in each]
@@ -82,7 +83,7 @@ def _missing(path: Path) -> list[str]:
 
 
 def test_named_files_and_modules_are_there() -> None:
-    missing = {path.relative_to(ROOT).as_posix(): _missing(path) for path in TEXTS}
+    missing = {path.relative_to(ROOT).as_posix(): _missing(path) for path in _texts()}
     assert {path: names for path, names in missing.items() if names} == {}
 
 

@@ -25,7 +25,7 @@ from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.weight_models import Array, make_model, outputs_of, weight
-from tests.package.failing_operations import FailingOperations, Killed, content_of
+from tests.package.failing_operations import OncePerState, content_of, stopped_at_each_operation
 
 OPTION = "session.model_external_initializers_file_folder_path"
 WEIGHTS = {"w0": weight(0), "w1": weight(1)}
@@ -227,22 +227,24 @@ def dedup_uri(package: Path) -> str:
 def test_stopped_at_any_file_operation_every_variant_still_loads(
     tmp_path: Path, package: Path, kill: bool
 ) -> None:
-    counting = FailingOperations()
     whole = Path(shutil.copytree(package, tmp_path / "whole"))
-    dedup(whole, layout="shared-assets", operations=counting)
-    new = content_of(whole)
-    expected = outputs_with_the_option(package)
+    dedup(whole, layout="shared-assets")
+    new, expected = content_of(whole), outputs_with_the_option(package)
 
-    for index in counting.faults(kill=kill):
-        root = Path(shutil.copytree(package, tmp_path / f"p{index}"))
-        try:
-            dedup(root, layout="shared-assets", operations=FailingOperations(index, kill=kill))
-        except (Killed, AuthoringError):
-            found = outputs_with_the_option(root)
-            assert all(np.array_equal(found[name], expected[name]) for name in expected)
-        dedup(root, layout="shared-assets", operations=FileOperations())
-        assert content_of(root) == new
-        shutil.rmtree(root)
+    def command(root: Path, operations: FileOperations) -> object:
+        return dedup(root, layout="shared-assets", operations=operations)
+
+    def completed(root: Path) -> dict[str, bytes]:
+        found = outputs_with_the_option(root)
+        assert all(np.array_equal(found[name], expected[name]) for name in expected)
+        command(root, FileOperations())
+        return content_of(root)
+
+    content_when_completed = OncePerState(completed)
+    for root, is_done in stopped_at_each_operation(
+        package, tmp_path / "stopped", command, kill=kill
+    ):
+        assert (content_of(root) if is_done else content_when_completed(root)) == new
 
 
 def test_the_session_option_stands_beside_others(package: Path, models: dict[str, Path]) -> None:

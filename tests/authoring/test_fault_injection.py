@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,13 @@ from ortpkg.errors import AuthoringError, Severity
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.conftest import ModelMaker
-from tests.package.failing_operations import FailingOperations, Killed, content_of
-
-Command = Callable[[Path, FileOperations], object]
+from tests.package.failing_operations import (
+    Command,
+    FailingOperations,
+    Killed,
+    content_of,
+    stopped_at_each_operation,
+)
 
 
 @pytest.fixture
@@ -67,54 +70,40 @@ def errors_of(root: Path) -> list[str]:
     return [str(finding) for finding in validate(root) if finding.severity is Severity.ERROR]
 
 
-def copy_of(package: Path, index: int) -> Path:
-    return Path(shutil.copytree(package, package.parent / f"copy{index}.ortpackage"))
+def copy_of(package: Path) -> Path:
+    return Path(shutil.copytree(package, package.parent / "copy.ortpackage"))
 
 
 @pytest.mark.requirement("K18")
 def test_killed_at_any_file_operation_there_is_the_old_or_the_new_package_and_running_again_completes(
-    old: Path, command: Command
+    tmp_path: Path, old: Path, command: Command
 ) -> None:
-    whole = copy_of(old, -1)
-    counting = FailingOperations()
-    command(whole, counting)
+    whole = copy_of(old)
+    command(whole, FileOperations())
     new, before, after = content_of(whole), names_of(old), names_of(whole)
     assert before != after
 
     outcomes = []
-    for index in counting.faults(kill=True):
-        root = copy_of(old, index)
-        with pytest.raises(Killed):
-            command(root, FailingOperations(index, kill=True))
-
+    for root, _ in stopped_at_each_operation(old, tmp_path / "killed", command, kill=True):
         assert names_of(root) in (before, after)
         assert errors_of(root) == []
         outcomes.append("new" if names_of(root) == after else "old")
         if outcomes[-1] == "old":
             command(root, FileOperations())
             assert content_of(root) == new
-        shutil.rmtree(root)
     assert outcomes == sorted(outcomes, reverse=True)
     assert set(outcomes) == {"old", "new"}
 
 
 def test_out_of_disk_space_at_any_file_operation_there_is_exactly_the_old_or_the_new_package(
-    old: Path, command: Command
+    tmp_path: Path, old: Path, command: Command
 ) -> None:
-    whole = copy_of(old, -1)
-    counting = FailingOperations()
-    command(whole, counting)
-    new = content_of(whole)
+    whole = copy_of(old)
+    command(whole, FileOperations())
+    contents = {True: content_of(whole), False: content_of(old)}
 
-    for index in range(len(counting.log)):
-        root = copy_of(old, index)
-        refused = False
-        try:
-            command(root, FailingOperations(index))
-        except AuthoringError:
-            refused = True
-        assert content_of(root) == (content_of(old) if refused else new)
-        shutil.rmtree(root)
+    for root, is_done in stopped_at_each_operation(old, tmp_path / "full", command, kill=False):
+        assert content_of(root) == contents[is_done]
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "out of disk space"])
@@ -127,7 +116,7 @@ def test_create_makes_a_whole_package_or_none(
     new = content_of(tmp_path / "whole.ortpackage")
 
     root = tmp_path / "p.ortpackage"
-    for index in range(len(counting.log) - 1):  # the last one makes durable what is done
+    for index in counting.faults(kill=kill)[:-1]:  # the last one makes durable what is done
         with pytest.raises((Killed, AuthoringError)):
             create(root, models, operations=FailingOperations(index, kill=kill))
         assert not root.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,12 @@ from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.conftest import ModelMaker
-from tests.package.failing_operations import FailingOperations, Killed, content_of
-
-Command = Callable[[Path, FileOperations], object]
+from tests.package.failing_operations import (
+    Command,
+    OncePerState,
+    content_of,
+    stopped_at_each_operation,
+)
 
 
 @pytest.fixture
@@ -49,26 +51,26 @@ def check_every_fault(
     ``between``: what a reader may see too, where several documents are replaced.
     """
     whole = Path(shutil.copytree(old, old.parent / "whole"))
-    counting = FailingOperations()
-    command(whole, counting)
+    command(whole, FileOperations())
     new, before, after = content_of(whole), state_of(old), state_of(whole)
     assert before != after
 
+    def completed(root: Path) -> dict[str, bytes]:
+        # It refuses where only tidying up was left, which every command begins with.
+        with contextlib.suppress(AuthoringError):
+            command(root, FileOperations())
+        return content_of(root)
+
+    content_when_completed = OncePerState(completed)
     for kill in (True, False):
-        for index in counting.faults(kill=kill):
-            root = Path(shutil.copytree(old, old.parent / "copy"))
-            try:
-                command(root, FailingOperations(index, kill=kill))
-            except (Killed, AuthoringError):
-                assert state_of(root) in (before, after, between)
-            else:
+        folder = old.parent / f"stopped-{kill}"
+        for root, is_done in stopped_at_each_operation(old, folder, command, kill=kill):
+            if is_done:
                 assert content_of(root) == new
+            else:
+                assert state_of(root) in (before, after, between)
             if content_of(root) != new:
-                # It refuses where only tidying up was left, which every command begins with.
-                with contextlib.suppress(AuthoringError):
-                    command(root, FileOperations())
-            assert content_of(root) == new
-            shutil.rmtree(root)
+                assert content_when_completed(root) == new
 
 
 @pytest.mark.requirement("K18")

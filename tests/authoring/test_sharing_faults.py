@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ import pytest
 from ortpkg.authoring.create import add_variant
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, Severity
+from ortpkg.errors import Severity
 from ortpkg.package.integrity.digests import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
@@ -29,9 +27,13 @@ from tests.authoring.weight_models import (
     results_of,
     weight,
 )
-from tests.package.failing_operations import FailingOperations, Killed, content_of
+from tests.package.failing_operations import (
+    Command,
+    OncePerState,
+    content_of,
+    stopped_at_each_operation,
+)
 
-Command = Callable[[Path, FileOperations], object]
 WEIGHTS = {"w0": weight(0), "w1": weight(1)}
 
 
@@ -91,61 +93,45 @@ def with_results_of(before: dict[str, list[Array]], root: Path) -> None:
 
 @pytest.mark.requirement("K23")
 def test_killed_at_any_file_operation_there_is_the_old_or_the_new_package_and_running_again_completes(
-    old: Path, command: Command
+    tmp_path: Path, old: Path, command: Command
 ) -> None:
     whole = copy_of(old, "whole")
-    counting = FailingOperations()
-    command(whole, counting)
-    new, before, after, results = (
-        content_of(whole),
-        places_of(old),
-        places_of(whole),
-        results_of(old),
-    )
+    command(whole, FileOperations())
+    new, before, after = content_of(whole), places_of(old), places_of(whole)
+    results = results_of(old)
     assert before != after
 
-    outcomes = []
-    for index in counting.faults(kill=True):
-        root = copy_of(old, str(index))
-        with pytest.raises(Killed):
-            command(root, FailingOperations(index, kill=True))
-
+    outcomes: list[str] = []
+    for root, _ in stopped_at_each_operation(old, tmp_path / "killed", command, kill=True):
         assert places_of(root) in (before, after)
         assert errors_of(root) == []
-        outcomes.append("new" if places_of(root) == after else "old")
-        if outcomes[-1] != (outcomes[-2] if len(outcomes) > 1 else "") or index % 10 == 0:
+        outcome = "new" if places_of(root) == after else "old"
+        if outcome not in outcomes or len(outcomes) % 10 == 0:
             with_results_of(results, root)
-        if outcomes[-1] == "old":
+        outcomes.append(outcome)
+        if outcome == "old":
             command(root, FileOperations())
             assert content_of(root) == new
-        shutil.rmtree(root)
     assert outcomes == sorted(outcomes, reverse=True)
     assert set(outcomes) == {"old", "new"}
 
 
 def test_out_of_disk_space_at_any_file_operation_there_is_the_old_or_the_new_package(
-    old: Path, command: Command
+    tmp_path: Path, old: Path, command: Command
 ) -> None:
     whole = copy_of(old, "whole")
-    counting = FailingOperations()
-    command(whole, counting)
+    command(whole, FileOperations())
     new, before = content_of(whole), places_of(old)
+    models = {name for name in content_of(old) if not name.endswith(".json")}
+    errors_at = OncePerState(errors_of)
 
-    for index in range(len(counting.log)):
-        root = copy_of(old, str(index))
-        refused = False
-        try:
-            command(root, FailingOperations(index))
-        except AuthoringError:
-            refused = True
-        if refused:
-            assert places_of(root) == before
-            assert errors_of(root) == []
-            models = {name for name in content_of(root) if not name.endswith(".json")}
-            assert models == {name for name in content_of(old) if not name.endswith(".json")}
-        else:
+    for root, is_done in stopped_at_each_operation(old, tmp_path / "full", command, kill=False):
+        if is_done:
             assert content_of(root) == new
-        shutil.rmtree(root)
+        else:
+            assert places_of(root) == before
+            assert errors_at(root) == []
+            assert {name for name in content_of(root) if not name.endswith(".json")} == models
 
 
 @pytest.mark.parametrize("operation", ["replace:file0", "replace:metadata.json", "unlink:b.bin"])
@@ -195,21 +181,20 @@ def test_several_components_change_together(old: Path, tmp_path: Path, kill: boo
         add_variant(
             old, model, component="second", variant=name, ep="cpu" if name == "d" else "cuda"
         )
-    whole = copy_of(old, "whole")
-    counting = FailingOperations()
-    dedup(whole, operations=counting)
-    new, results = content_of(whole), results_of(old)
+    whole, results = copy_of(old, "whole"), results_of(old)
+    dedup(whole)
+    new = content_of(whole)
+    errors_at = OncePerState(errors_of)
 
-    for index in counting.faults(kill=kill):
-        root = copy_of(old, str(index))
-        is_done = True
-        try:
-            dedup(root, operations=FailingOperations(index, kill=kill))
-        except (Killed, AuthoringError):
-            is_done = False
-        assert errors_of(root) == []
-        if kill or not is_done:
-            dedup(root)
-        assert content_of(root) == new
-        shutil.rmtree(root)
+    def command(root: Path, operations: FileOperations) -> object:
+        return dedup(root, operations=operations)
+
+    def completed(root: Path) -> dict[str, bytes]:
+        dedup(root)
+        return content_of(root)
+
+    content_when_completed = OncePerState(completed)
+    for root, is_done in stopped_at_each_operation(old, tmp_path / "stopped", command, kill=kill):
+        assert errors_at(root) == []
+        assert (content_of(root) if is_done else content_when_completed(root)) == new
     with_results_of(results, whole)

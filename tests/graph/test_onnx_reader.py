@@ -45,15 +45,15 @@ def test_keeps_an_unknown_operator_with_the_version_of_its_opset() -> None:
     assert node.since_version == 21
 
 
-def test_a_chain_of_a_hundred_thousand_nodes_needs_no_recursion() -> None:
+def test_a_chain_of_ten_thousand_nodes_needs_no_recursion() -> None:
     proto = parse("g (float[2] x) => (float[2] y) { y = Relu(x) }")
-    proto.graph.node[0].input[0] = "v99999"
+    proto.graph.node[0].input[0] = "v9999"
     value = "x"
-    for number in range(100_000):
+    for number in range(10_000):
         proto.graph.node.append(helper.make_node("Neg", [value], [f"v{number}"]))
         value = f"v{number}"
 
-    assert len(load_model(proto).graph) == 100_001
+    assert len(load_model(proto).graph) == 10_001
 
 
 EVERYTHING = """<ir_version: 10, opset_import: ["" : 21, "custom" : 3], producer_name: "p", producer_version: "2",

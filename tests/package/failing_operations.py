@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
+import shutil
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
+from typing import Generic, TypeVar
 
+from ortpkg.errors import AuthoringError
 from ortpkg.storage.file_operations import FileOperations
+
+Command = Callable[[Path, FileOperations], object]
+Result = TypeVar("Result")
 
 
 class Killed(BaseException):
@@ -44,14 +52,105 @@ class FailingOperations(FileOperations):
         """The operations of the log to fail at.
 
         All; but a process that is killed before it waits for the disk leaves what one leaves that
-        is killed before the next operation.
+        is killed before the next operation, and of many pieces of one file the first and the last
+        stand for those between.
         """
-        last = len(self.log) - 1
         return [
             index
-            for index, (operation, _) in enumerate(self.log)
-            if not kill or index == last or not operation.startswith("fsync")
+            for index, operation in enumerate(self.log)
+            if not (kill and operation[0].startswith("fsync") and index != len(self.log) - 1)
+            and not (operation[0] == "write" and {operation} == {*self.log[index - 1 : index + 2]})
         ]
+
+
+class Snapshots(FileOperations):
+    """Keeps what stands on the disk before each operation: what a kill at that moment leaves.
+
+    One run gives what a run to each operation would. Most operations that wait for the disk, or
+    write what is not yet flushed, leave what stood there before.
+
+    Attributes:
+        states: a copy of ``root`` for each state that differs from the one before, in a numbered
+            folder below ``folder``.
+    """
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._root = root
+        self._folder = folder
+        self._last: Hashable = None
+        self.states: list[Path] = []
+
+    def before(self, operation: str, path: Path) -> None:
+        state = state_of(self._root)
+        if state != self._last:
+            self._last = state
+            target = self._folder / str(len(self.states)) / self._root.name
+            self.states.append(Path(shutil.copytree(self._root, target, symlinks=True)))
+
+
+def stopped_at_each_operation(
+    old: Path, folder: Path, command: Command, *, kill: bool
+) -> Iterator[tuple[Path, bool]]:
+    """What a kill, or a full disk, at each operation of a command leaves of the package ``old``,
+    and whether the command was done nevertheless.
+
+    Made in ``folder``, and removed when the next one is asked for.
+    """
+    whole = Path(shutil.copytree(old, folder / "whole" / old.name))
+    if kill:
+        snapshots = Snapshots(whole, folder / "states")
+        command(whole, snapshots)
+        for root in snapshots.states:
+            yield root, False
+            shutil.rmtree(root)
+        return
+    counting = FailingOperations()
+    command(whole, counting)
+    for index in counting.faults(kill=False):
+        root = Path(shutil.copytree(old, folder / "states" / str(index) / old.name))
+        try:
+            command(root, FailingOperations(index))
+        except AuthoringError:
+            yield root, False
+        else:
+            yield root, True
+        shutil.rmtree(root)
+
+
+class OncePerState(Generic[Result]):
+    """What a function of a package says, asked once for all packages that are equal on the disk.
+
+    What failed at one operation is mostly what failed at the next: to look at it again, and to
+    finish it again, is most of the time of a test that fails at each.
+    """
+
+    def __init__(self, function: Callable[[Path], Result]) -> None:
+        self._function = function
+        self._known: dict[Hashable, Result] = {}
+
+    def __call__(self, root: Path) -> Result:
+        state = state_of(root)
+        if state not in self._known:
+            self._known[state] = self._function(root)
+        return self._known[state]
+
+
+def state_of(root: Path) -> Hashable:
+    """Everything below ``root``: kinds, names, permissions, contents, and where links lead."""
+    return frozenset(_entries_of(root, ""))
+
+
+def _entries_of(folder: Path, prefix: str) -> Iterator[tuple[str, int, str | bytes]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name, mode = f"{prefix}{entry.name}", entry.stat(follow_symlinks=False).st_mode
+            if entry.is_symlink():
+                yield name, mode, str(Path(entry).readlink())
+            elif entry.is_dir():
+                yield name, mode, ""
+                yield from _entries_of(Path(entry), f"{name}/")
+            else:
+                yield name, mode, Path(entry).read_bytes()
 
 
 def content_of(root: Path) -> dict[str, bytes]:

@@ -537,18 +537,19 @@ def test_every_field_of_what_is_pending_is_looked_at(
     assert content_of(root) == before
 
 
+@pytest.mark.timeout(100)
 def test_a_long_list_of_what_is_pending_takes_no_time_to_speak_of(tmp_path: Path) -> None:
     root = make_package(tmp_path / "p")
     document = json.loads((root / "digests.json").read_bytes())
     document["files"] |= {
-        f"a/{index}": {"digests": ["0" * 64], "nbytes": 0} for index in range(40_000)
+        f"a/{index}": {"digests": ["0" * 64], "nbytes": 0} for index in range(20_000)
     }
     (root / "digests.json").write_text(json.dumps(document))
-    call_garbage(root, *(f"b/{index}" for index in range(40_000)))
+    call_garbage(root, *(f"b/{index}" for index in range(20_000)))
 
     recover(root)  # every path against every other one would take minutes
 
-    assert len(json.loads((root / "digests.json").read_bytes())["files"]) == 40_004
+    assert len(json.loads((root / "digests.json").read_bytes())["files"]) == 20_004
 
 
 def test_digests_json_that_is_a_link_out_of_the_package_is_refused(tmp_path: Path) -> None:
