@@ -44,8 +44,10 @@ def run_on_onnxruntime(
         graph, opset_imports=[helper.make_opsetid(*item) for item in imports.items()]
     )
     model.ir_version = 10
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # to start and end threads takes longer than the operator
     session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     found: Sequence[Tensor] = [np.asarray(value) for value in session.run(None, feeds)]
     return found[0] if outputs == 1 else tuple(found)
