@@ -10,6 +10,7 @@ import pytest
 from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
 from ortpkg.errors import InvalidGraphError, LimitExceededError, LoadCancelledError, ModelFileError
+from ortpkg.graph import load_control
 from ortpkg.graph.load_control import LoadControl, load_limits, poll_load
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.session.inference_session import InferenceSession
@@ -125,11 +126,18 @@ def test_a_session_that_takes_too_long_to_make_is_a_limits_error(
 
 
 @pytest.mark.parametrize(
-    ("bomb", "count"), [(chain, 30_000), (constants, 70_000), (declared, 90_000)]
+    ("bomb", "count", "free_nbytes"),
+    [(chain, 30_000, None), (constants, 9_000, 8 << 20), (declared, 14_000, 8 << 20)],
 )
 def test_a_model_whose_own_objects_take_too_much_memory_is_a_limits_error(
-    bomb: Callable[[int], ModelProto], count: int
+    monkeypatch: pytest.MonkeyPatch,
+    bomb: Callable[[int], ModelProto],
+    count: int,
+    free_nbytes: int | None,
 ) -> None:
+    """``free_nbytes``: what they may take at least, where it is less than for users."""
+    if free_nbytes is not None:
+        monkeypatch.setattr(load_control, "_FREE_NBYTES", free_nbytes)
     model = bomb(count).SerializeToString()
     with pytest.raises(
         LimitExceededError, match=r"the nodes and constants of the model take .* and more, which"
