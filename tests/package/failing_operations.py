@@ -91,10 +91,10 @@ class Snapshots(FileOperations):
 def stopped_at_each_operation(
     old: Path, folder: Path, command: Command, *, kill: bool
 ) -> Iterator[tuple[Path, bool]]:
-    """What a kill, or a full disk, at each operation of a command leaves of the package ``old``,
-    and whether the command was done nevertheless.
+    """What a kill, or a full disk, at each operation of a command leaves of the package ``old``.
 
-    Made in ``folder``, and removed when the next one is asked for.
+    With it, whether the command was done nevertheless. Made in ``folder``, and removed when the
+    next one is asked for.
     """
     whole = Path(shutil.copytree(old, folder / "whole" / old.name))
     if kill:

@@ -54,8 +54,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def take_pip_from(made: Path, script: Path) -> None:
-    """Has a script copy pip from the environment that is there: to install one takes ten times as
-    long as all else that it does.
+    """Has a script copy pip from the environment that is there.
+
+    To install one takes ten times as long as all else that it does.
     """
     text, whole = script.read_text(encoding="utf-8"), '-m venv "$venv"'
     assert whole in text
