@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,27 +20,23 @@ from tests.warm.popen import warm_popen
 #: (``monkeypatch.delenv``).
 os.environ["ORTPKG_STRICT_SHAPES"] = "1"
 
+_OF_NO_USER = Path(tempfile.mkdtemp(prefix="ortpkg-tests-"))
+
 #: What was benchmarked or put into quarantine on a developer's machine must not decide what tests
 #: see.
-os.environ["ORTPKG_STATE_DIR"] = str(
-    Path(tempfile.gettempdir()) / f"ortpkg-tests-no-records-{os.getpid()}"
-)
+os.environ["ORTPKG_STATE_DIR"] = str(_OF_NO_USER / "records")
 
 #: Tests that name no execution provider are about the embedded engine, whatever is installed beside
 #: it.
 os.environ["ORTPKG_PROVIDERS"] = "CPUExecutionProvider"
 
 #: A developer's own settings must not decide it either.
-os.environ["ORTPKG_CONFIG_DIR"] = str(
-    Path(tempfile.gettempdir()) / f"ortpkg-tests-no-settings-{os.getpid()}"
-)
+os.environ["ORTPKG_CONFIG_DIR"] = str(_OF_NO_USER / "settings")
 for _name in ("POLICY", "BACKEND", "TRUST", "TRUST_POLICY", "THREADS", "STORE"):
     os.environ.pop(f"ORTPKG_{_name}", None)
 
 #: Nor their credentials for registries, nor the way to them.
-os.environ["DOCKER_CONFIG"] = str(
-    Path(tempfile.gettempdir()) / f"ortpkg-tests-no-docker-{os.getpid()}"
-)
+os.environ["DOCKER_CONFIG"] = str(_OF_NO_USER / "docker")
 for _name in ("DOCKER_AUTH_CONFIG", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
     os.environ.pop(_name, None)
     os.environ.pop(_name.lower(), None)
@@ -48,6 +45,11 @@ for _name in ("DOCKER_AUTH_CONFIG", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
 #: anew, which takes longer than what the test is about.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_unconfigure() -> None:
+    """What tests have kept there is theirs: the next run begins with nothing."""
+    shutil.rmtree(_OF_NO_USER, ignore_errors=True)
 
 
 def pytest_collection_finish() -> None:
