@@ -360,7 +360,8 @@ def test_onnxruntime_makes_as_many_threads_as_asked(tmp_path: Path) -> None:
 
 
 def test_a_child_that_holds_too_much_memory_is_ended() -> None:
-    answer = call_in_child("time:sleep", {}, timeout_s=60, memory_limit_nbytes=1)
+    waiting = {"args": [sys.executable, "-c", "import time; time.sleep(60)"]}
+    answer = call_in_child("subprocess:call", waiting, timeout_s=60, memory_limit_nbytes=1)
     assert answer.outcome is ChildOutcome.TOO_MUCH_MEMORY
     assert answer.reason == "it held more than 1 B of memory"
 
