@@ -21,6 +21,7 @@ import typer
 from ortpkg.cli import interrupts, streams
 from ortpkg.cli.completion import words_to_complete
 from ortpkg.cli.help import SUMMARIES, examples_text, print_help
+from ortpkg.cli.package_argument import resolved_packages
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults
@@ -57,6 +58,7 @@ COMMANDS: dict[str, str] = {
     "login": "ortpkg.cli.login",
     "logout": "ortpkg.cli.logout",
     "sign": "ortpkg.cli.sign",
+    "install": "ortpkg.cli.install",
     "convert": "ortpkg.cli.convert",
     "merge": "ortpkg.cli.merge",
     "slim": "ortpkg.cli.slim",
@@ -289,7 +291,9 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
             is_json=bool(options.get("as_json")) or options.get("output_format") == "json"
         )
         try:
-            code = _run_typed(functools.partial(function, *arguments, **options), output, defaults)
+            code = _run_typed(
+                lambda: function(*arguments, **resolved_packages(options, output)), output, defaults
+            )
         except (KeyboardInterrupt, typer.Exit, typer.BadParameter, OutputError, BrokenPipeError):
             raise
         except Exception as error:

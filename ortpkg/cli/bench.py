@@ -21,7 +21,7 @@ from ortpkg.cli.parameters import (
     DeviceOption,
     EpOption,
     JsonOption,
-    OptionalPackageArgument,
+    SampledPackageArgument,
     TrustOption,
     VariantOption,
 )
@@ -102,7 +102,7 @@ RecordOption = Annotated[
 
 
 def command(
-    package: OptionalPackageArgument = None,
+    package: SampledPackageArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     ep: EpOption = None,

@@ -12,6 +12,7 @@ import typer
 
 from ortpkg.authoring.opening import NamedKind, kind_of, package_folder
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.package_argument import PackageType, Use
 from ortpkg.cli.parameters import (
     BackendOption,
     ComponentOption,
@@ -57,6 +58,7 @@ def command(
                 "For why: a package (default: that of the current folder), or an ONNX file with"
                 " --ep."
             ),
+            click_type=PackageType(Use.READ),
         ),
     ] = None,
     component: ComponentOption = None,

@@ -16,7 +16,7 @@ from ortpkg.cli.parameters import (
     JsonOption,
     NewPackageOption,
     OverwriteOption,
-    PackageArgument,
+    ReadPackageArgument,
     chosen_output,
 )
 from ortpkg.cli.progress import copy_progress
@@ -25,7 +25,7 @@ from ortpkg.errors import ExitCode
 
 
 def command(
-    package: PackageArgument,
+    package: ReadPackageArgument,
     to: Annotated[
         str,
         typer.Option(

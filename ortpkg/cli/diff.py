@@ -12,6 +12,7 @@ import typer
 
 from ortpkg.authoring.diff import PackageDiff, VariantDiff, diff
 from ortpkg.authoring.model_diff import Change, ModelDiff, Weight, WeightChange
+from ortpkg.cli.package_argument import PackageType, Use
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
@@ -25,11 +26,16 @@ def command(
     old: Annotated[
         Path,
         typer.Argument(
-            metavar="OLD", help="A package, a packed one or an ONNX file.", readable=False
+            metavar="OLD",
+            help="A package (a folder, a name in the store, oci://...), packed, or an ONNX file.",
+            click_type=PackageType(Use.READ),
         ),
     ],
     new: Annotated[
-        Path, typer.Argument(metavar="NEW", help="What to compare it with.", readable=False)
+        Path,
+        typer.Argument(
+            metavar="NEW", help="What to compare it with.", click_type=PackageType(Use.READ)
+        ),
     ],
     as_json: JsonOption = False,
 ) -> int:

@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "login": "Try and keep a password for a registry, where Docker keeps it",
         "logout": "Forget the password of a registry",
         "sign": "Vouch for a package with a key, or make one",
+        "install": "Install what this machine needs of packages, or another machine",
     },
     "Check": {
         "inspect": "Show what a package holds",
@@ -103,6 +104,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ortpkg sign --new-key publisher.pem",
         "ortpkg sign digits.ortpackage --key publisher.pem",
         "ortpkg sign oci://models.example/digits:2 --key publisher.pem",
+    "install": (
+        "ortpkg install oci://models.example/digits:2",
+        "ortpkg install oci-layout:shared/models --name digits --profile npu-laptop",
     ),
     "inspect": ("ortpkg inspect digits.ortpackage", "ortpkg inspect model.onnx --json"),
     "diff": ("ortpkg diff digits.ortpackage newer.ortpkg",),

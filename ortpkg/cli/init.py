@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,14 +16,18 @@ from ortpkg.cli.parameters import (
     JsonOption,
     NameOption,
     OverwriteOption,
-    PackageArgument,
 )
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
 
 def command(
-    package: PackageArgument,
+    package: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PKG", help="The package's directory (name.ortpackage).", readable=False
+        ),
+    ],
     name: NameOption = None,
     version: Annotated[
         str | None, typer.Option("--model-version", metavar="V", help="The package's version.")

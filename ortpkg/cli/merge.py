@@ -10,6 +10,7 @@ import typer
 from ortpkg.authoring.merge import merge
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
+from ortpkg.cli.package_argument import PackageType, Use
 from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,
@@ -26,7 +27,11 @@ _FORMS = "write ortpkg merge A B -o NEW, or ortpkg merge B --into A"
 def command(
     packages: Annotated[
         list[Path],
-        typer.Argument(metavar="PKG...", help="Two packages, or one with --into.", readable=False),
+        typer.Argument(
+            metavar="PKG...",
+            help="Two packages, or one with --into.",
+            click_type=PackageType(Use.READ),
+        ),
     ],
     output_path: NewPackageOption = None,
     into: Annotated[

@@ -13,7 +13,7 @@ from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,
     OverwriteOption,
-    PackageArgument,
+    ReadPackageArgument,
 )
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
@@ -22,7 +22,7 @@ from ortpkg.errors import ExitCode
 
 
 def command(
-    package: PackageArgument,
+    package: ReadPackageArgument,
     output_path: Annotated[
         Path | None,
         typer.Option(

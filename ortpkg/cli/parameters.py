@@ -19,6 +19,7 @@ from ortpkg.cli.completion import (
     complete_policy,
     complete_variant,
 )
+from ortpkg.cli.package_argument import PackageType, Use
 from ortpkg.cli.quantity_arguments import duration_argument
 from ortpkg.errors import UsageError, quoted
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
@@ -31,23 +32,36 @@ class Reader(StrEnum):
     ONNXRUNTIME = "onnxruntime"
 
 
-#: Whether a path can be read is not asked here: a package that cannot be read is no wrong usage.
+_REFERENCES = "a folder (name.ortpackage), a name in the store, oci://host/repository:tag, ..."
+#: Of commands that change a package: a folder. Nobody asks here whether it can be read: a package
+#: that cannot be is no wrong usage.
 PackageArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="PKG", help="The package's directory (name.ortpackage).", readable=False
+        metavar="PKG",
+        help="The package's directory (name.ortpackage).",
+        click_type=PackageType(Use.CHANGE),
     ),
 ]
+#: Of commands that read a package: whatever references name.
+ReadPackageArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PKG", help=f"The package: {_REFERENCES}", click_type=PackageType(Use.READ)
+    ),
+]
+_OPTIONAL_HELP = (
+    f"A package ({_REFERENCES}), packed (name.ortpkg), or an ONNX file; default: what the current"
+    " folder lies in."
+)
 OptionalPackageArgument = Annotated[
     Path | None,
-    typer.Argument(
-        metavar="[PKG]",
-        help=(
-            "A package (name.ortpackage, packed: name.ortpkg) or ONNX file; default: what the"
-            " current folder lies in."
-        ),
-        readable=False,
-    ),
+    typer.Argument(metavar="[PKG]", help=_OPTIONAL_HELP, click_type=PackageType(Use.READ)),
+]
+#: Of commands that run a package's samples where they are given nothing else.
+SampledPackageArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[PKG]", help=_OPTIONAL_HELP, click_type=PackageType(Use.RUN_SAMPLES)),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
 ComponentOption = Annotated[

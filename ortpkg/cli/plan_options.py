@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
+from ortpkg.cli.package_argument import PackageType, Use
+
 ModelArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[MODEL|PKG]",
         help=(
-            "An ONNX file, or a package (a folder, or packed); default: what the current folder"
-            " lies in."
+            "An ONNX file, or a package (a folder, packed, a name in the store, oci://...);"
+            " default: what the current folder lies in."
         ),
-        readable=False,
+        click_type=PackageType(Use.READ),
     ),
 ]
 PlanBackendOption = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.cli.parameters import DryRunOption, JsonOption, PackageArgument
+from ortpkg.cli.parameters import DryRunOption, JsonOption, ReadPackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.publishing import PublishReport, publish
@@ -21,7 +21,7 @@ from ortpkg.registry.repositories import repository_of
 
 
 def command(
-    package: PackageArgument,
+    package: ReadPackageArgument,
     reference: Annotated[
         str,
         typer.Argument(

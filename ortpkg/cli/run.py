@@ -22,9 +22,9 @@ from ortpkg.cli.parameters import (
     EpOption,
     ExternalPathsOption,
     JsonOption,
-    OptionalPackageArgument,
     PolicyOption,
     ProviderOptionsOption,
+    SampledPackageArgument,
     TrustOption,
     VariantOption,
     parse_options,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    package: OptionalPackageArgument = None,
+    package: SampledPackageArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     inputs: InputsOption = None,

@@ -14,6 +14,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import is_packed, opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.decision_output import open_decision_log
+from ortpkg.cli.package_argument import PackageType, Use
 from ortpkg.cli.parameters import (
     BackendOption,
     CompatOption,
@@ -55,10 +56,10 @@ PackagesArgument = Annotated[
     typer.Argument(
         metavar="[PKG]...",
         help=(
-            "Directories of packages (name.ortpackage); default: the one that the current folder"
-            " lies in."
+            "Packages: directories (name.ortpackage), names in the store, oci://host/repository:tag,"
+            " ...; default: the one that the current folder lies in."
         ),
-        readable=False,
+        click_type=PackageType(Use.READ),
     ),
 ]
 CheckArchitectureOption = Annotated[

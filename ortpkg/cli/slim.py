@@ -16,7 +16,7 @@ from ortpkg.cli.parameters import (
     JsonOption,
     NewPackageOption,
     OverwriteOption,
-    PackageArgument,
+    ReadPackageArgument,
     chosen_output,
 )
 from ortpkg.cli.progress import copy_progress
@@ -27,7 +27,7 @@ _Lists = list[str] | None
 
 
 def command(
-    package: PackageArgument,
+    package: ReadPackageArgument,
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,
     devices: Annotated[

@@ -11,8 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
+from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
 from ortpkg.distribution.package_signing import attach_own_signatures
-from ortpkg.distribution.variant_needs import needs_of_variants
 from ortpkg.errors import (
     ArtifactNotFoundError,
     LayerMismatchError,
@@ -21,28 +21,15 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.package.changes.recovery import recover
-from ortpkg.package.integrity.digests import (
-    PackageDigests,
-    compute_digests,
-    dump_digests,
-    list_files,
-    read_digests,
-)
-from ortpkg.package.integrity.transferable_files import check_complete, check_digest, check_names
+from ortpkg.package.integrity.transferable_files import check_digest
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
-from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.registry.artifact import (
-    CONFIG_MEDIA_TYPE,
     PackageArtifact,
     PackageFile,
-    documents_descriptor,
     dump_artifact,
-    file_descriptor,
-    model_config,
 )
 from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.document_layer import is_document, pack_documents, tar_of
 from ortpkg.registry.references import DEFAULT_TAG, is_tag
 from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, Repository
 from ortpkg.storage.file_operations import FileOperations
@@ -120,8 +107,8 @@ def publish(
         )
     with lock_package(root, on_wait=notify):
         recover(root, operations=FileOperations())
-        source = _Source.of(root, progress)
-        artifact, contents = _artifact_of(open_package(root), source)
+        source = PackageFiles.of(root, progress)
+        artifact, contents = artifact_of(open_package(root), source)
         manifest = dump_artifact(artifact)
         push = _Push(repository, source, progress, mount_from=mount_from)
         moved = push.moved_tags(tags, f"sha256:{hash_bytes(manifest).sha256}")
@@ -147,92 +134,13 @@ def _version_tag(package: PackageInfo) -> str:
     return version if version is not None and is_tag(version) else DEFAULT_TAG
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """The package's files as they are recorded."""
-
-    root: Path
-    digests: PackageDigests
-    record: bytes
-    is_verified: bool
-
-    @classmethod
-    def of(cls, root: Path, progress: Progress | None) -> _Source:
-        """The files of the package at ``root`` with their digests: recorded ones, else computed."""
-        names = list_files(root)
-        check_names(names)
-        recorded = read_digests(root)
-        check_complete(root, names, recorded)
-        if recorded is not None:
-            record = (root / DIGESTS_FILE).read_bytes()
-            return cls(root=root, digests=recorded, record=record, is_verified=True)
-        computed = compute_digests(root, progress=progress)
-        return cls(root=root, digests=computed, record=dump_digests(computed), is_verified=False)
-
-    def documents(self) -> dict[str, bytes]:
-        """The documents, each compared with its digest."""
-        found = {DIGESTS_FILE: self.record}
-        for path, recorded in self.digests.files.items():
-            if is_document(path, recorded.nbytes):
-                content = (self.root / path).read_bytes()
-                check_digest(path, hash_bytes(content), self.digests, self.root)
-                found[path] = content
-        return found
-
-
-def _artifact_of(package: PackageInfo, source: _Source) -> tuple[PackageArtifact, dict[str, bytes]]:
-    """The artifact, and the contents of the layers that are no files: digest → bytes."""
-    documents = source.documents()
-    layer, tar = pack_documents(documents), tar_of(documents)
-    tar_digest = f"sha256:{hash_bytes(tar).sha256}"
-    documents_layer = documents_descriptor(
-        digest=f"sha256:{hash_bytes(layer).sha256}", nbytes=len(layer), tar_digest=tar_digest
-    )
-    needs = needs_of_variants(package)
-    files = {
-        path: _package_file(path, recorded.digests[-1], recorded.nbytes, needs.get(path))
-        for path, recorded in source.digests.files.items()
-        if path not in documents
-    }
-    diff_ids = (tar_digest, *(each.layer.digest for _, each in sorted(files.items())))
-    config = model_config(
-        name=package.name,
-        version=package.version or "",
-        description=package.description or "",
-        precision="",
-        diff_ids=diff_ids,
-    )
-    config_layer = Descriptor(
-        media_type=CONFIG_MEDIA_TYPE,
-        digest=f"sha256:{hash_bytes(config).sha256}",
-        nbytes=len(config),
-    )
-    artifact = PackageArtifact(
-        name=package.name,
-        version=package.version or "",
-        description=package.description or "",
-        package_digest=source.digests.package_digest,
-        config=config_layer,
-        documents=documents_layer,
-        files=files,
-    )
-    return artifact, {documents_layer.digest: layer, config_layer.digest: config}
-
-
-def _package_file(
-    path: str, sha256: str, nbytes: int, variants: tuple[str, ...] | None
-) -> PackageFile:
-    layer = file_descriptor(path, sha256=sha256, nbytes=nbytes, variants=variants)
-    return PackageFile(path=path, layer=layer, variants=variants)
-
-
 class _Push:
     """Sends what is not there yet."""
 
     def __init__(
         self,
         repository: Repository,
-        source: _Source,
+        source: PackageFiles,
         progress: Progress | None,
         *,
         mount_from: str | None,

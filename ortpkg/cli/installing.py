@@ -1,0 +1,121 @@
+"""What the commands share that bring packages into the store: wishes, and what is said of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ortpkg.cli.completion import complete_device, complete_ep
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.distribution.variant_choice import InstallWishes
+
+if TYPE_CHECKING:
+    from ortpkg.distribution.installation import InstallPlan
+
+ReferencesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="REF...",
+        help=(
+            "oci://host[:port]/repository[:tag], oci-layout:FOLDER[:tag], a package's folder, or a"
+            " packed file (name.ortpkg)."
+        ),
+    ),
+]
+InstallNameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name", metavar="NAME", help="Its name in the store; default: that of its repository."
+    ),
+]
+VariantsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="This one, whatever would be chosen: VARIANT or COMPONENT/VARIANT. May be repeated.",
+    ),
+]
+AllVariantsOption = Annotated[bool, typer.Option("--all-variants", help="Everything.")]
+SamplesOption = Annotated[bool, typer.Option("--samples", help="The package's samples, too.")]
+InstallEpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ep",
+        metavar="EP",
+        help="What runs on this execution provider: cpu, openvino, ...",
+        autocompletion=complete_ep,
+    ),
+]
+InstallDeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="D",
+        help="What runs on this kind of device: cpu, gpu or npu.",
+        autocompletion=complete_device,
+    ),
+]
+
+
+def wishes_of(
+    profiles: Sequence[str] | None,
+    variants: Sequence[str] | None,
+    ep: str | None,
+    device: str | None,
+    *,
+    all_variants: bool,
+    samples: bool,
+) -> InstallWishes:
+    """What a command's options ask for."""
+    return InstallWishes(
+        profiles=tuple(profiles or ()),
+        variants=tuple(variants or ()),
+        ep=ep,
+        device=device,
+        all_variants=all_variants,
+        samples=samples,
+    )
+
+
+def wishes_of_command(options: Mapping[str, Any], *, samples: bool) -> InstallWishes:
+    """What a command that uses a package needs of it, by the options that it shares with others."""
+    variant = options.get("variant")
+    return InstallWishes(
+        profiles=tuple(options.get("profile") or ()),
+        variants=(variant,) if isinstance(variant, str) else (),
+        ep=options.get("ep"),
+        device=options.get("device"),
+        samples=samples,
+    )
+
+
+def print_plan(plan: InstallPlan, output: Output) -> None:
+    """Says what is going to be fetched, and why."""
+    source = plan.fetched.source
+    output.note(f"{plan.name}: {source.reference}, {source.digest}")
+    for choice in plan.choices:
+        output.note(f"  {choice.name} {choice.why}")
+    here = f"{nbytes_text(plan.nbytes)} of {nbytes_text(plan.full_nbytes)}"
+    moving = nbytes_text(plan.moving_nbytes) if plan.missing else "nothing"
+    output.note(f"  needs {here}, of which {moving} is to be fetched")
+
+
+def plan_json(plan: InstallPlan) -> dict[str, Any]:
+    """A plan as JSON."""
+    source = plan.fetched.source
+    return {
+        "name": plan.name,
+        "reference": source.reference,
+        "tag": source.tag,
+        "digest": source.digest,
+        "variants": [
+            {"component": each.component, "variant": each.variant, "why": each.why}
+            for each in plan.choices
+        ],
+        "nbytes": plan.nbytes,
+        "full_nbytes": plan.full_nbytes,
+        "missing_nbytes": plan.moving_nbytes,
+    }

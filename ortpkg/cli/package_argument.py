@@ -1,0 +1,152 @@
+"""The package argument of commands: a reference, which becomes a folder before the command runs.
+
+A path stays what it is. A name is looked up in the store; what lies in a registry or layout is
+brought there first, and what moves is said. A command that changes its package takes folders alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer.models import TyperPath
+
+from ortpkg.errors import UsageError, quoted, unquoted
+
+if TYPE_CHECKING:
+    from ortpkg.cli.rendering import Output
+    from ortpkg.registry.references import Reference, StoreReference
+
+
+class Use(Enum):
+    """What a command does with its package."""
+
+    READ = "read"
+    RUN_SAMPLES = "run samples"
+    CHANGE = "change"
+
+
+class NamedPackage(type(Path())):  # type: ignore[misc]  # typer hands on paths as they are
+    """A package as it stands on the command line; as a path it is what a folder would be.
+
+    Attributes:
+        text: its reference.
+        use: what the command does with it.
+    """
+
+    text: str
+    use: Use
+
+    @classmethod
+    def of(cls, text: str, use: Use) -> NamedPackage:
+        """The package of that reference, which nobody has looked at yet."""
+        named = cls(text)
+        named.text, named.use = text, use
+        return named
+
+
+class PackageType(TyperPath):
+    """Takes references; shells complete paths."""
+
+    name = "path"
+
+    def __init__(self, use: Use) -> None:
+        super().__init__()
+        self._use = use
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> NamedPackage:
+        """The reference, which nobody has looked at yet."""
+        del param, ctx
+        return value if isinstance(value, NamedPackage) else NamedPackage.of(str(value), self._use)
+
+
+def resolved_packages(options: Mapping[str, Any], output: Output) -> dict[str, Any]:
+    """The options of a command, with folders in place of references.
+
+    Raises PackageReferenceError, PackageNotInstalledError, RegistryError, UsageError where the
+    command changes packages and the reference names one of the store.
+    """
+    resolver = _Resolver(options, output)
+    return {name: resolver.resolved(value) for name, value in options.items()}
+
+
+class _Resolver:
+    def __init__(self, options: Mapping[str, Any], output: Output) -> None:
+        self._options = options
+        self._output = output
+
+    def resolved(self, value: Any) -> Any:
+        """A value, or each of several, with a folder in place of a reference."""
+        if isinstance(value, NamedPackage):
+            return self._folder(value)
+        if isinstance(value, list | tuple) and any(
+            isinstance(each, NamedPackage) for each in value
+        ):
+            return [self.resolved(each) for each in value]
+        return value
+
+    def _folder(self, named: NamedPackage) -> Path:
+        if _is_plain_path(named.text):
+            path = Path(named.text)
+            if self._is_change(named):
+                _verify_not_in_store(path)
+            return path
+        from ortpkg.registry.references import PathReference, StoreReference, parse_reference
+
+        reference = parse_reference(named.text)
+        if isinstance(reference, PathReference):
+            return reference.path
+        if not self._is_change(named):
+            return self._used(reference, named)
+        if isinstance(reference, StoreReference) and not _is_installed(reference):
+            return Path(named.text)  # the command says that there is none
+        raise UsageError(
+            f"{quoted(named.text)} names a package that cannot be changed: ortpkg pull"
+            f" {unquoted(named.text)} -o FOLDER makes a copy that can"
+        )
+
+    def _is_change(self, named: NamedPackage) -> bool:
+        is_rewritten = any(
+            self._options.get(each) for each in ("in_place", "record", "repair_from")
+        )
+        return named.use is Use.CHANGE or is_rewritten
+
+    def _used(self, reference: Reference, named: NamedPackage) -> Path:
+        # Loaded late: most packages are folders.
+        from ortpkg.cli.installing import print_plan, wishes_of_command
+        from ortpkg.cli.progress import copy_progress
+        from ortpkg.distribution.opening_references import use_package
+
+        wants_samples = named.use is Use.RUN_SAMPLES and not self._options.get("inputs")
+        wishes = wishes_of_command(self._options, samples=wants_samples)
+        with copy_progress() as progress:
+            return use_package(
+                reference,
+                wishes,
+                on_plan=lambda plan: print_plan(plan, self._output),
+                progress=progress,
+            )
+
+
+def _is_plain_path(text: str) -> bool:
+    return not text or (":" not in text and Path(text).exists())
+
+
+def _is_installed(reference: StoreReference) -> bool:
+    from ortpkg.store.installed_packages import InstalledPackages  # only for names
+
+    return any(each.name == reference.name for each in InstalledPackages().packages())
+
+
+def _verify_not_in_store(path: Path) -> None:
+    """UsageError for a folder in the store: a change would reach all who share its files."""
+    from ortpkg.host.directories import store_directory
+
+    store = store_directory()
+    if path.resolve().is_relative_to(store.resolve()):
+        raise UsageError(
+            f"{quoted(path)} lies in the store, which is read-only: ortpkg pull"
+            f" {unquoted(path)} -o FOLDER makes a copy that can be changed"
+        )

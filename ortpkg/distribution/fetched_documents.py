@@ -1,0 +1,165 @@
+"""The documents of a package that lies elsewhere: fetched, held against each other, opened.
+
+They are all that a choice needs. What is known from here on of every other file, its digest and
+size, is in ``digests.json``, and the manifest may say nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.distribution.package_sources import PackageSource
+from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
+from ortpkg.package.integrity.digests import PackageDigests, parse_digests
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
+from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.registry.artifact import PackageArtifact, parse_artifact
+from ortpkg.registry.descriptors import Descriptor
+from ortpkg.registry.document_layer import MOST_NBYTES, unpack_documents
+from ortpkg.registry.repository import MOST_MANIFEST_NBYTES
+from ortpkg.storage.hashing import hash_bytes
+from ortpkg.store.package_store import PackageStore
+
+#: Of the layer of documents: what may be in it, and what an archive adds.
+_MOST_LAYER_NBYTES = 2 * MOST_NBYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedDocuments:
+    """A package of which the documents are here.
+
+    Attributes:
+        source: where it comes from.
+        artifact: what its manifest says.
+        documents: path → content; they are as ``digests.json``, one of them, records.
+        digests: what that says of every file.
+    """
+
+    source: PackageSource
+    artifact: PackageArtifact
+    documents: Mapping[str, bytes]
+    digests: PackageDigests
+
+    @property
+    def folder(self) -> str:
+        """What the package's folder is called, ``NAME.ortpackage``."""
+        name = self.artifact.name
+        return f"{'package' if why_not_a_name(name) else name}.ortpackage"
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[PackageInfo]:
+        """The package, with nothing but its documents. PackageFormatError for a wrong one."""
+        with tempfile.TemporaryDirectory(prefix="ortpkg-") as temporary:
+            root = Path(temporary, self.folder)
+            root.mkdir()
+            for path, content in self.documents.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_bytes(content)
+            yield open_package(root)
+
+
+def fetch_documents(source: PackageSource, store: PackageStore) -> FetchedDocuments:
+    """Fetches manifest, configuration and documents of a package into the store.
+
+    Raises:
+        ArtifactFormatError: what the source has is no package, or its manifest says something else
+            than its digests.json; ``layer`` says where.
+        RegistryError: the source failed.
+        StoreError: the store cannot be used.
+    """
+    artifact = parse_artifact(source.manifest, registry=source.where)
+    _check_size(artifact.config, MOST_MANIFEST_NBYTES, source)
+    _check_size(artifact.documents, _MOST_LAYER_NBYTES, source)
+    store.blobs.add_bytes(source.manifest)
+    for layer in (artifact.config, artifact.documents):
+        fetch_blob(layer, source, store)
+    with store.blobs.open(artifact.documents.digest) as stream:
+        documents = unpack_documents(
+            stream, registry=source.where, digest=artifact.documents.digest
+        )
+    digests = _digests_in(documents, artifact, source)
+    fetched = FetchedDocuments(
+        source=source, artifact=artifact, documents=documents, digests=digests
+    )
+    _check(fetched)
+    return fetched
+
+
+def fetch_blob(layer: Descriptor, source: PackageSource, store: PackageStore) -> int:
+    """Fetches one layer that is not in the store yet; how many bytes came."""
+    return store.blobs.receive(
+        layer, lambda offset: source.read_blob(layer, offset), source=source.where
+    )
+
+
+def _check_size(layer: Descriptor, most_nbytes: int, source: PackageSource) -> None:
+    if layer.nbytes > most_nbytes:
+        raise ArtifactFormatError(
+            f"layer {layer.digest} of {source.where}, {layer.media_type}, has {layer.nbytes}"
+            f" bytes; at most {most_nbytes} are read",
+            registry=source.where,
+            layer=layer.digest,
+        )
+
+
+def _digests_in(
+    documents: Mapping[str, bytes], artifact: PackageArtifact, source: PackageSource
+) -> PackageDigests:
+    layer = artifact.documents.digest
+    if DIGESTS_FILE not in documents:
+        raise _wrong(f"the layer of documents has no {DIGESTS_FILE}", source, layer)
+    try:
+        digests = parse_digests(documents[DIGESTS_FILE], Path(source.where))
+    except PackageFormatError as error:
+        raise _wrong(f"its {DIGESTS_FILE} is wrong: {error}", source, layer) from error
+    if digests.pending is not None or any(len(each.digests) > 1 for each in digests.files.values()):
+        raise _wrong(f"its {DIGESTS_FILE} is that of an interrupted change", source, layer)
+    return digests
+
+
+def _check(fetched: FetchedDocuments) -> None:
+    """Manifest and documents say the same of every file, and all files can be one package's."""
+    source, artifact = fetched.source, fetched.artifact
+    stated = {path: (each.layer.sha256, each.layer.nbytes) for path, each in artifact.files.items()}
+    for path, content in fetched.documents.items():
+        if path in stated:
+            raise _wrong(f"{quoted(path)} is a layer and a document", source, path)
+        stated[path] = (hash_bytes(content).sha256, len(content))
+    del stated[DIGESTS_FILE]
+    recorded = {
+        path: (each.digests[0], each.nbytes) for path, each in fetched.digests.files.items()
+    }
+    for path in sorted({*stated, *recorded}):
+        if path not in recorded:
+            raise _wrong(f"{DIGESTS_FILE} does not record {quoted(path)}", source, path)
+        if path not in stated:
+            raise _wrong(f"there is no layer for {quoted(path)}", source, path)
+        if stated[path] != recorded[path]:
+            raise _wrong(
+                f"{quoted(path)} has sha256:{stated[path][0]} and {stated[path][1]} bytes, and"
+                f" {DIGESTS_FILE} records sha256:{recorded[path][0]} and {recorded[path][1]}",
+                source,
+                path,
+            )
+        if reason := why_not_portable_file(path):
+            raise _wrong(f"{quoted(path)} {reason}", source, path)
+    if collision := find_collision([*recorded, DIGESTS_FILE]):
+        first, second = map(quoted, collision)
+        raise _wrong(f"{first} and {second} are one file on some systems", source, collision[0])
+    if artifact.package_digest not in ("", fetched.digests.package_digest):
+        raise _wrong("it states another digest of the package", source, "")
+
+
+def _wrong(what: str, source: PackageSource, layer: str) -> ArtifactFormatError:
+    return ArtifactFormatError(
+        f"the package {source.digest} of {source.where} is wrong: {what}; nothing was installed",
+        registry=source.where,
+        layer=layer,
+    )

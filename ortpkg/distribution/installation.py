@@ -1,0 +1,224 @@
+"""``ortpkg install`` and ``ortpkg pull``: of a package elsewhere, what a machine needs.
+
+In this order: the manifest, the documents, the choice, the files of what was chosen, and then, in
+one step, the name or the folder. Until that step nothing is there but blobs that verified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+
+from ortpkg.distribution.fetched_documents import FetchedDocuments, fetch_documents
+from ortpkg.distribution.fetching import fetch_layers, missing_layers
+from ortpkg.distribution.package_sources import opened_source
+from ortpkg.distribution.variant_choice import ChosenVariant, InstallWishes, choose_variants
+from ortpkg.distribution.wanted_files import wanted_files
+from ortpkg.errors import PackageReferenceError, quoted
+from ortpkg.registry.artifact import PackageFile
+from ortpkg.registry.descriptors import Descriptor
+from ortpkg.registry.references import Reference, parse_reference
+from ortpkg.storage.hashing import Progress
+from ortpkg.store.generations import Generation, check_name
+from ortpkg.store.leases import Lease
+from ortpkg.store.package_store import PackageStore
+from ortpkg.store.package_trees import PackageTree, TreeContent
+from ortpkg.store.receipts import StoredFile
+
+_NOT_OF_A_NAME = re.compile("[^a-z0-9]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstallPlan:
+    """What is going to be fetched of a package, and why.
+
+    Attributes:
+        fetched: its documents.
+        name: what it will be called in the store.
+        choices: the variants.
+        files: path → the files that they need, documents aside.
+        missing: layers that the store has not.
+    """
+
+    fetched: FetchedDocuments
+    name: str
+    choices: tuple[ChosenVariant, ...]
+    files: Mapping[str, PackageFile]
+    missing: tuple[Descriptor, ...]
+
+    @property
+    def moving_nbytes(self) -> int:
+        """Of the layers that are going to be fetched; documents have been."""
+        return sum(layer.nbytes for layer in self.missing)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the files that will be here."""
+        return self.full_nbytes - sum(each.nbytes for each in self.content.absent.values())
+
+    @property
+    def full_nbytes(self) -> int:
+        """Of all files that the package has."""
+        return sum(each.nbytes for each in self.fetched.digests.files.values())
+
+    @cached_property
+    def content(self) -> TreeContent:
+        """The package's folder as it will be."""
+        artifact, source = self.fetched.artifact, self.fetched.source
+        stored = {
+            path: StoredFile(digest=each.layer.digest, nbytes=each.layer.nbytes)
+            for path, each in artifact.files.items()
+        }
+        return TreeContent(
+            manifest=source.digest,
+            reference=source.reference,
+            folder=self.fetched.folder,
+            documents=self.fetched.documents,
+            files={path: stored[path] for path in self.files},
+            absent={path: each for path, each in stored.items() if path not in self.files},
+            blobs=(source.digest, artifact.config.digest, artifact.documents.digest),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallReport:
+    """What was installed, or would be.
+
+    Attributes:
+        plan: what was chosen, and why.
+        generation: the installation; None for a rehearsal.
+        moved_nbytes: bytes of layers that came; 0 where all was here.
+    """
+
+    plan: InstallPlan
+    generation: Generation | None
+    moved_nbytes: int
+
+
+def install(
+    reference: str | PathLike[str],
+    *,
+    name: str | None = None,
+    wishes: InstallWishes | None = None,
+    store: PackageStore | None = None,
+    is_rehearsal: bool = False,
+    on_plan: Callable[[InstallPlan], object] | None = None,
+    progress: Progress | None = None,
+) -> InstallReport:
+    """Installs a package in the store: its documents, and the files of the variants it chooses.
+
+    Args:
+        reference: ``oci://host/repository:tag``, ``oci-layout:FOLDER``, a folder, a packed file.
+        name: what it is called in the store; left out: as its repository, or as it calls itself.
+        wishes: what is to be fetched; left out: what this machine runs best.
+        store: where to; left out, the user's.
+        is_rehearsal: fetches the documents alone, and installs nothing.
+        on_plan: told what is going to be fetched, before it is.
+        progress: called with (where from, bytes done, bytes in all).
+
+    Raises:
+        NoSuitableVariantError: nothing fits the machine.
+        ArtifactFormatError: what the registry has is no package, or contradicts itself.
+        LayerMismatchError: what came is something else than was asked for.
+        RegistryError: the registry failed. StoreError: the store cannot be used.
+    """
+    store = store or PackageStore()
+    with planned(
+        parse_reference(reference), name, wishes or InstallWishes(), store, progress
+    ) as plan:
+        if on_plan is not None:
+            on_plan(plan)
+        if is_rehearsal:
+            return InstallReport(plan=plan, generation=None, moved_nbytes=0)
+        return install_planned(plan, store, progress)
+
+
+def install_planned(
+    plan: InstallPlan, store: PackageStore, progress: Progress | None = None
+) -> InstallReport:
+    """Fetches what is missing, and makes it what the plan's name means."""
+    content = plan.content
+    with store.hold(trees=[content.key], digests=content.all_blobs):
+        moved = _fetch(plan, store, progress)
+        generation = store.install(
+            plan.name,
+            content,
+            tag=plan.fetched.source.tag,
+            variants=tuple(each.name for each in plan.choices),
+            why="; ".join(f"{each.name} {each.why}" for each in plan.choices),
+        )
+    return InstallReport(plan=plan, generation=generation, moved_nbytes=moved)
+
+
+def make_planned(
+    plan: InstallPlan, store: PackageStore, progress: Progress | None = None
+) -> tuple[PackageTree, Lease]:
+    """Fetches what is missing, and makes a folder that no name means, kept by the lease."""
+    content = plan.content
+    lease = store.hold(trees=[content.key], digests=content.all_blobs)
+    try:
+        _fetch(plan, store, progress)
+        return store.make_tree(content), lease
+    except BaseException:
+        lease.release()
+        raise
+
+
+@contextlib.contextmanager
+def planned(
+    reference: Reference,
+    name: str | None,
+    wishes: InstallWishes | None,
+    store: PackageStore,
+    progress: Progress | None,
+) -> Iterator[InstallPlan]:
+    """What is to be fetched of a package; the source can be read as long as this lasts.
+
+    ``name``: what it shall be called in the store. Raises as :func:`install`.
+    """
+    wishes = wishes or InstallWishes()
+    if name is not None:
+        check_name(name)
+    with opened_source(reference, progress=progress) as source:
+        with store.hold(digests=[source.digest]):
+            fetched = fetch_documents(source, store)
+        with fetched.opened() as package:
+            choices = choose_variants(package, wishes)
+            files = wanted_files(
+                fetched.artifact,
+                package,
+                frozenset(each.name for each in choices),
+                samples=wishes.samples or wishes.all_variants,
+            )
+        yield InstallPlan(
+            fetched=fetched,
+            name=name or _name_of(fetched),
+            choices=choices,
+            files=files,
+            missing=tuple(missing_layers((each.layer for each in files.values()), store)),
+        )
+
+
+def _fetch(plan: InstallPlan, store: PackageStore, progress: Progress | None) -> int:
+    """Fetches the files; the place for everything that may refuse a package before it is used."""
+    source = plan.fetched.source
+    return fetch_layers(
+        (each.layer for each in plan.files.values()), source, store, progress=progress
+    )
+
+
+def _name_of(fetched: FetchedDocuments) -> str:
+    """What a package is called in the store where its user does not say."""
+    name = fetched.source.name or _NOT_OF_A_NAME.sub("-", fetched.artifact.name.lower()).strip("-")
+    try:
+        return check_name(name)
+    except PackageReferenceError as error:
+        raise PackageReferenceError(
+            f"{quoted(fetched.source.reference)} tells no name for the store: give it one with"
+            " --name",
+            reference=fetched.source.reference,
+        ) from error

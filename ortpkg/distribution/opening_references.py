@@ -1,0 +1,94 @@
+"""Packages by reference, to be used at once: from the store, or brought there first."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortpkg.distribution.used_packages import UsedPackage, keep_in_use
+from ortpkg.errors import PackageNotInstalledError
+from ortpkg.registry.references import PathReference, Reference, StoreReference
+from ortpkg.store.installed_packages import InstalledPackage, InstalledPackages
+
+if TYPE_CHECKING:
+    from ortpkg.distribution.installation import InstallPlan
+    from ortpkg.distribution.variant_choice import InstallWishes
+    from ortpkg.storage.hashing import Progress
+    from ortpkg.store.package_store import PackageStore
+
+
+def use_package(
+    reference: Reference,
+    wishes: InstallWishes | None = None,
+    *,
+    store: PackageStore | None = None,
+    on_plan: Callable[[InstallPlan], object] | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The folder of the package that a reference names, which stays until this process ends.
+
+    A name means what is installed under it. What lies in a registry or layout is installed where
+    nothing has its name yet; else it is fetched, used, and the name goes on to mean what it meant.
+
+    Args:
+        reference: a path is given back as it is.
+        wishes: what is fetched of what is not here; left out, what this machine runs best.
+        store: where to look; left out, the user's.
+        on_plan: told what is going to be fetched, before it is.
+        progress: called with (where from, bytes done, bytes in all).
+
+    Raises as :func:`~ortpkg.distribution.installation.install`, and PackageNotInstalledError.
+    """
+    if isinstance(reference, PathReference):
+        return reference.path
+    if isinstance(reference, StoreReference):
+        installed = store or InstalledPackages()
+        opened = installed.open(reference.name, tag=reference.tag, digest=reference.digest)
+        return _kept(installed, opened)
+    return _fetched(reference, wishes, store, on_plan, progress)
+
+
+def _fetched(
+    reference: Reference,
+    wishes: InstallWishes | None,
+    store: PackageStore | None,
+    on_plan: Callable[[InstallPlan], object] | None,
+    progress: Progress | None,
+) -> Path:
+    # What is installed is opened without what chooses and fetches.
+    from ortpkg.distribution.installation import install_planned, make_planned, planned
+    from ortpkg.store.package_store import PackageStore
+
+    store = store or PackageStore()
+    with planned(reference, None, wishes, store, progress) as plan:
+        is_free = True
+        with contextlib.suppress(PackageNotInstalledError):
+            is_free = store.find(plan.name) is None
+            if (found := _used_as_planned(store, plan)) is not None:
+                return found
+        if on_plan is not None:
+            on_plan(plan)
+        if is_free:
+            install_planned(plan, store, progress)
+            return _kept(store, store.open(plan.name))
+        tree, lease = make_planned(plan, store, progress)
+    used = UsedPackage(root=tree.root, generation=None, store=store, lease=lease)
+    return keep_in_use(used).root
+
+
+def _used_as_planned(store: PackageStore, plan: InstallPlan) -> Path | None:
+    """The installation of just that version, if it has all files that are wanted."""
+    opened = store.open(plan.name, digest=plan.fetched.source.digest)
+    if plan.files.keys() <= opened.receipt.files.keys():
+        return _kept(store, opened)
+    opened.close()
+    return None
+
+
+def _kept(store: InstalledPackages, opened: InstalledPackage) -> Path:
+    used = UsedPackage(
+        root=opened.root, generation=opened.generation, store=store, lease=opened.lease
+    )
+    return keep_in_use(used).root

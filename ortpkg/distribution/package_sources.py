@@ -1,0 +1,150 @@
+"""Where a package comes from: one version of it, which does not change while it is fetched.
+
+Whatever a reference names is asked once what it means; from then on everything goes by the digest
+of the manifest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.authoring.opening import package_folder
+from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
+from ortpkg.errors import ArtifactNotFoundError, PackageReferenceError, quoted
+from ortpkg.package.reader import open_package
+from ortpkg.registry.artifact import dump_artifact
+from ortpkg.registry.descriptors import Descriptor
+from ortpkg.registry.references import (
+    DEFAULT_TAG,
+    LayoutReference,
+    OciReference,
+    PathReference,
+    Reference,
+    is_tag,
+)
+from ortpkg.registry.repositories import repository_of
+from ortpkg.storage.hashing import Progress, hash_bytes
+
+_CHUNK_NBYTES = 1024 * 1024
+
+#: Gives a blob's content from an offset on, in chunks; nobody has compared it.
+ReadBlob = Callable[[Descriptor, int], AbstractContextManager[Iterator[bytes]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageSource:
+    """One version of a package, somewhere.
+
+    Attributes:
+        where: what messages call it.
+        reference: what is recorded, by which newer versions are looked for.
+        tag: of the version, "" where it was named by its digest.
+        digest: of its manifest.
+        manifest: its bytes, which have that digest.
+        name: what the package may be called in the store; "" where its own name says it.
+        read_blob: reads its layers.
+    """
+
+    where: str
+    reference: str
+    tag: str
+    digest: str
+    manifest: bytes
+    name: str
+    read_blob: ReadBlob
+
+
+@contextlib.contextmanager
+def opened_source(
+    reference: Reference, *, progress: Progress | None = None
+) -> Iterator[PackageSource]:
+    """The package that a reference names, for as long as the context lasts.
+
+    Raises:
+        PackageReferenceError: no package can be taken from what it names.
+        RegistryError: the registry failed, or has no such package.
+        PackageError: a folder or packed file is no valid package.
+    """
+    if isinstance(reference, OciReference | LayoutReference):
+        yield _in_repository(reference)
+    elif isinstance(reference, PathReference):
+        path = reference.path.absolute()
+        with package_folder(path, progress=progress) as root:
+            yield _in_folder(root, path)
+    else:
+        raise PackageReferenceError(
+            f"{quoted(str(reference))} is no place to install from: that is"
+            " oci://host/repository[:tag], oci-layout:FOLDER[:tag], a package's folder or a packed"
+            " file (name.ortpkg)",
+            reference=str(reference),
+        )
+
+
+def _in_repository(reference: OciReference | LayoutReference) -> PackageSource:
+    repository = repository_of(reference)
+    descriptor = repository.resolve(reference.version)
+    manifest = repository.read_manifest(descriptor)
+    place = reference.without_version
+    if isinstance(place, LayoutReference):
+        recorded = f"oci-layout:{place.directory.absolute()}"
+        name = ""
+    else:
+        recorded = str(place)
+        name = place.repository.rpartition("/")[2]
+    tag = "" if reference.digest and not reference.tag else reference.tag or DEFAULT_TAG
+    return PackageSource(
+        where=repository.name,
+        reference=f"{recorded}:{tag}" if tag else f"{recorded}@{reference.digest}",
+        tag=tag,
+        digest=descriptor.digest,
+        manifest=manifest,
+        name=name,
+        read_blob=lambda layer, offset: repository.read_blob(layer, offset=offset),
+    )
+
+
+def _in_folder(root: Path, named: Path) -> PackageSource:
+    """A package's folder as what ``push`` would publish; ``named``: what its user calls it."""
+    package = open_package(root)
+    artifact, contents = artifact_of(package, PackageFiles.of(root, None))
+    manifest = dump_artifact(artifact)
+    files = {each.layer.digest: root / each.path for each in artifact.files.values()}
+    return PackageSource(
+        where=str(named),
+        reference=str(named),
+        tag=package.version if package.version is not None and is_tag(package.version) else "",
+        digest=f"sha256:{hash_bytes(manifest).sha256}",
+        manifest=manifest,
+        name="",
+        read_blob=_FolderBlobs(str(named), contents, files).read,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FolderBlobs:
+    """The layers of a folder's artifact: some in memory, the files where they lie."""
+
+    where: str
+    contents: Mapping[str, bytes]
+    files: Mapping[str, Path]
+
+    @contextlib.contextmanager
+    def read(self, layer: Descriptor, offset: int) -> Iterator[Iterator[bytes]]:
+        """The layer's bytes from ``offset`` on."""
+        if layer.digest in self.contents:
+            yield iter([self.contents[layer.digest][offset:]])
+            return
+        try:
+            stream = self.files[layer.digest].open("rb")
+        except OSError as error:
+            raise ArtifactNotFoundError(
+                f"{quoted(self.files[layer.digest])} cannot be read: {error.strerror}",
+                registry=self.where,
+            ) from error
+        with stream:
+            stream.seek(offset)
+            yield iter(lambda: stream.read(_CHUNK_NBYTES), b"")

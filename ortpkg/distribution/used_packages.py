@@ -1,0 +1,56 @@
+"""The packages of the store that this process uses: kept from gc until it ends.
+
+Nothing but the standard library is loaded here: whoever runs a folder asks too.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ortpkg.store.generations import Generation
+    from ortpkg.store.installed_packages import InstalledPackages
+    from ortpkg.store.leases import Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedPackage:
+    """A package of the store that is in use.
+
+    Attributes:
+        root: its folder.
+        generation: as what it is installed; None where it was fetched to be used once.
+        store: where it is.
+        lease: what keeps it there.
+    """
+
+    root: Path
+    generation: Generation | None
+    store: InstalledPackages
+    lease: Lease
+
+
+_used: dict[str, UsedPackage] = {}
+
+
+def keep_in_use(package: UsedPackage) -> UsedPackage:
+    """Keeps a package until this process ends; one lease for each, however often it is used."""
+    key = os.path.realpath(package.root)
+    if key in _used:
+        package.lease.release()
+    return _used.setdefault(key, package)
+
+
+def used_package(root: Path) -> UsedPackage | None:
+    """What is used of the store at ``root``; None for a package that was named by its folder."""
+    return _used.get(os.path.realpath(root)) if _used else None
+
+
+def note_run(root: Path, variant: str) -> None:
+    """Writes down that ``component/variant`` of the package at ``root`` runs now, if installed."""
+    used = used_package(root)
+    if used is not None and used.generation is not None:
+        used.store.note_use(used.generation, variant)

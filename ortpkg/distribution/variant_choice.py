@@ -1,0 +1,121 @@
+"""Which variants of a package a machine, or several, or a user's word, asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ortpkg.choosing.package_selection import THIS_MACHINE, select_component
+from ortpkg.errors import NoSuitableVariantError, UsageError
+from ortpkg.package.named_parts import verify_variants_known
+from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.providers.machine_offer import asked_once
+from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
+from ortpkg.selection.wishes import SelectionWishes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ortpkg.devices.profiles import MachineProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallWishes:
+    """What is to be fetched of a package; without a word: what this machine runs best.
+
+    Attributes:
+        profiles: machines: names or files of profiles, or ``this-machine``; none: this one.
+        variants: these, ``variant`` or ``component/variant``; a component that none is of gets what
+            is chosen.
+        ep, device: only what runs on this execution provider, or kind of device.
+        all_variants: everything.
+        samples: the package's samples, too.
+    """
+
+    profiles: tuple[str | Path | MachineProfile, ...] = ()
+    variants: tuple[str, ...] = ()
+    ep: str | None = None
+    device: str | None = None
+    all_variants: bool = False
+    samples: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenVariant:
+    """A variant that is to be here.
+
+    Attributes:
+        component, variant: its names.
+        why: for people, "for this machine: CPUExecutionProvider (embedded) on ...".
+    """
+
+    component: str
+    variant: str
+    why: str
+
+    @property
+    def name(self) -> str:
+        """``component/variant``."""
+        return f"{self.component}/{self.variant}"
+
+
+def choose_variants(package: PackageInfo, wishes: InstallWishes) -> tuple[ChosenVariant, ...]:
+    """The variants that are wanted, of each component at least one, in declaration order.
+
+    Raises:
+        NoSuitableVariantError: nothing of a component fits a machine; it says why not.
+        UnknownComponentError: there is no variant of a name that was asked for.
+        UsageError: the wishes contradict each other, or name no device or EP.
+        ProfileError: what is no profile.
+    """
+    if wishes.all_variants and (wishes.variants or wishes.profiles or wishes.ep or wishes.device):
+        raise UsageError("all variants are wanted, so there is nothing to choose by")
+    _verify_known(package, wishes.variants)
+    chosen: dict[str, ChosenVariant] = {}
+    with asked_once():
+        for component in package.components:
+            for each in _of_component(package, component, wishes):
+                chosen.setdefault(each.name, each)
+    return tuple(chosen.values())
+
+
+def _of_component(
+    package: PackageInfo, component: ComponentInfo, wishes: InstallWishes
+) -> Iterator[ChosenVariant]:
+    named = [
+        each.name
+        for each in component.variants
+        if wishes.all_variants
+        or each.name in wishes.variants
+        or f"{component.name}/{each.name}" in wishes.variants
+    ]
+    if named:
+        why = "all are wanted" if wishes.all_variants else "asked for by name"
+        for name in named:
+            yield ChosenVariant(component=component.name, variant=name, why=why)
+        return
+    for profile in wishes.profiles or (THIS_MACHINE,):
+        wished = SelectionWishes(
+            ep=wishes.ep, device=wishes.device, profile=profile, include_absent=True
+        )
+        selection = select_component(package, component, wished)
+        if selection.best is None:
+            raise NoSuitableVariantError(
+                no_suitable_variant_message(selection), selection=selection
+            )
+        machine = f"machine {selection.machine}" if selection.machine else "this machine"
+        yield ChosenVariant(
+            component=component.name,
+            variant=selection.best.variant.name,
+            why=f"for {machine}: {ep_device_label(selection.best.ep_device)}",
+        )
+
+
+def _verify_known(package: PackageInfo, names: Sequence[str]) -> None:
+    variants = [each for component in package.components for each in component.variants]
+    for name in names:
+        known = [
+            f"{each.component_name}/{each.name}" if "/" in name else each.name for each in variants
+        ]
+        verify_variants_known(package, [name], known)
