@@ -21,7 +21,7 @@ from ortpkg.distribution.wanted_files import wanted_files
 from ortpkg.errors import PackageReferenceError, quoted
 from ortpkg.registry.artifact import PackageFile
 from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.references import Reference, parse_reference
+from ortpkg.registry.references import Reference, StoreReference, parse_reference
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.generations import Generation, check_name
 from ortpkg.store.leases import Lease
@@ -40,6 +40,7 @@ class InstallPlan:
         fetched: its documents.
         name: what it will be called in the store.
         choices: the variants.
+        wishes: by which they were chosen.
         files: path → the files that they need, documents aside.
         missing: layers that the store has not.
     """
@@ -47,6 +48,7 @@ class InstallPlan:
     fetched: FetchedDocuments
     name: str
     choices: tuple[ChosenVariant, ...]
+    wishes: InstallWishes
     files: Mapping[str, PackageFile]
     missing: tuple[Descriptor, ...]
 
@@ -127,9 +129,15 @@ def install(
         RegistryError: the registry failed. StoreError: the store cannot be used.
     """
     store = store or PackageStore()
-    with planned(
-        parse_reference(reference), name, wishes or InstallWishes(), store, progress
-    ) as plan:
+    parsed = parse_reference(reference)
+    if isinstance(parsed, StoreReference):
+        raise PackageReferenceError(
+            f"{quoted(str(parsed))} is a name in the store, and no place to install from: that is"
+            " oci://host/repository[:tag], oci-layout:FOLDER[:tag], a package's folder"
+            f" ({quoted(f'./{parsed.name}')}) or a packed file (name.ortpkg)",
+            reference=str(parsed),
+        )
+    with planned(parsed, name, wishes, store, progress) as plan:
         if on_plan is not None:
             on_plan(plan)
         if is_rehearsal:
@@ -143,13 +151,14 @@ def install_planned(
     """Fetches what is missing, and makes it what the plan's name means."""
     content = plan.content
     with store.hold(trees=[content.key], digests=content.all_blobs):
-        moved = _fetch(plan, store, progress)
+        moved = fetch_planned(plan, store, progress)
         generation = store.install(
             plan.name,
             content,
             tag=plan.fetched.source.tag,
             variants=tuple(each.name for each in plan.choices),
             why="; ".join(f"{each.name} {each.why}" for each in plan.choices),
+            asked=plan.wishes.words,
         )
     return InstallReport(plan=plan, generation=generation, moved_nbytes=moved)
 
@@ -161,7 +170,7 @@ def make_planned(
     content = plan.content
     lease = store.hold(trees=[content.key], digests=content.all_blobs)
     try:
-        _fetch(plan, store, progress)
+        fetch_planned(plan, store, progress)
         return store.make_tree(content), lease
     except BaseException:
         lease.release()
@@ -183,7 +192,7 @@ def planned(
     wishes = wishes or InstallWishes()
     if name is not None:
         check_name(name)
-    with opened_source(reference, progress=progress) as source:
+    with opened_source(reference, store, progress=progress) as source:
         with store.hold(digests=[source.digest]):
             fetched = fetch_documents(source, store)
         with fetched.opened() as package:
@@ -198,12 +207,13 @@ def planned(
             fetched=fetched,
             name=name or _name_of(fetched),
             choices=choices,
+            wishes=wishes,
             files=files,
             missing=tuple(missing_layers((each.layer for each in files.values()), store)),
         )
 
 
-def _fetch(plan: InstallPlan, store: PackageStore, progress: Progress | None) -> int:
+def fetch_planned(plan: InstallPlan, store: PackageStore, progress: Progress | None) -> int:
     """Fetches the files; the place for everything that may refuse a package before it is used."""
     source = plan.fetched.source
     return fetch_layers(

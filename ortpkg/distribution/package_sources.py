@@ -7,10 +7,13 @@ of the manifest.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from ortpkg.authoring.opening import package_folder
 from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
@@ -24,10 +27,15 @@ from ortpkg.registry.references import (
     OciReference,
     PathReference,
     Reference,
+    StoreReference,
     is_tag,
+    parse_reference,
 )
 from ortpkg.registry.repositories import repository_of
+from ortpkg.registry.repository import MOST_MANIFEST_NBYTES
 from ortpkg.storage.hashing import Progress, hash_bytes
+from ortpkg.store.generations import Generation
+from ortpkg.store.package_store import PackageStore
 
 _CHUNK_NBYTES = 1024 * 1024
 
@@ -60,13 +68,14 @@ class PackageSource:
 
 @contextlib.contextmanager
 def opened_source(
-    reference: Reference, *, progress: Progress | None = None
+    reference: Reference, store: PackageStore, *, progress: Progress | None = None
 ) -> Iterator[PackageSource]:
     """The package that a reference names, for as long as the context lasts.
 
     Raises:
         PackageReferenceError: no package can be taken from what it names.
         RegistryError: the registry failed, or has no such package.
+        PackageNotInstalledError: nothing of that name is in ``store``.
         PackageError: a folder or packed file is no valid package.
     """
     if isinstance(reference, OciReference | LayoutReference):
@@ -75,6 +84,20 @@ def opened_source(
         path = reference.path.absolute()
         with package_folder(path, progress=progress) as root:
             yield _in_folder(root, path)
+    elif isinstance(reference, StoreReference):
+        generation = store.find(reference.name, tag=reference.tag, digest=reference.digest)
+        with _Origin(generation, store) as origin:
+            yield PackageSource(
+                where=generation.reference,
+                reference=generation.reference,
+                tag=generation.tag,
+                digest=generation.digest,
+                manifest=store.blobs.read_bytes(
+                    generation.digest, most_nbytes=MOST_MANIFEST_NBYTES
+                ),
+                name=generation.name,
+                read_blob=origin.read,
+            )
     else:
         raise PackageReferenceError(
             f"{quoted(str(reference))} is no place to install from: that is"
@@ -122,6 +145,42 @@ def _in_folder(root: Path, named: Path) -> PackageSource:
         name="",
         read_blob=_FolderBlobs(str(named), contents, files).read,
     )
+
+
+class _Origin:
+    """Where an installed package came from; asked only for what the store has not."""
+
+    def __init__(self, generation: Generation, store: PackageStore) -> None:
+        self._generation = generation
+        self._store = store
+        self._stack = contextlib.ExitStack()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def read(self, layer: Descriptor, offset: int) -> AbstractContextManager[Iterator[bytes]]:
+        """A layer that is not in the store."""
+        with self._lock:
+            source = self._source
+        return source.read_blob(layer, offset)
+
+    @cached_property
+    def _source(self) -> PackageSource:
+        reference = parse_reference(self._generation.reference)
+        if isinstance(reference, OciReference | LayoutReference):
+            reference = replace(reference, digest=self._generation.digest)
+        source = self._stack.enter_context(opened_source(reference, self._store))
+        if source.digest != self._generation.digest:
+            raise ArtifactNotFoundError(
+                f"{quoted(self._generation.reference)} is another package by now than the one that"
+                " was installed",
+                registry=self._generation.reference,
+            )
+        return source
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ortpkg.choosing.package_selection import THIS_MACHINE, select_component
 from ortpkg.errors import NoSuitableVariantError, UsageError
@@ -13,11 +13,6 @@ from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
 from ortpkg.selection.wishes import SelectionWishes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ortpkg.devices.profiles import MachineProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +28,41 @@ class InstallWishes:
         samples: the package's samples, too.
     """
 
-    profiles: tuple[str | Path | MachineProfile, ...] = ()
+    profiles: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     ep: str | None = None
     device: str | None = None
     all_variants: bool = False
     samples: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As a generation keeps them, by which its package is chosen again."""
+        lists = [
+            *(f"profile={_findable(each)}" for each in self.profiles),
+            *(f"variant={each}" for each in self.variants),
+        ]
+        texts = {"ep": self.ep, "device": self.device}
+        flags = {"all-variants": self.all_variants, "samples": self.samples}
+        return (
+            *lists,
+            *(f"{key}={text}" for key, text in texts.items() if text is not None),
+            *(key for key, is_set in flags.items() if is_set),
+        )
+
+    @classmethod
+    def of_words(cls, words: Iterable[str]) -> InstallWishes:
+        """What :attr:`words` said; a word of a newer ortpkg is left out."""
+        pairs = [word.partition("=")[::2] for word in words]
+        said = dict(pairs)
+        return cls(
+            profiles=tuple(text for key, text in pairs if key == "profile"),
+            variants=tuple(text for key, text in pairs if key == "variant"),
+            ep=said.get("ep"),
+            device=said.get("device"),
+            all_variants="all-variants" in said,
+            samples="samples" in said,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +143,8 @@ def _verify_known(package: PackageInfo, names: Sequence[str]) -> None:
             f"{each.component_name}/{each.name}" if "/" in name else each.name for each in variants
         ]
         verify_variants_known(package, [name], known)
+
+
+def _findable(profile: str) -> str:
+    """A profile's name, or its file by a path that holds in every folder."""
+    return str(Path(profile).absolute()) if Path(profile).is_file() else profile

@@ -44,6 +44,7 @@ class Generation:
         folder: the name of the package's folder in there.
         variants: what was chosen, ``component/variant`` each.
         why: why that, for people.
+        asked: by which wishes, ``key=value`` each, so that a newer version is chosen by the same.
         nbytes: of the files that are here.
         full_nbytes: of all that the package has.
     """
@@ -58,6 +59,7 @@ class Generation:
     folder: str
     variants: tuple[str, ...] = ()
     why: str = ""
+    asked: tuple[str, ...] = ()
     nbytes: int = 0
     full_nbytes: int = 0
 
@@ -210,6 +212,7 @@ def _to_json(generation: Generation) -> dict[str, Any]:
         "folder": generation.folder,
         "variants": list(generation.variants),
         "why": generation.why,
+        "asked": list(generation.asked),
         "nbytes": generation.nbytes,
         "full_nbytes": generation.full_nbytes,
     }
@@ -228,6 +231,7 @@ def _generation_of(path: Path, document: Mapping[str, Any], name: str) -> Genera
             folder=document["folder"],
             variants=tuple(document["variants"]),
             why=document["why"],
+            asked=tuple(document.get("asked", ())),
             nbytes=document["nbytes"],
             full_nbytes=document["full_nbytes"],
         )
@@ -237,7 +241,7 @@ def _generation_of(path: Path, document: Mapping[str, Any], name: str) -> Genera
     numbers = (generation.number, generation.nbytes, generation.full_nbytes)
     is_right = (
         generation.name == name
-        and all(isinstance(text, str) for text in (*texts, *generation.variants))
+        and all(isinstance(text, str) for text in (*texts, *generation.variants, *generation.asked))
         and all(type(number) is int and number >= 0 for number in numbers)
         and is_digest(generation.digest)
         and _TREE.fullmatch(str(generation.tree)) is not None

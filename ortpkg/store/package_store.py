@@ -63,6 +63,7 @@ class PackageStore(InstalledPackages):
         tag: str = "",
         variants: tuple[str, ...] = (),
         why: str = "",
+        asked: tuple[str, ...] = (),
     ) -> Generation:
         """Makes ``content``, whose blobs are there, what ``name`` means from now on.
 
@@ -74,6 +75,7 @@ class PackageStore(InstalledPackages):
             tag: of its version.
             variants: what was chosen, ``component/variant`` each.
             why: why that, for people.
+            asked: by which wishes, ``key=value`` each.
         """
         check_name(name)
         with (
@@ -91,6 +93,7 @@ class PackageStore(InstalledPackages):
                 folder=content.folder,
                 variants=variants,
                 why=why,
+                asked=asked,
                 nbytes=tree.receipt.nbytes,
                 full_nbytes=tree.receipt.nbytes + absent,
             )

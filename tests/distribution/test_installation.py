@@ -172,7 +172,7 @@ def test_a_place_that_tells_no_name_asks_for_one(
 ) -> None:
     with pytest.raises(PackageReferenceError, match=r"'No Name' is no name for an installed"):
         install(f"oci-layout:{published_digits}", name="No Name")
-    with pytest.raises(PackageReferenceError, match="is no place to install from"):
+    with pytest.raises(PackageReferenceError, match="no place to install from"):
         install("digits")
 
 

@@ -1,0 +1,83 @@
+"""``ortpkg gc``: what nobody needs leaves the store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.quantity_arguments import duration_argument
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.errors import ExitCode
+from ortpkg.store.collection import Collected, CollectionReport, CollectionRules
+from ortpkg.store.package_store import PackageStore
+
+_RULES = CollectionRules()
+
+
+def command(
+    keep: Annotated[
+        int,
+        typer.Option(
+            "--keep",
+            metavar="N",
+            help="So many installations of each name; the one in use stays.",
+            min=1,
+        ),
+    ] = _RULES.keep,
+    used_within: Annotated[
+        float | None,
+        typer.Option(
+            "--used-within",
+            metavar="T",
+            help="Keep what ran within that time, too: 12h, 90min, 30s.",
+            parser=duration_argument,
+        ),
+    ] = None,
+    all_ages: Annotated[
+        bool, typer.Option("--now", help="Also what is younger than an hour, if nobody uses it.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Remove what nobody needs: old installations, files that none has, what killed commands left.
+
+    What is in use, or being installed, stays.
+    """
+    output = Output(is_json=as_json)
+    rules = CollectionRules(
+        keep=keep,
+        grace_s=-1.0 if all_ages else _RULES.grace_s,
+        used_within_s=used_within or 0.0,
+    )
+    report = PackageStore().gc(rules, dry_run=dry_run)
+    if as_json:
+        output.json("gc", {"dry_run": dry_run, **_report_json(report)})
+    else:
+        _print_report(report, output, is_rehearsal=dry_run)
+    return ExitCode.DONE
+
+
+def _print_report(report: CollectionReport, output: Output, *, is_rehearsal: bool) -> None:
+    for each in report.removed:
+        size = f", {nbytes_text(each.nbytes)}" if each.nbytes else ""
+        output.line(f"{each.kind} {each.what}{size}: {each.why}")
+    for each in report.kept:
+        output.note(f"stays: {each.kind} {each.what}: {each.why}")
+    verb = "would free" if is_rehearsal else "freed"
+    output.note(f"{verb} {nbytes_text(report.nbytes_freed)}")
+
+
+def _report_json(report: CollectionReport) -> dict[str, object]:
+    return {
+        "removed": [_collected_json(each) for each in report.removed],
+        "kept": [_collected_json(each) for each in report.kept],
+        "nbytes_freed": report.nbytes_freed,
+    }
+
+
+def _collected_json(each: Collected) -> dict[str, object]:
+    return {"kind": each.kind.value, "what": each.what, "why": each.why, "nbytes": each.nbytes}

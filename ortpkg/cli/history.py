@@ -1,0 +1,57 @@
+"""``ortpkg history``: what was installed under a name."""
+
+from __future__ import annotations
+
+from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.store_json import (
+    InstalledArgument,
+    generation_json,
+    installed_reference,
+    time_text,
+    version_text,
+)
+from ortpkg.errors import ExitCode
+from ortpkg.store.installed_packages import InstalledPackages
+
+
+def command(name: InstalledArgument, as_json: JsonOption = False) -> int:
+    """Show all installations of a package that are kept: rollback goes back to one."""
+    output = Output(is_json=as_json)
+    store = InstalledPackages()
+    name = installed_reference(name).name
+    history = store.history(name)
+    current = store.find(name)
+    last_runs = {each.generation: each.time for each in store.uses(name)}
+    if as_json:
+        rows = [
+            {
+                **generation_json(each),
+                "in_use": each.number == current.number,
+                "last_run": time_text(last_runs[each.number]) if each.number in last_runs else None,
+            }
+            for each in history
+        ]
+        output.json("history", {"name": name, "generations": rows})
+        return ExitCode.DONE
+    columns = [
+        Column("number"),
+        Column("version"),
+        Column("installed"),
+        Column("last run"),
+        Column("variants", wraps=16),
+        Column(""),
+    ]
+    rows_shown = [
+        (
+            each.number,
+            version_text(each),
+            time_text(each.created),
+            time_text(last_runs[each.number]) if each.number in last_runs else "",
+            ", ".join(each.variants),
+            "in use" if each.number == current.number else "",
+        )
+        for each in history
+    ]
+    output.table(columns, rows_shown)
+    return ExitCode.DONE

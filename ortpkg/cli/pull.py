@@ -1,0 +1,75 @@
+"""``ortpkg pull``: what a machine needs of a package, as a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.installing import (
+    AllVariantsOption,
+    InstallDeviceOption,
+    InstallEpOption,
+    SamplesOption,
+    VariantsOption,
+    plan_json,
+    print_plan,
+    wishes_of,
+)
+from ortpkg.cli.parameters import DryRunOption, JsonOption, OverwriteOption, ProfilesOption
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.distribution.pulling import pull
+from ortpkg.distribution.variant_choice import InstallWishes
+from ortpkg.errors import ExitCode
+
+
+def command(
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="REF",
+            help=(
+                "oci://host[:port]/repository[:tag], oci-layout:FOLDER[:tag], or the name of an"
+                " installed package."
+            ),
+        ),
+    ],
+    output_path: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder, which is made.")
+    ],
+    profile: ProfilesOption = None,
+    variant: VariantsOption = None,
+    ep: InstallEpOption = None,
+    device: InstallDeviceOption = None,
+    all_variants: AllVariantsOption = False,
+    samples: SamplesOption = False,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Copy a package to a folder of your own: its documents, and the variants that are chosen.
+
+    What the store has is not fetched again. Of an installed package comes what is installed, if you
+    ask for nothing else.
+    """
+    output = Output(is_json=as_json)
+    wishes = wishes_of(profile, variant, ep, device, all_variants=all_variants, samples=samples)
+    with copy_progress() as progress:
+        report = pull(
+            reference,
+            output_path,
+            wishes=None if wishes == InstallWishes() else wishes,
+            overwrite=overwrite,
+            is_rehearsal=dry_run,
+            on_plan=lambda plan: print_plan(plan, output),
+            progress=progress,
+        )
+    if as_json:
+        content = {"root": str(report.root), "fetched_nbytes": report.moved_nbytes}
+        output.json("pull", {"dry_run": dry_run, **content, **plan_json(report.plan)})
+    elif not dry_run:
+        output.note(f"fetched {nbytes_text(report.moved_nbytes)}")
+        output.line(output_path)
+    return ExitCode.DONE

@@ -1,0 +1,44 @@
+"""``ortpkg rollback``: an older installation of a package, in use again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.store_json import (
+    InstalledArgument,
+    generation_json,
+    installed_reference,
+    version_text,
+)
+from ortpkg.errors import ExitCode
+from ortpkg.store.package_store import PackageStore
+
+
+def command(
+    name: InstalledArgument,
+    to: Annotated[
+        int | None,
+        typer.Option(
+            "--to", metavar="N", help="Its number (ortpkg history); default: the one before.", min=1
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Use an older installation of a package again; nothing is fetched or copied."""
+    output = Output(is_json=as_json)
+    store = PackageStore()
+    name = installed_reference(name).name
+    before = store.find(name)
+    now = store.rollback(name) if to is None else store.activate(name, to)
+    if as_json:
+        output.json("rollback", {**generation_json(now), "before": before.number})
+    else:
+        output.note(
+            f"{name} is {version_text(now)} again, number {now.number}; it was"
+            f" {version_text(before)}, number {before.number}"
+        )
+    return ExitCode.DONE

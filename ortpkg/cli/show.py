@@ -1,0 +1,50 @@
+"""``ortpkg show``: one installed package, in full."""
+
+from __future__ import annotations
+
+from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.store_json import (
+    InstalledArgument,
+    generation_json,
+    installed_reference,
+    time_text,
+    version_text,
+)
+from ortpkg.errors import ExitCode
+from ortpkg.store.installed_packages import InstalledPackages
+
+
+def command(name: InstalledArgument, as_json: JsonOption = False) -> int:
+    """Show an installed package: where it came from, what was chosen and why, what is here."""
+    output = Output(is_json=as_json)
+    reference = installed_reference(name)
+    store = InstalledPackages()
+    with store.open(reference.name, tag=reference.tag, digest=reference.digest) as package:
+        generation, receipt = package.generation, package.receipt
+        used = [
+            each for each in store.uses(generation.name) if each.generation == generation.number
+        ]
+    if as_json:
+        content = {
+            **generation_json(generation),
+            "root": str(package.root),
+            "mode": receipt.mode.value,
+            "files": {path: each.nbytes for path, each in sorted(receipt.files.items())},
+            "absent": {path: each.nbytes for path, each in sorted(receipt.absent.items())},
+            "runs": [{"time": time_text(each.time), "variant": each.variant} for each in used],
+        }
+        output.json("show", content)
+        return ExitCode.DONE
+    output.line(f"{generation.name} {version_text(generation)}", style="bold")
+    output.line(f"  from       {generation.reference}")
+    output.line(f"  digest     {generation.digest}")
+    output.line(f"  installed  {time_text(generation.created)}, number {generation.number}")
+    output.line(f"  chosen     {generation.why}", hang=" " * 13)
+    here = f"{nbytes_text(generation.nbytes)} of {nbytes_text(generation.full_nbytes)}"
+    absent = f"; {len(receipt.absent)} files are not here" if receipt.absent else ""
+    output.line(f"  here       {here}, {len(receipt.files)} files{absent}")
+    if used:
+        output.line(f"  last run   {time_text(used[-1].time)}, {used[-1].variant}")
+    output.line(f"  folder     {package.root}", hang=" " * 13)
+    return ExitCode.DONE

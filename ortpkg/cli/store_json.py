@@ -1,0 +1,60 @@
+"""What the commands on the store have in common: an installation as JSON, and as words."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Any
+
+import typer
+
+from ortpkg.errors import PackageReferenceError, quoted
+from ortpkg.registry.references import StoreReference, parse_reference
+from ortpkg.store.generations import Generation, check_name
+
+InstalledArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The package's name in the store: see ortpkg list.")
+]
+
+
+def installed_reference(text: str) -> StoreReference:
+    """The name, and tag or digest, of a package in the store; a folder of that name is not asked.
+
+    PackageReferenceError for anything else.
+    """
+    reference = parse_reference(text)
+    if isinstance(reference, StoreReference):
+        return reference
+    try:
+        return StoreReference(name=check_name(text))
+    except PackageReferenceError as error:
+        raise PackageReferenceError(
+            f"{quoted(text)} is not the name of an installed package: ortpkg list shows them",
+            reference=text,
+        ) from error
+
+
+def generation_json(generation: Generation) -> dict[str, Any]:
+    """An installation as JSON."""
+    return {
+        "name": generation.name,
+        "generation": generation.number,
+        "installed_at": time_text(generation.created),
+        "reference": generation.reference,
+        "tag": generation.tag,
+        "digest": generation.digest,
+        "variants": list(generation.variants),
+        "why": generation.why,
+        "asked": list(generation.asked),
+        "nbytes": generation.nbytes,
+        "full_nbytes": generation.full_nbytes,
+    }
+
+
+def version_text(generation: Generation) -> str:
+    """The version for people: its tag, else its digest in short."""
+    return generation.tag or generation.digest[: len("sha256:") + 12]
+
+
+def time_text(time_s: float) -> str:
+    """A time in UTC, "2026-11-23 04:30:00"."""
+    return dt.datetime.fromtimestamp(time_s, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")

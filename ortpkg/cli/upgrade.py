@@ -1,0 +1,101 @@
+"""``ortpkg upgrade``: installed packages as their references name them now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ortpkg.cli.installing import plan_json, print_plan
+from ortpkg.cli.parameters import DryRunOption, JsonOption
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.store_json import installed_reference, version_text
+from ortpkg.distribution.upgrading import Upgrade, upgrade
+from ortpkg.errors import ExitCode, OrtpkgError
+from ortpkg.store.generations import Generation
+from ortpkg.store.package_store import PackageStore
+
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="Names in the store; default: all of them."),
+]
+
+
+def command(
+    names: NamesArgument = None, dry_run: DryRunOption = False, as_json: JsonOption = False
+) -> int:
+    """Install what the references of installed packages name now, chosen as before.
+
+    That is another version where a tag has moved, and another variant where the machine has
+    changed. One that cannot be upgraded stays as it is; then the exit code says why.
+    """
+    output = Output(is_json=as_json)
+    store = PackageStore()
+    upgrades: list[Upgrade] = []
+    failed: list[tuple[Generation, OrtpkgError]] = []
+    for installed in named_packages(store, names):
+        try:
+            with copy_progress() as progress:
+                found = upgrade(
+                    installed,
+                    store=store,
+                    is_rehearsal=dry_run,
+                    on_plan=lambda plan: print_plan(plan, output),
+                    progress=progress,
+                )
+        except OrtpkgError as error:
+            failed.append((installed, error))
+            continue
+        upgrades.append(found)
+        if not as_json:
+            _print_upgrade(found, output)
+    if as_json:
+        done = [_upgrade_json(each) for each in upgrades]
+        errors = [{"name": each.name, "error": str(why)} for each, why in failed]
+        output.json("upgrade", {"dry_run": dry_run, "packages": done, "failed": errors})
+    for each, why in failed:
+        output.note(f"error: {each.name}: {why}", style="red", is_urgent=True)
+    return int(failed[0][1].exit_code) if failed else ExitCode.DONE
+
+
+def named_packages(store: PackageStore, names: Sequence[str] | None) -> list[Generation]:
+    """The installed packages of these names, or all.
+
+    PackageNotInstalledError for a name that is none.
+    """
+    if names:
+        return [store.find(installed_reference(name).name) for name in dict.fromkeys(names)]
+    return list(store.packages())
+
+
+def _print_upgrade(found: Upgrade, output: Output) -> None:
+    installed, source = found.installed, found.plan.fetched.source
+    if found.is_current:
+        output.line(f"{installed.name}: {version_text(installed)} is current")
+        return
+    before = f"{version_text(installed)} ({', '.join(installed.variants)})"
+    variants = ", ".join(each.name for each in found.plan.choices)
+    after = f"{source.tag or source.digest[:19]} ({variants})"
+    if before == after:
+        before, after = installed.digest[:19], source.digest[:19]
+    verb = "would become" if found.generation is None else "is now"
+    output.line(f"{installed.name}: {verb} {after}; it was {before}")
+    if found.generation is not None:
+        output.note(f"fetched {nbytes_text(found.moved_nbytes)}")
+
+
+def _upgrade_json(found: Upgrade) -> dict[str, Any]:
+    return {
+        **plan_json(found.plan),
+        "is_current": found.is_current,
+        "before": {
+            "generation": found.installed.number,
+            "tag": found.installed.tag,
+            "digest": found.installed.digest,
+            "variants": list(found.installed.variants),
+        },
+        "generation": None if found.generation is None else found.generation.number,
+        "fetched_nbytes": found.moved_nbytes,
+    }

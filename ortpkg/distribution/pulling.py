@@ -1,0 +1,132 @@
+"""``ortpkg pull``: what a machine needs of a package, as a folder of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.distribution.installation import InstallPlan, fetch_planned, planned
+from ortpkg.distribution.variant_choice import InstallWishes
+from ortpkg.errors import StoreError, quoted
+from ortpkg.package.changes.staging import check_is_free, is_replaceable, staged
+from ortpkg.registry.references import Reference, StoreReference, parse_reference
+from ortpkg.storage.file_operations import FileOperations, make_parents
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
+from ortpkg.store.package_store import PackageStore
+from ortpkg.store.receipts import StoredFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullReport:
+    """What was copied to a folder, or would be.
+
+    Attributes:
+        plan: what was chosen, and why.
+        root: the folder.
+        moved_nbytes: bytes of layers that came; 0 where the store had all, and for a rehearsal.
+    """
+
+    plan: InstallPlan
+    root: Path
+    moved_nbytes: int
+
+
+def pull(
+    reference: str | PathLike[str],
+    root: str | PathLike[str],
+    *,
+    wishes: InstallWishes | None = None,
+    overwrite: bool = False,
+    store: PackageStore | None = None,
+    is_rehearsal: bool = False,
+    on_plan: Callable[[InstallPlan], object] | None = None,
+    progress: Progress | None = None,
+    operations: FileOperations | None = None,
+) -> PullReport:
+    """Copies what is wanted of a package to ``root``, a new folder that may be changed.
+
+    It comes by way of the store, which keeps it until the next gc: what is there is not fetched.
+
+    Args:
+        reference: as for :func:`~ortpkg.distribution.installation.install`, or the name of an
+            installed package.
+        root: the folder; it must not exist, or be empty.
+        wishes: what is to be fetched; left out: what is installed, or what this machine runs best.
+        overwrite: ``root`` may be a package, which is replaced when the new one is complete.
+        store: by way of which store; left out, the user's.
+        is_rehearsal: fetches the documents alone, and makes nothing.
+        on_plan: told what is going to be fetched, before it is.
+        progress: called with (where from, bytes done, bytes in all).
+        operations: how the disk is changed.
+
+    Raises as :func:`~ortpkg.distribution.installation.install`, and AuthoringError where ``root``
+    is not free, or the disk is full; there is then nothing new.
+    """
+    store = store or PackageStore()
+    root = Path(root).absolute()
+    operations = operations or FileOperations()
+    parsed = parse_reference(reference)
+    if not (overwrite and is_replaceable(root, is_package=True)):
+        check_is_free(root)
+    with planned(parsed, None, wishes or _installed_wishes(parsed, store), store, progress) as plan:
+        if on_plan is not None:
+            on_plan(plan)
+        if is_rehearsal:
+            return PullReport(plan=plan, root=root, moved_nbytes=0)
+        with store.hold(digests=plan.content.all_blobs):
+            moved = fetch_planned(plan, store, progress)
+            with (
+                lock_package(root),
+                staged(
+                    root, nbytes=plan.nbytes, operations=operations, overwrite=overwrite
+                ) as staging,
+            ):
+                _write(plan, store, staging, operations)
+    return PullReport(plan=plan, root=root, moved_nbytes=moved)
+
+
+def _installed_wishes(reference: Reference, store: PackageStore) -> InstallWishes | None:
+    """Of an installed package: what is installed of it."""
+    if not isinstance(reference, StoreReference):
+        return None
+    installed = store.find(reference.name, tag=reference.tag, digest=reference.digest)
+    samples = InstallWishes.of_words(installed.asked).samples
+    return InstallWishes(variants=installed.variants, samples=samples)
+
+
+def _write(
+    plan: InstallPlan, store: PackageStore, staging: Path, operations: FileOperations
+) -> None:
+    operations.make_directory(staging)
+    folders = {staging}
+    for path, content in sorted(plan.content.documents.items()):
+        make_parents(staging, path, operations)
+        operations.write_file(staging / path, content)
+        folders.add((staging / path).parent)
+    for path, file in sorted(plan.content.files.items()):
+        make_parents(staging, path, operations)
+        _copy(path, file, store, staging, operations)
+        folders.add((staging / path).parent)
+    for folder in sorted(folders):
+        operations.fsync_directory(folder)
+
+
+def _copy(
+    path: str,
+    file: StoredFile,
+    store: PackageStore,
+    staging: Path,
+    operations: FileOperations,
+) -> None:
+    """A file of its own, hashed once more on its way: a blob may have been damaged since."""
+    with store.blobs.open(file.digest) as stream:
+        copied = operations.copy_stream(stream, staging / path, nbytes=file.nbytes, name=path)
+    if f"sha256:{copied.sha256}" != file.digest:
+        store.blobs.check(file.digest)  # which takes it away, so that the next fetches it
+        raise StoreError(
+            f"{quoted(path)} was damaged in the store {quoted(store.root)}, and is removed from it:"
+            " pull again"
+        )
