@@ -113,9 +113,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ortpkg sign --new-key publisher.pem",
         "ortpkg sign digits.ortpackage --key publisher.pem",
         "ortpkg sign oci://models.example/digits:2 --key publisher.pem",
+    ),
     "install": (
         "ortpkg install oci://models.example/digits:2",
-        "ortpkg install oci-layout:shared/models --name digits --profile npu-laptop",
+        "ortpkg install oci-layout:shared/models --name digits --profile snapdragon-x-laptop",
     ),
     "pull": (
         "ortpkg pull oci://models.example/digits:2 -o digits.ortpackage",
