@@ -1,0 +1,67 @@
+"""The commands on the store: install, pull, list, show, upgrade, history, rollback, uninstall, gc."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import ortpkg as ort
+from tests.cli.conftest import DIGITS, RunCommand
+
+REFERENCE = "oci-layout:shared"
+
+
+@pytest.fixture(autouse=True)
+def _shop(ortpkg: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layout with two versions of digits, of which the first is latest and installed."""
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    newer = shutil.copytree(DIGITS, tmp_path / "newer.ortpackage")
+    ort.edit(newer, ort.PackageEdits(version="2.0"))
+    assert ortpkg("push", DIGITS, REFERENCE, "--tag", "1.0", "--tag", "latest").code == 0
+    done = ortpkg("install", REFERENCE, "--profile", "plain-server", "--name", "digits")
+    assert done.code == 0, done.err
+    assert "classifier/cpu-fp32 for machine plain-server" in done.err
+
+
+def test_what_is_installed_is_taken_by_its_name(ortpkg: RunCommand, tmp_path: Path) -> None:
+    (listed,) = ortpkg("list", "--json").json["packages"]
+    assert (listed["name"], listed["tag"]) == ("digits", "latest")
+    assert listed["nbytes"] < listed["full_nbytes"] / 2
+    shown = ortpkg("show", "digits", "--json").json
+    assert "models/classifier/cuda/model.onnx" in shown["absent"]
+    assert "cpu-fp32" in ortpkg("select", "digits").out
+    refused = ortpkg("edit", "digits", "--model-version", "3")
+    assert refused.code == 2
+    assert "ortpkg pull digits -o FOLDER makes a copy that can" in refused.err
+    assert ortpkg("pull", "digits", "-o", tmp_path / "copy.ortpackage").code == 0
+    assert ortpkg("edit", tmp_path / "copy.ortpackage", "--model-version", "3").code == 0
+    assert ortpkg("verify", tmp_path / "copy.ortpackage").code == 0
+
+
+def test_a_newer_version_and_the_way_back(ortpkg: RunCommand) -> None:
+    assert ortpkg("outdated").code == 0
+    ortpkg("push", "newer.ortpackage", REFERENCE, "--tag", "2.0", "--tag", "latest")
+
+    assert ortpkg("outdated").code == 1
+    assert "would become" in ortpkg("upgrade", "--dry-run").out
+    assert ortpkg("show", "digits", "--json").json["generation"] == 1
+    (upgraded,) = ortpkg("upgrade", "--json").json["packages"]
+    assert upgraded["generation"] == 2
+    assert "is current" in ortpkg("upgrade", "digits").out
+    assert "2.0" in ortpkg("inspect", "digits").out
+    assert ortpkg("rollback", "digits").code == 0
+    assert "1.0" in ortpkg("inspect", "digits").out
+    history = ortpkg("history", "digits", "--json").json["generations"]
+    assert [(each["generation"], each["in_use"]) for each in history] == [(2, False), (1, True)]
+
+
+def test_what_is_uninstalled_goes(ortpkg: RunCommand, tmp_path: Path) -> None:
+    assert ortpkg("uninstall", "digits").code == 0
+    assert ortpkg("show", "digits").code == 4
+    kept = ortpkg("gc", "--dry-run", "--now", "--json").json
+    assert kept["nbytes_freed"] > 0
+    assert ortpkg("gc", "--now").code == 0
+    assert list((tmp_path / "store" / "blobs" / "sha256").iterdir()) == []
