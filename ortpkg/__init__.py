@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from ortpkg.api.model_variant import ModelVariant as ModelVariant
     from ortpkg.api.packing import pack as pack, unpack as unpack
+    from ortpkg.api.registries import install as install, pull as pull, push as push
     from ortpkg.api.verify import record_digests as record_digests, verify as verify
     from ortpkg.authoring.convert import convert as convert
     from ortpkg.authoring.create import (

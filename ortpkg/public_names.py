@@ -11,6 +11,7 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.api.model_package": "ComponentModel ModelPackage",
     "ortpkg.api.model_variant": "ModelVariant",
     "ortpkg.api.packing": "pack unpack",
+    "ortpkg.api.registries": "install pull push",
     "ortpkg.api.verify": "record_digests verify",
     "ortpkg.authoring.convert": "convert",
     "ortpkg.authoring.create": "add_variant create init_package remove_variant",

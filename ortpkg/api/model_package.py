@@ -91,7 +91,9 @@ class ModelPackage:
     """A model package: opened and validated when constructed, then read-only and picklable.
 
     Args:
-        root: the package's directory (``name.ortpackage/``).
+        root: the package's directory (``name.ortpackage/``); a text may also be the name of a
+            package in the store, ``digits``, ``digits:2``, or ``oci://host/repository:tag``, which
+            is fetched if need be (docs/references.md). It stays there until the process ends.
         compat: None refuses what is unsafe or means different things to different readers;
             "onnxruntime-1.31" accepts and refuses what that release does, "onnxruntime-1.30" what
             1.28 to 1.30 do.
@@ -120,7 +122,7 @@ class ModelPackage:
         trust: bool = False,
     ) -> None:
         self.info: PackageInfo = open_package(
-            Path(root), compat=compat, allow_external_paths=allow_external_paths
+            _folder_of(root), compat=compat, allow_external_paths=allow_external_paths
         )
         self._trust = trust
 
@@ -373,6 +375,17 @@ class ModelPackage:
 
     def __repr__(self) -> str:
         return f"ModelPackage({str(self.root)!r})"
+
+
+def _folder_of(reference: str | PathLike[str]) -> Path:
+    """The folder that a reference names; brought into the store first where it is not there."""
+    if not isinstance(reference, str) or (":" not in reference and Path(reference).exists()):
+        return Path(reference)
+    # Most packages are folders, which need none of this.
+    from ortpkg.distribution.opening_references import use_package
+    from ortpkg.registry.references import parse_reference
+
+    return use_package(parse_reference(reference))
 
 
 def _canary(verify: bool | None) -> CanaryWishes:

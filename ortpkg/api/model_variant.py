@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortpkg.distribution.used_packages import note_run
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
 from ortpkg.package.formats.executor_info import ORT
@@ -302,6 +303,7 @@ class ModelVariant:
         from ortpkg.trust.context_trust import context_gate
         from ortpkg.trust.option_policy import provider_options_of
 
+        note_run(self._package.root, f"{self.component_name}/{self.name}")
         if cache:
             options.add_session_config_entry(CONTEXT_CACHE, "1")
         if limits is not None and options.memory_limit_nbytes is None:

@@ -11,6 +11,7 @@ import typer
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.package_argument import NamedPackage, Use, resolved_packages
 from ortpkg.cli.parameters import DryRunOption, JsonOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
@@ -32,7 +33,7 @@ def command(
         typer.Argument(
             metavar="[PKG|REF]",
             help=(
-                "A package (name.ortpackage, packed: name.ortpkg), or with --signature oci://... or"
+                "A package (name.ortpackage, a name in the store), or with --signature oci://... or"
                 " oci-layout:...; default: what the current folder lies in."
             ),
         ),
@@ -122,7 +123,11 @@ def command(
     place = parse_reference(package) if package is not None else None
     if isinstance(place, OciReference | LayoutReference):
         return _verify_published(place, wanted, output, is_wanted=is_signature_wanted)
-    root = chosen_package(None if package is None else Path(package), output)
+    named = None if package is None else NamedPackage.of(package, Use.READ)
+    changes = {"record": record, "repair_from": repair_from}
+    root = chosen_package(
+        resolved_packages({"package": named, **changes}, output)["package"], output
+    )
     acceptances = check_directory(root, wanted) if is_signature_wanted else None
     with copy_progress() as progress:
         if record:

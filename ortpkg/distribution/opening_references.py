@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortpkg.distribution.used_packages import UsedPackage, keep_in_use
-from ortpkg.errors import PackageNotInstalledError
+from ortpkg.errors import PackageNotFoundError, PackageNotInstalledError
 from ortpkg.registry.references import PathReference, Reference, StoreReference
 from ortpkg.store.installed_packages import InstalledPackage, InstalledPackages
 
@@ -39,13 +39,21 @@ def use_package(
         on_plan: told what is going to be fetched, before it is.
         progress: called with (where from, bytes done, bytes in all).
 
-    Raises as :func:`~ortpkg.distribution.installation.install`, and PackageNotInstalledError.
+    Raises as :func:`~ortpkg.distribution.installation.install`; PackageNotInstalledError for a
+    version that is not there, PackageNotFoundError for a name that is neither folder nor installed.
     """
     if isinstance(reference, PathReference):
         return reference.path
     if isinstance(reference, StoreReference):
         installed = store or InstalledPackages()
-        opened = installed.open(reference.name, tag=reference.tag, digest=reference.digest)
+        try:
+            opened = installed.open(reference.name, tag=reference.tag, digest=reference.digest)
+        except PackageNotInstalledError as error:
+            if reference.tag or reference.digest:
+                raise
+            raise PackageNotFoundError(
+                f"{error}, and there is no such folder here", path=Path(reference.name)
+            ) from error
         return _kept(installed, opened)
     return _fetched(reference, wishes, store, on_plan, progress)
 

@@ -1,0 +1,129 @@
+"""``ortpkg.install``, ``ortpkg.pull`` and ``ortpkg.push``: packages between machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.distribution import installation, publishing, pulling
+from ortpkg.distribution.installation import InstallReport
+from ortpkg.distribution.publishing import PublishReport
+from ortpkg.distribution.pulling import PullReport
+from ortpkg.distribution.variant_choice import InstallWishes
+from ortpkg.errors import PackageReferenceError, quoted
+from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
+from ortpkg.registry.repositories import repository_of
+from ortpkg.storage.hashing import Progress
+
+
+def install(
+    reference: str | PathLike[str],
+    *,
+    name: str | None = None,
+    profiles: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    ep: str | None = None,
+    device: str | None = None,
+    all_variants: bool = False,
+    samples: bool = False,
+    progress: Progress | None = None,
+) -> InstallReport:
+    """Installs a package in the store: its documents, and the files of what this machine runs.
+
+    Afterwards ``ModelPackage(name)`` opens it.
+
+    Args:
+        reference: ``oci://host/repository:tag``, ``oci-layout:FOLDER``, a folder, a packed file.
+        name: what it is called in the store; left out: as its repository, or as it calls itself.
+        profiles: for these machines in place of this one: names or files of profiles.
+        variants: these, ``variant`` or ``component/variant``, whatever would be chosen.
+        ep, device: only what runs on this execution provider, or kind of device.
+        all_variants: everything.
+        samples: the package's samples, too.
+        progress: called with (where from, bytes done, bytes in all), by several threads.
+
+    Raises:
+        NoSuitableVariantError: nothing fits the machine.
+        ArtifactFormatError: what the registry has is no package, or contradicts itself.
+        LayerMismatchError: what came is something else than was asked for.
+        RegistryError: the registry failed. StoreError: the store cannot be used.
+    """
+    wishes = InstallWishes(
+        profiles=tuple(profiles),
+        variants=tuple(variants),
+        ep=ep,
+        device=device,
+        all_variants=all_variants,
+        samples=samples,
+    )
+    return installation.install(reference, name=name, wishes=wishes, progress=progress)
+
+
+def pull(
+    reference: str | PathLike[str],
+    root: str | PathLike[str],
+    *,
+    profiles: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    ep: str | None = None,
+    device: str | None = None,
+    all_variants: bool = False,
+    samples: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> PullReport:
+    """Copies a package to ``root``, a new folder that may be changed.
+
+    The arguments and errors are those of :func:`install`; ``reference`` may be the name of an
+    installed package, too, of which comes what is installed if nothing else is asked for. With
+    ``overwrite`` a package at ``root`` is replaced when the new one is complete.
+    """
+    wishes = InstallWishes(
+        profiles=tuple(profiles),
+        variants=tuple(variants),
+        ep=ep,
+        device=device,
+        all_variants=all_variants,
+        samples=samples,
+    )
+    return pulling.pull(
+        reference,
+        root,
+        wishes=None if wishes == InstallWishes() else wishes,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def push(
+    root: str | PathLike[str],
+    reference: str,
+    *,
+    tags: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> PublishReport:
+    """Publishes the package at ``root``: what the registry has not, then its tags.
+
+    Args:
+        root: the package's directory.
+        reference: ``oci://host/repository[:tag]`` or ``oci-layout:FOLDER[:tag]``.
+        tags: more tags; without any, the package's version, or ``latest``.
+        progress: called with (file, bytes done, bytes in all), by several threads.
+
+    Raises as :func:`ortpkg.distribution.publishing.publish`, and PackageReferenceError for what is
+    no place to publish to.
+    """
+    where = parse_reference(reference)
+    if not isinstance(where, OciReference | LayoutReference) or where.digest is not None:
+        raise PackageReferenceError(
+            f"{quoted(reference)} is no place to publish to: that is oci://host/repository[:tag],"
+            " or oci-layout:FOLDER[:tag]",
+            reference=reference,
+        )
+    return publishing.publish(
+        Path(root),
+        repository_of(where),
+        tags=[*([where.tag] if where.tag else []), *tags],
+        progress=progress,
+    )

@@ -1,0 +1,43 @@
+"""docs/package_manager.md as somebody follows it: every block, in order, in one folder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ortpkg.cli.app import run
+from ortpkg.store.package_store import PackageStore
+from tests.distribution.conftest import SAMPLES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "package_manager.md"
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_VARYING = re.compile(r"oci-layout:\S+:latest|CPUExecutionProvider .*")
+
+
+def test_every_block_runs_in_order_and_says_what_the_page_says(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    store: PackageStore,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(SAMPLES / "digits.ortpackage", tmp_path / "digits.ortpackage")
+    monkeypatch.chdir(tmp_path)
+    said = ""
+    for language, block in _BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        if language != "sh":
+            assert _VARYING.sub("", block) == _VARYING.sub("", said)
+            continue
+        said = ""
+        for line in block.splitlines():
+            words = shlex.split(line)[1:]
+            code = run(words)
+            shown = capsys.readouterr()
+            said += shown.err + shown.out
+            assert code == (1 if words[0] == "outdated" else 0), (line, shown)
+            if words[0] == "rollback":
+                assert store.find("digits").number == 1
+    assert store.packages() == ()
