@@ -46,6 +46,7 @@ from ortpkg.cli.selection_table import (
     place_of,
     print_table,
 )
+from ortpkg.distribution.used_packages import how_to_fetch
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
@@ -155,9 +156,25 @@ def command(
         with open_decision_log(log_json, is_json=as_json) as log:
             choices = choose(found, places, component, profiles, replace(wishes, ep=ep, log=log))
         _print_choices(choices, output, show_reasons=show_reasons)
+        if not include_absent:
+            _tell_of_absent(choices, replace(wishes, ep=ep), output)
     if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
     return ExitCode.DONE
+
+
+def _tell_of_absent(choices: Sequence[Choice], wishes: SelectionWishes, output: Output) -> None:
+    """Says where a variant would be chosen on this machine whose files are not here."""
+    for choice in choices:
+        component = choice.package.component(choice.selection.component_name)
+        if choice.selection.machine or not any(each.is_absent for each in component.variants):
+            continue
+        best = choice.package.select(component.name, wishes, include_absent=True).best
+        if best is not None and best.variant.is_absent:
+            output.note(
+                f"{component.name}: {best.variant.name} would be chosen here, and its files are"
+                f" absent: {how_to_fetch(choice.package.root, best.variant)}"
+            )
 
 
 def _compare(

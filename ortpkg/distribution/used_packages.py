@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ortpkg.package.package_info import VariantInfo
     from ortpkg.store.generations import Generation
     from ortpkg.store.installed_packages import InstalledPackages
     from ortpkg.store.leases import Lease
@@ -47,6 +48,17 @@ def keep_in_use(package: UsedPackage) -> UsedPackage:
 def used_package(root: Path) -> UsedPackage | None:
     """What is used of the store at ``root``; None for a package that was named by its folder."""
     return _used.get(os.path.realpath(root)) if _used else None
+
+
+def how_to_fetch(root: Path, variant: VariantInfo) -> str:
+    """The command that brings the files of a variant here that the package at ``root`` has not."""
+    used = used_package(root)
+    if used is None or used.generation is None:
+        return f"ortpkg pull REF -o FOLDER --variant {variant.name} fetches them"
+    installed = used.generation
+    if installed.asked:
+        return f"ortpkg install {installed.reference} --variant {variant.name} fetches them"
+    return f"ortpkg upgrade {installed.name} fetches them"
 
 
 def note_run(root: Path, variant: str) -> None:

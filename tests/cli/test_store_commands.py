@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -65,3 +66,28 @@ def test_what_is_uninstalled_goes(ortpkg: RunCommand, tmp_path: Path) -> None:
     assert kept["nbytes_freed"] > 0
     assert ortpkg("gc", "--now").code == 0
     assert list((tmp_path / "store" / "blobs" / "sha256").iterdir()) == []
+
+
+def test_select_says_that_another_variant_would_be_chosen_now(
+    ortpkg: RunCommand,
+) -> None:
+    assert "absent" not in ortpkg("select", "digits").err
+    ortpkg("install", REFERENCE, "--name", "digits", "--variant", "cpu-int8")
+
+    told = ortpkg("select", "digits").err
+
+    assert "classifier: cpu-fp32 would be chosen here, and its files are absent: ortpkg in" in told
+    assert "absent" not in ortpkg("select", "digits", "--include-absent").err
+
+
+def test_upgrade_fetches_what_this_machine_would_choose_now(
+    ortpkg: RunCommand, tmp_path: Path
+) -> None:
+    ortpkg("install", REFERENCE, "--name", "changed")
+    record = tmp_path / "store/names/changed/current.json"
+    installed = json.loads(record.read_bytes())
+    assert installed["variants"] == ["classifier/cpu-fp32"]
+    record.chmod(0o644)
+    record.write_text(json.dumps({**installed, "variants": ["classifier/cpu-int8"]}))
+
+    assert "is now latest (classifier/cpu-fp32)" in ortpkg("upgrade", "changed").out
