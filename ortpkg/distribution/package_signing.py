@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.errors import ArtifactFormatError, AuthoringError, quoted
 from ortpkg.package.changes.recovery import recover
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.documents.json_documents import parse_document
 from ortpkg.package.findings import listed
 from ortpkg.package.integrity.digests import list_files, parse_digests, read_digests
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Notify = Callable[[str], None]
-_MANIFEST = "manifest.json"
 
 
 def sign_package(
@@ -114,11 +114,11 @@ def signed_artifact(repository: Repository, version: str) -> SignedPackage:
     subject = repository.resolve(version)
     _, documents = _documents(repository, subject)
     record = documents[DIGESTS_FILE]
-    manifest = parse_document(documents.get(_MANIFEST, b"{}"), document=_MANIFEST)
+    manifest = parse_document(documents.get(MANIFEST, b"{}"), document=MANIFEST)
     return SignedPackage(
         name=_stated(manifest, "name"),
         version=_stated(manifest, "version"),
-        manifest_digest=hash_bytes(documents.get(_MANIFEST, b"")).sha256,
+        manifest_digest=hash_bytes(documents.get(MANIFEST, b"")).sha256,
         record=record,
         signatures=attached_signatures(
             repository, subject.digest, most_nbytes=most_bundle_nbytes(len(record))

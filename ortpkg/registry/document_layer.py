@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ortpkg.errors import ArtifactFormatError, PackageError, PackageFormatError, quoted
+from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.integrity.digests import check_recordable
 from ortpkg.package.paths.path_resolver import why_not_portable
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 
 #: Documents that readers of packages look for, however large; any other JSON up to a limit.
-_DOCUMENT_NAMES = frozenset({"manifest.json", "metadata.json", "component.json"})
+_DOCUMENT_NAMES = frozenset({MANIFEST, METADATA, COMPONENT})
 _MOST_OTHER_NBYTES = 64 * 1024
 MOST_DOCUMENTS = 100_000
 MOST_NBYTES = 256 * 1024 * 1024

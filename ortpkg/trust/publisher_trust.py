@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import SignatureError
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import parse_digests
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.trust.signing.signed_package import signed_package
 from ortpkg.trust.trust_policy_file import read_policy
-
-_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +40,10 @@ def publisher_trust(package: PackageInfo) -> PublisherTrust:
     except SignatureError as error:
         return PublisherTrust(why_none=str(error))
     recorded = parse_digests(signed.record, Path(DIGESTS_FILE))
-    manifest = recorded.files.get(_MANIFEST)
+    manifest = recorded.files.get(MANIFEST)
     if manifest is None or manifest.digests != (signed.manifest_digest,):
         # The name that is judged has to be one that was signed.
-        return PublisherTrust(why_none=f"{_MANIFEST} is not as {DIGESTS_FILE} records it")
+        return PublisherTrust(why_none=f"{MANIFEST} is not as {DIGESTS_FILE} records it")
     judgement = policy.judge(signed.name, signed.version, signed.record, signed.signatures)
     if not judgement.is_accepted:
         return PublisherTrust(why_none=judgement.reason)

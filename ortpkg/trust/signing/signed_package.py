@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import SignatureError, quoted
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.trust.signing.model_signature import FoundSignature
 from ortpkg.trust.signing.signature_files import read_signatures
-
-_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ def signed_package(package: PackageInfo) -> SignedPackage:
             f"{quoted(root)} has no {DIGESTS_FILE}: no signature says anything about its files"
         )
     try:
-        record, manifest = (root / DIGESTS_FILE).read_bytes(), (root / _MANIFEST).read_bytes()
+        record, manifest = (root / DIGESTS_FILE).read_bytes(), (root / MANIFEST).read_bytes()
     except OSError as error:
         raise SignatureError(f"{quoted(root)} cannot be read: {error.strerror}") from error
     return SignedPackage(
