@@ -117,6 +117,7 @@ def test_a_context_made_here_is_hashed_once_and_again_when_it_changed(
 ) -> None:
     del machine
     monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.storage.digest_cache._LEAST_REMEMBERED_NBYTES", 0)
     variant = ortpkg.ModelPackage(fake_package).best_variant()
     variant.create_session(verify=False)
     with monkeypatch.context() as patched:

@@ -79,6 +79,8 @@ LINES: tuple[str, ...] = (
     "cache clear",
     "push PKG oci-layout:OUT/layout",
     "logout registry.example",
+    "sign --new-key OUT/key.pem",
+    "sign OUT/made --key OUT/key.pem",
 )
 #: The same, for lines that start no child at all.
 ALONE: tuple[str, ...] = (
