@@ -68,6 +68,8 @@ COMMANDS: dict[str, str] = {
     "rollback": "ortpkg.cli.rollback",
     "uninstall": "ortpkg.cli.uninstall",
     "gc": "ortpkg.cli.collect_garbage",
+    "lock": "ortpkg.cli.lock",
+    "sync": "ortpkg.cli.sync",
     "convert": "ortpkg.cli.convert",
     "merge": "ortpkg.cli.merge",
     "slim": "ortpkg.cli.slim",

@@ -42,6 +42,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "rollback": "Use an older installation again",
         "uninstall": "Take packages away with their history",
         "gc": "Remove from the store what nobody needs",
+        "lock": "Settle the packages of a project on their digests",
+        "sync": "Install what a project is settled on",
     },
     "Check": {
         "inspect": "Show what a package holds",
@@ -130,6 +132,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "rollback": ("ortpkg rollback digits", "ortpkg rollback digits --to 3"),
     "uninstall": ("ortpkg uninstall digits",),
     "gc": ("ortpkg gc --dry-run", "ortpkg gc --keep 1 --used-within 24h"),
+    "lock": ("ortpkg lock --dry-run", "ortpkg lock --upgrade"),
+    "sync": ("ortpkg sync --frozen --profile server",),
     "inspect": ("ortpkg inspect digits.ortpackage", "ortpkg inspect model.onnx --json"),
     "diff": ("ortpkg diff digits.ortpackage newer.ortpkg",),
     "explain": ("ortpkg explain ORT204",),

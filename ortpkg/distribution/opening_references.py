@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortpkg.distribution.used_packages import UsedPackage, keep_in_use
-from ortpkg.errors import PackageNotFoundError, PackageNotInstalledError
+from ortpkg.errors import PackageNotFoundError, PackageNotInstalledError, quoted
+from ortpkg.project.locked_names import as_locked
 from ortpkg.registry.references import PathReference, Reference, StoreReference
 from ortpkg.store.installed_packages import InstalledPackage, InstalledPackages
 
@@ -29,7 +30,8 @@ def use_package(
 ) -> Path:
     """The folder of the package that a reference names, which stays until this process ends.
 
-    A name means what is installed under it. What lies in a registry or layout is installed where
+    A name means what is installed under it, of the version that a project around is locked on.
+    What lies in a registry or layout is installed where
     nothing has its name yet; else it is fetched, used, and the name goes on to mean what it meant.
 
     Args:
@@ -45,10 +47,17 @@ def use_package(
     if isinstance(reference, PathReference):
         return reference.path
     if isinstance(reference, StoreReference):
+        locked = as_locked(reference)
         installed = store or InstalledPackages()
         try:
-            opened = installed.open(reference.name, tag=reference.tag, digest=reference.digest)
+            opened = installed.open(locked.name, tag=locked.tag, digest=locked.digest)
         except PackageNotInstalledError as error:
+            if locked != reference:
+                raise PackageNotInstalledError(
+                    f"the project is locked on {quoted(str(locked))}, which is not installed: run"
+                    " ortpkg sync",
+                    name=str(locked),
+                ) from error
             if reference.tag or reference.digest:
                 raise
             raise PackageNotFoundError(

@@ -81,6 +81,17 @@ LINES: tuple[str, ...] = (
     "logout registry.example",
     "sign --new-key OUT/key.pem",
     "sign OUT/made --key OUT/key.pem",
+    "install oci-layout:OUT/layout:1.0.0 --name kept",
+    "pull oci-layout:OUT/layout:1.0.0 -o OUT/pulled",
+    "list",
+    "show kept",
+    "history kept",
+    "outdated",
+    "upgrade kept --dry-run",
+    "install oci-layout:OUT/layout:1.0.0 --name kept --variant cpu-int8",
+    "rollback kept",
+    "gc --dry-run",
+    "uninstall kept",
 )
 #: The same, for lines that start no child at all.
 ALONE: tuple[str, ...] = (
@@ -91,7 +102,7 @@ ALONE: tuple[str, ...] = (
     "run OV --backend openvino --cache",
 )
 #: What these are for is to go to the network, and where their words say.
-NETWORK = frozenset({"login"})
+NETWORK = frozenset({"login", "lock", "sync"})
 #: Runs the lines that follow it, as JSON.
 RUN_LINES = """
 import json, sys

@@ -1,0 +1,59 @@
+"""``ortpkg sync``: what a project's lock says, installed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.parameters import DryRunOption, JsonOption
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.distribution.installation import InstallReport
+from ortpkg.distribution.locking import project_here, sync_project
+from ortpkg.errors import ExitCode
+
+
+def command(
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Fail where the lock is missing or out of date.")
+    ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", metavar="NAME", help="Which of the project's machines this one is."
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Install just what ortpkg.lock says, by digest; make it first where it is out of date."""
+    output = Output(is_json=as_json)
+    with copy_progress() as progress:
+        reports = sync_project(
+            project_here(),
+            is_frozen=frozen,
+            profile=profile,
+            is_rehearsal=dry_run,
+            progress=progress,
+        )
+    if as_json:
+        rows = [_report_json(report) for report in reports]
+        output.json("sync", {"dry_run": dry_run, "packages": rows})
+        return ExitCode.DONE
+    for report in reports:
+        variants = ", ".join(each.name for each in report.plan.choices)
+        output.line(f"{report.plan.name}@{report.plan.fetched.source.digest}: {variants}")
+    moved = sum(report.plan.moving_nbytes if dry_run else report.moved_nbytes for report in reports)
+    output.note(f"{'would fetch' if dry_run else 'fetched'} {nbytes_text(moved)}")
+    return ExitCode.DONE
+
+
+def _report_json(report: InstallReport) -> dict[str, object]:
+    return {
+        "name": report.plan.name,
+        "digest": report.plan.fetched.source.digest,
+        "variants": [each.name for each in report.plan.choices],
+        "moved_nbytes": report.moved_nbytes,
+        "moving_nbytes": report.plan.moving_nbytes,
+    }
