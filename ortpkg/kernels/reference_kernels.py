@@ -48,6 +48,10 @@ _OUTPUT_ELEMENTS: dict[tuple[str, str], SizeRule] = {
     ("", "TfIdfVectorizer"): lambda info, inputs: (
         inputs[0].size * (max(info.attribute("ngram_indexes"), default=0) + 1)
     ),
+    ("ai.onnx.ml", "FeatureVectorizer"): lambda info, inputs: (
+        max((len(each) if each.ndim > 1 else each.size for each in inputs), default=0)
+        * sum(max(0, width) for width in info.attribute("inputdimensions", ()))
+    ),
     ("ai.onnx.ml", "OneHotEncoder"): lambda info, inputs: (
         inputs[0].size * len(info.attribute("cats_int64s") or info.attribute("cats_strings") or ())
     ),
@@ -59,6 +63,8 @@ _WORK: dict[tuple[str, str], Callable[[Sequence[Any]], float]] = {
         inputs[0].size * (inputs[0].shape[-1] ** 2 if inputs[0].ndim else 1) / 1.5
     ),
 }
+#: (domain, operator) whose evaluator loops over its attributes when it is made.
+_MADE_IN_A_RUN = frozenset({("", "TfIdfVectorizer")})
 #: More than a CPU of today does in float64: a run that could end in time is not refused.
 _MOST_OPERATIONS_PER_S = 1e11
 _WIDEST_ITEM = 8
@@ -109,11 +115,14 @@ def has_reference_implementation(domain: str, op_type: str, version: int) -> boo
     ):
         # its sub-graph would escape the session's limits: these operators have kernels of ours
         return False
-    return _is_prepared_once(schema) or _has_body_for_types(schema)
+    loadable = _is_loadable(schema.domain, schema.name, schema.since_version)
+    return loadable or _has_body_for_types(schema)
 
 
 def _is_prepared_once(schema: onnx.defs.OpSchema) -> bool:
-    return _is_loadable(schema.domain, schema.name, schema.since_version)
+    """Whether its evaluator is made with the session: it needs no input, and is made at once."""
+    is_slow = (schema.domain, schema.name) in _MADE_IN_A_RUN
+    return not is_slow and _is_loadable(schema.domain, schema.name, schema.since_version)
 
 
 def _schema(domain: str, op_type: str, version: int) -> onnx.defs.OpSchema | None:
@@ -165,6 +174,7 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
         raise KernelNotFoundError(
             f"{node} is not defined in version {version}", op_type=node.op_type, opset=version
         )
+    _check_required(node, schema)
     proto = node_proto(node, schema)
     prepared = _evaluator(node, proto, version) if _is_prepared_once(schema) else None
     output_types = tuple(info.output_type(slot) for slot in range(len(node.outputs)))
@@ -181,12 +191,16 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
         context.check_cancelled()
         if work_rule is not None:
             _check_work(context, node, work_rule(inputs))
-        evaluator = prepared or _evaluator(node, proto, version, inputs)
         feeds = {
             name: _guarded(value) for name, value in zip(proto.input, inputs, strict=False) if name
         }
+
+        def evaluate() -> list[Any]:
+            evaluator = prepared or _evaluator(node, proto, version, inputs)
+            return list(evaluator.run(wanted, feeds))
+
         # Its loops ask nobody whether the run is to end.
-        made = run_interruptibly(context, lambda: evaluator.run(wanted, feeds))
+        made = run_interruptibly(context, evaluate)
         found = dict(zip(wanted, made, strict=True))
         outputs = tuple(
             _normalised(found[name], output_type, inputs) if name else None
@@ -195,6 +209,15 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
         return outputs[0] if len(outputs) == 1 else outputs
 
     return compute
+
+
+def _check_required(node: Node, schema: onnx.defs.OpSchema) -> None:
+    """InvalidGraphError where the node lacks an attribute that its operator requires."""
+    for name, attribute in schema.attributes.items():
+        if attribute.required and name not in node.attributes:
+            raise InvalidGraphError(
+                f"{node} has no attribute {quoted(name)}, which it requires", node_name=node.name
+            )
 
 
 def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:

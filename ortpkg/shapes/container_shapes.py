@@ -111,7 +111,7 @@ def sequence_map(context: ShapeContext) -> None:
     """The body sees one element of each sequence, and other inputs whole."""
     given = [context.known(slot) for slot in range(len(context.node.inputs))]
     inputs = [each.element if isinstance(each, KnownSequence) else each for each in given]
-    body = context.attribute("body")
+    body = context.optional("body", "GRAPH")
     for slot, made in enumerate([] if body is None else context.infer_subgraph(body, inputs)):
         context.make_sequence(
             slot, made.without_elements() if isinstance(made, KnownTensor) else made
@@ -189,7 +189,9 @@ def feature_vectorizer(context: ShapeContext) -> None:
 @infers("OneHotEncoder", domain=ML)
 def one_hot_encoder(context: ShapeContext) -> None:
     shape = context.shape(0)
-    categories = context.attribute("cats_int64s") or context.attribute("cats_strings") or ()
+    categories = (
+        context.optional("cats_int64s", "INTS") or context.optional("cats_strings", "STRINGS") or ()
+    )
     context.make(0, None if shape is None else (*shape, len(categories)), ElementType.FLOAT)
 
 
@@ -213,7 +215,7 @@ def _encoded_type(context: ShapeContext) -> ElementType | None:
     ):
         if context.attribute(name) is not None:
             return element_type
-    tensor = context.attribute("values_tensor")
+    tensor = context.optional("values_tensor", "TENSOR")
     return None if tensor is None else ElementType(tensor.element_type)
 
 
@@ -226,7 +228,11 @@ def category_mapper(context: ShapeContext) -> None:
 @infers("DictVectorizer", domain=ML)
 def dict_vectorizer(context: ShapeContext) -> None:
     """A map as one row: as long as the vocabulary."""
-    words = context.attribute("string_vocabulary") or context.attribute("int64_vocabulary") or ()
+    words = (
+        context.optional("string_vocabulary", "STRINGS")
+        or context.optional("int64_vocabulary", "INTS")
+        or ()
+    )
     context.make(0, (1, len(words)))
 
 

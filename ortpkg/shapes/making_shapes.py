@@ -44,11 +44,26 @@ def pad(context: ShapeContext) -> None:
     context.make(0, made)
 
 
+#: What a Constant may hold: attribute → its type.
+_CONSTANT_KINDS = {
+    "value": "TENSOR",
+    "sparse_value": "SPARSE_TENSOR",
+    "value_int": "INT",
+    "value_ints": "INTS",
+    "value_float": "FLOAT",
+    "value_floats": "FLOATS",
+    "value_string": "STRING",
+    "value_strings": "STRINGS",
+}
+
+
 @infers("Constant")
 def constant(context: ShapeContext) -> None:
     """A Constant node, of whatever attribute."""
-    for name, attribute in context.node.attributes.items():
-        value = attribute.value
+    for name in context.node.attributes:
+        if name not in _CONSTANT_KINDS:
+            continue
+        value = context.optional(name, _CONSTANT_KINDS[name])
         match name:
             case "value_int" | "value_float":
                 is_whole = name == "value_int"
@@ -68,14 +83,12 @@ def constant(context: ShapeContext) -> None:
                 context.make(0, (len(value),), ElementType.STRING)
             case "value" | "sparse_value":
                 context.make_known(0, constant_knowledge(value))
-            case _:
-                pass
 
 
 @infers("ConstantOfShape")
 def constant_of_shape(context: ShapeContext) -> None:
     """Zeros, or what its one-element attribute says."""
-    wanted, value = context.elements(0), context.attribute("value")
+    wanted, value = context.elements(0), context.optional("value", "TENSOR")
     element_type = ElementType.FLOAT if value is None else value.element_type
     if wanted is None:
         rank = context.vector_length(0)

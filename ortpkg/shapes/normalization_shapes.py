@@ -47,7 +47,7 @@ def recurrent(context: ShapeContext) -> None:
     """
     shape = context.shape(0)
     directions = 2 if context.attribute("direction", "forward") == "bidirectional" else 1
-    hidden: Size | None = context.attribute("hidden_size")
+    hidden: Size | None = context.optional("hidden_size", "INT")
     weights = context.shape(2)
     if hidden is None and weights is not None and len(weights) == 3:
         hidden = weights[2]

@@ -121,7 +121,7 @@ def top_k(context: ShapeContext) -> None:
         context.make(1, None, ElementType.INT64)
         return
     axis = context.axis(context.attribute("axis", -1), len(shape))
-    count: Size | None = context.attribute("k") if context.version < 10 else context.size(1)
+    count: Size | None = context.optional("k", "INT") if context.version < 10 else context.size(1)
     size = shape[axis]
     if isinstance(count, int) and isinstance(size, int) and not 0 <= count <= size:
         raise ShapeError(f"{context.node}: the first {count} of {size}")
@@ -133,7 +133,7 @@ def top_k(context: ShapeContext) -> None:
 @infers("Unique")
 def unique(context: ShapeContext) -> None:
     """How many differ is not known before; inverse indices are as many as there were."""
-    shape, axis, count = context.shape(0), context.attribute("axis"), context.new_size()
+    shape, axis, count = context.shape(0), context.optional("axis", "INT"), context.new_size()
     if axis is None:
         context.make(0, (count,))
         inverse: Size = (
@@ -174,7 +174,7 @@ def non_max_suppression(context: ShapeContext) -> None:
 
 @infers("Compress")
 def compress(context: ShapeContext) -> None:
-    shape, axis = context.shape(0), context.attribute("axis")
+    shape, axis = context.shape(0), context.optional("axis", "INT")
     if axis is None:
         context.make(0, (context.new_size(),))
     elif shape is not None:

@@ -80,6 +80,16 @@ class ShapeContext:
             raise ShapeError(f"{self.node}: the attribute {name} is {quoted(value)}")
         return value
 
+    def optional(self, name: str, kind: str) -> Any:
+        """The attribute's value, None where it is absent.
+
+        ShapeError where it is of another type than ``kind`` ("INT", "TENSOR", ...).
+        """
+        found = self.node.attributes.get(name)
+        if found is not None and found.kind != kind:
+            raise ShapeError(f"{self.node}: {name} is of type {found.kind}, not {kind}")
+        return None if found is None else found.value
+
     def integers(self, name: str) -> tuple[int, ...]:
         """An attribute of whole numbers; () where it is absent.
 
