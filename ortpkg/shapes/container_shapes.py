@@ -273,13 +273,17 @@ def regressor(context: ShapeContext) -> None:
     context.make(0, (_rows(context), count), element_type)
 
 
-_LABEL_LISTS = ("classlabels_int64s", "classlabels_ints", "classlabels_strings")
+_LABEL_LISTS = {
+    "classlabels_int64s": "INTS",
+    "classlabels_ints": "INTS",
+    "classlabels_strings": "STRINGS",
+}
 
 
 @infers("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier", domain=ML)
 def classifier(context: ShapeContext) -> None:
     """Labels, and a score per class."""
-    lists = [context.attribute(name) for name in _LABEL_LISTS]
+    lists = [context.optional(name, kind) for name, kind in _LABEL_LISTS.items()]
     labels: Sequence[object] = next((each for each in lists if each), ())
     is_text = bool(context.attribute("classlabels_strings"))
     rows = _rows(context)

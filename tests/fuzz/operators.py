@@ -133,6 +133,8 @@ def _change_size(choose: random.Random, model: ModelProto) -> None:
     tensor = choose.choice(list(model.graph.initializer))
     if tensor.data_type != TensorProto.INT64:
         return
+    if min(tensor.dims, default=0) < 0:  # changed before
+        return
     array = numpy_helper.to_array(tensor).copy()
     if array.size:
         array.flat[choose.randrange(array.size)] = choose.choice(EDGES)
