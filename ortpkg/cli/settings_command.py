@@ -35,6 +35,7 @@ from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import verify_emulated_names
 from ortpkg.providers.plugins import installed_plugins
 from ortpkg.selection.request import backend_named
+from ortpkg.trust.trust_policy_file import POLICY_ENVIRONMENT
 from ortpkg.variables import flag_variable
 
 #: What commands do where nobody says anything: the value, and how people call it.
@@ -55,6 +56,7 @@ _OTHER_VARIABLES: tuple[str, ...] = (
         PYTHON_VARIABLE,
         _PROVIDERS_VARIABLE,
     ),
+    POLICY_ENVIRONMENT,
     *(EMULATED_DEVICES_VARIABLE, TIMEOUT_VARIABLE, RETRY_VARIABLE, TRACEBACK_VARIABLE),
 )
 
@@ -106,6 +108,11 @@ def _verify_variables() -> None:
         folder = os.environ.get(name)
         if folder and os.path.lexists(folder) and not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir may raise
             raise UsageError(f"{name} is {quoted(folder)}; the path of a folder was expected")
+    policy = os.environ.get(POLICY_ENVIRONMENT)
+    if policy and not os.path.isfile(policy):  # noqa: PTH113 - as above
+        raise UsageError(
+            f"{POLICY_ENVIRONMENT} is {quoted(policy)}; the file of a trust policy was expected"
+        )
     python = os.environ.get(PYTHON_VARIABLE)
     if python and shutil.which(python) is None:
         raise UsageError(

@@ -10,7 +10,7 @@ from ortpkg.cli.rendering import Output
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package.reader import open_package
 from ortpkg.registry.references import LayoutReference, OciReference
-from ortpkg.trust.signing.model_signature import Acceptance, TrustedSigner, accepted_signers
+from ortpkg.trust.signing.openssf_signature import Acceptance, TrustedSigner, accepted_signers
 from ortpkg.trust.signing.signed_package import SignedPackage, signed_package
 from ortpkg.trust.trust_policy import check_publisher
 from ortpkg.trust.trust_policy_file import POLICY_ENVIRONMENT, read_policy

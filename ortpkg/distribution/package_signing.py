@@ -24,7 +24,7 @@ from ortpkg.registry.repository import Repository
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.storage.package_lock import lock_package
-from ortpkg.trust.signing.model_signature import is_over, sign_digests
+from ortpkg.trust.signing.openssf_signature import is_over, sign_digests
 from ortpkg.trust.signing.registry_signatures import attach_signature, attached_signatures
 from ortpkg.trust.signing.signature_bundle import most_bundle_nbytes
 from ortpkg.trust.signing.signature_files import read_signatures, write_signature

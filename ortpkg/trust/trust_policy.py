@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ortpkg.errors import SignatureError, quoted
-from ortpkg.trust.signing.model_signature import (
+from ortpkg.trust.signing.openssf_signature import (
     Acceptance,
     FoundSignature,
     TrustedSigner,

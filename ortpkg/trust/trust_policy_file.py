@@ -33,7 +33,7 @@ from typing import Any
 from ortpkg.errors import UsageError, quoted
 from ortpkg.host.directories import config_directory
 from ortpkg.names import did_you_mean
-from ortpkg.trust.signing.model_signature import TrustedSigner
+from ortpkg.trust.signing.openssf_signature import TrustedSigner
 from ortpkg.trust.trust_policy import PublisherRule, TrustPolicy
 
 POLICY_ENVIRONMENT = "ORTPKG_TRUST_POLICY"

@@ -18,7 +18,7 @@ def _examining(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> None:
     """Lets the command examine this machine with ``facts`` changed."""
     here = replace(
         situation.gather(),
-        **{"failures": (), "missing": {}, "overlapping": (), "device_files": (), **facts},
+        **{"failures": (), "refused_libraries": {}, "overlapping": (), "device_files": (), **facts},
     )
     monkeypatch.setattr(doctor_command, "doctor", lambda: doctor(here))
 

@@ -321,6 +321,7 @@ WRONG_VARIABLES = [
     ("ORTPKG_CACHE_DIR", __file__, "ORTPKG_CACHE_DIR is"),
     ("ORTPKG_STATE_DIR", __file__, "ORTPKG_STATE_DIR is"),
     ("ORTPKG_STORE", __file__, "ORTPKG_STORE is"),
+    ("ORTPKG_TRUST_POLICY", "/no/policy", "ORTPKG_TRUST_POLICY is '/no/policy'"),
     ("ORTPKG_CONFIG_DIR", __file__, "ORTPKG_CONFIG_DIR is"),
     ("ORTPKG_TRUST", "perhaps", "ORTPKG_TRUST: trust is 'perhaps'; true or false was expected"),
     ("ORTPKG_THREADS", "all", "ORTPKG_THREADS: threads is 'all'"),

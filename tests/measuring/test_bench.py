@@ -589,7 +589,7 @@ def test_a_limit_that_somebody_chose_is_no_fault_of_the_variant(
 def test_a_narrow_timeout_of_the_command_line_puts_nothing_into_quarantine(
     run: CommandLine, scale_package: Path
 ) -> None:
-    done = run("bench", scale_package, "--timeout", 0.1, "--rounds", 1, "--json")
+    done = run("bench", scale_package, "--timeout", 0.01, "--rounds", 1, "--json")
 
     assert {each["outcome"] for each in done.json["results"]} == {"over the limit"}
     assert "nothing is in quarantine" in run("quarantine").out

@@ -88,6 +88,17 @@ VALID: dict[str, list[dict[str, Any]]] = {
             "files": {"a": {"digests": [HEX], "nbytes": 0}},
         }
     ],
+    "lock": [
+        {
+            "schema_version": "1.0",
+            "packages": {
+                "digits": {
+                    "wanted": "oci://h/d *", "from": "oci://h/d", "version": "2", "digest": f"sha256:{HEX}",
+                    "package_digest": HEX, "variants": {"": ["c/v"]}, "files": {"a": {"sha256": HEX, "nbytes": 0}},
+                }
+            },
+        }
+    ],
     "machine_profile": [
         {
             "schema_version": "1.0", "kind": "machine_profile", "name": "n",

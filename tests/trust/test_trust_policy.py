@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import SignatureError, UsageError
-from ortpkg.trust.signing.model_signature import FoundSignature, sign_digests
+from ortpkg.trust.signing.openssf_signature import FoundSignature, sign_digests
 from ortpkg.trust.trust_policy import Judgement, TrustPolicy, check_publisher
 from ortpkg.trust.trust_policy_file import read_policy
 from tests.trust.signing.signers import record_of, some_key

@@ -34,6 +34,7 @@ SCHEMA_NAMES = (
     "pipeline",
     "samples",
     "digests",
+    "lock",
     "machine_profile",
     "selection",
 )

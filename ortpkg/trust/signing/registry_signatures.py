@@ -20,7 +20,7 @@ from ortpkg.registry.descriptors import Descriptor, parse_descriptor
 from ortpkg.registry.referrers import fallback_tag
 from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, MOST_MANIFEST_NBYTES, Repository
 from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.model_signature import FoundSignature
+from ortpkg.trust.signing.openssf_signature import FoundSignature
 from ortpkg.trust.signing.signature_bundle import BUNDLE_MEDIA_TYPE
 from ortpkg.trust.signing.signature_files import MOST_SIGNATURES
 

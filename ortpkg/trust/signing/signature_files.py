@@ -15,7 +15,7 @@ from ortpkg.package.paths.path_resolver import PathKind, list_names
 from ortpkg.package.sidecar import SIGNATURE_FILE, SIGNATURES_DIRECTORY, is_signature_file
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.planned_files import PlannedFiles
-from ortpkg.trust.signing.model_signature import FoundSignature
+from ortpkg.trust.signing.openssf_signature import FoundSignature
 from ortpkg.trust.signing.signature_bundle import MOST_BUNDLE_NBYTES, parse_bundle
 
 MOST_SIGNATURES = 16

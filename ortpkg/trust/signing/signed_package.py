@@ -10,7 +10,7 @@ from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
 from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.model_signature import FoundSignature
+from ortpkg.trust.signing.openssf_signature import FoundSignature
 from ortpkg.trust.signing.signature_files import read_signatures
 
 

@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, dump_digests
 from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.model_signature import TrustedSigner
+from ortpkg.trust.signing.openssf_signature import TrustedSigner
 from ortpkg.trust.signing.signing_keys import PrivateKey, new_private_key
 
 CODE_SIGNING = ExtendedKeyUsageOID.CODE_SIGNING

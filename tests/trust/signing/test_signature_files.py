@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import SignatureError
-from ortpkg.trust.signing.model_signature import sign_digests
+from ortpkg.trust.signing.openssf_signature import sign_digests
 from ortpkg.trust.signing.signature_files import read_signatures, write_signature
 from ortpkg.trust.signing.signing_keys import PrivateKey
 from tests.trust.signing.signers import record_of, some_key

@@ -20,7 +20,7 @@ from ortpkg.package.integrity.digests import (
     dump_digests,
 )
 from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.model_signature import (
+from ortpkg.trust.signing.openssf_signature import (
     FoundSignature,
     TrustedSigner,
     accepted_signers,
