@@ -10,12 +10,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
 
 ResultT = TypeVar("ResultT")
+
+#: After so long a computation that was told to end and goes on is told again.
+_TELL_AGAIN_AFTER_S = 0.5
 
 
 class _Run(threading.local):
@@ -58,7 +62,7 @@ class _PythonCall:
         self._thread_id = threading.get_ident()
         self._lock = threading.Lock()
         self._is_running = False
-        self._is_told = False
+        self._told_at_s: float | None = None
 
     def run(self, compute: Callable[[], ResultT]) -> ResultT:
         try:
@@ -68,19 +72,26 @@ class _PythonCall:
             finally:
                 self._end()
         except _InterruptedHere:
+            self._end()  # Again: a second one may have interrupted the first.
             raise _EndedError("the run is to end") from None
 
     def stop(self) -> None:
-        """Raises in the computing thread, once, at its next Python instruction."""
+        """Raises in the computing thread at its next Python instruction.
+
+        Again after a while: where that instruction is in a finalizer or a callback of the garbage
+        collector, the interpreter prints the exception and goes on.
+        """
         with self._lock:
-            if self._is_running and not self._is_told:
-                self._is_told = True
+            now_s = time.monotonic()
+            is_due = self._told_at_s is None or now_s - self._told_at_s > _TELL_AGAIN_AFTER_S
+            if self._is_running and is_due:
+                self._told_at_s = now_s
                 _raise_in(self._thread_id, _InterruptedHere)
 
     def _end(self) -> None:
         with self._lock:
             self._is_running = False
-        if self._is_told:
+        if self._told_at_s is not None:
             # What was sent arrives at the next jump at the latest, and must arrive nowhere else. It
             # is not taken back: CPython 3.11 and 3.12 would count it as on its way for ever, look
             # for it at each call, and a traced call would not return (ceval.c, async_exc).

@@ -222,6 +222,32 @@ def test_code_that_asks_nobody_is_ended_where_it_is() -> None:
         run_interruptibly(run, compute)
 
 
+class Finalized:
+    """Computes in its finalizer, where the interpreter tells of what is raised and goes on."""
+
+    def __del__(self) -> None:
+        while True:
+            pass
+
+
+def test_code_is_told_again_where_a_finalizer_swallowed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    swallowed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: swallowed.append(told.exc_type))
+    run = Watched()
+
+    def compute() -> None:
+        run.is_over.set()
+        Finalized()
+        while True:
+            pass
+
+    with pytest.raises(CancelledError, match="enough"):
+        run_interruptibly(run, compute)
+    assert len(swallowed) == 1
+
+
 def test_what_ends_in_time_is_not_touched_afterwards() -> None:
     run = Watched()
     for _ in range(20):
