@@ -13,12 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ortpkg.errors import quoted
+from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import int_tuple, normalized_axes
-from ortpkg.kernels.element_types import NUMBERS, is_float, widened
+from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, is_float, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 
 _MODES = ("nearest", "linear", "cubic")
+#: Of an output, between two looks at the clock; 2^24 texts take a tenth of a second.
+_MOST_ELEMENTS_AT_ONCE = 1 << 24
+#: The operators take every type, and say nothing of weighted sums of texts or truth values.
+_TYPES = NUMBERS | BOOLEAN | {ElementType.STRING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +149,7 @@ class _Sampler:
         """``x`` with one axis resampled; of integers only the nearest mode keeps the type."""
         origins = self.origins(plan)
         if self.mode == "nearest":
-            result = np.take(x, self.nearest_positions(origins, plan.size), axis=plan.axis)
+            result = _taken(x, self.nearest_positions(origins, plan.size), plan.axis)
         else:
             positions, weights = self.taps(origins, plan.size, plan.scale)
             weights = weights.astype(x.dtype)
@@ -159,6 +165,21 @@ class _Sampler:
         return result
 
 
+def _taken(x: Tensor, positions: Tensor, axis: int) -> Tensor:
+    """``x`` at these positions of one axis. Asks between blocks whether the run is to end."""
+    each = max(x.size // max(x.shape[axis], 1), 1)
+    at_once = max(_MOST_ELEMENTS_AT_ONCE // each, 1)
+    if len(positions) <= at_once:
+        return np.take(x, positions, axis=axis)
+    before = (slice(None),) * axis
+    result = np.empty((*x.shape[:axis], len(positions), *x.shape[axis + 1 :]), x.dtype)
+    for start in range(0, len(positions), at_once):
+        poll_run()
+        block = slice(start, start + at_once)
+        result[(*before, block)] = np.take(x, positions[block], axis=axis)
+    return result
+
+
 def _resized(
     context: OpKernelContext, x: Tensor, plans: Sequence[_AxisPlan], sampler: _Sampler
 ) -> Tensor:
@@ -168,6 +189,9 @@ def _resized(
     if x.size == 0:
         raise ValueError(f"an input of shape {x.shape} has nothing to resize to {out.shape}")
     exact = sampler.mode == "nearest" or x.dtype in (np.float32, np.float64)
+    if not exact and x.dtype.kind in "bO":
+        elements = "truth values" if x.dtype.kind == "b" else "texts"
+        raise ValueError(f"{elements} have no {sampler.mode} values between them; nearest works")
     y = x if exact else (widened(x) if is_float(x.dtype) else x.astype(np.float32))
     # Shrinking axes go first: the others then have less to do.
     for plan in sorted(
@@ -245,7 +269,7 @@ def _regions(axes: Sequence[int], roi: Sequence[float]) -> dict[int, tuple[float
     return {axis: (roi[slot], roi[len(axes) + slot]) for slot, axis in enumerate(axes)}
 
 
-@kernel("Resize", since=(11, 13, 18, 19), types={"T1": NUMBERS})
+@kernel("Resize", since=(11, 13, 18, 19), types={"T1": _TYPES})
 def resize(info: OpKernelInfo) -> Compute:
     sampler = _Sampler.of(info)
     axes, policy = (
@@ -274,8 +298,8 @@ def resize(info: OpKernelInfo) -> Compute:
     return compute
 
 
-@kernel("Resize", since=(10,), types={"T": NUMBERS})
-@kernel("Upsample", since=(9, 10), types={"T": NUMBERS})
+@kernel("Resize", since=(10,), types={"T": _TYPES})
+@kernel("Upsample", since=(9, 10), types={"T": _TYPES})
 def resize_by_scales(info: OpKernelInfo) -> Compute:
     sampler = _Sampler.of(info)
 
@@ -287,7 +311,7 @@ def resize_by_scales(info: OpKernelInfo) -> Compute:
     return compute
 
 
-@kernel("Upsample", since=(1, 7), types={"T": NUMBERS})
+@kernel("Upsample", since=(1, 7), types={"T": _TYPES})
 def upsample_by_attribute(info: OpKernelInfo) -> Compute:
     sampler = _Sampler.of(info)
     scales = info.attribute("scales") or (

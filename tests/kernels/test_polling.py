@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError
 from ortpkg.kernels import einsum as einsum_module
 from ortpkg.kernels import matrix_product
+from ortpkg.kernels import resize as resize_module
 from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.polling import poll_run, polled, run_interruptibly
 from ortpkg.session.inference_session import InferenceSession
@@ -24,7 +25,9 @@ from ortpkg.session.options import ExecutionMode, RunOptions, SessionOptions
 LIMIT_S = 0.5
 
 
-def model(op_type: str, feeds: Mapping[str, Any], outputs: int = 1, **attributes: Any) -> bytes:
+def model(
+    op_type: str, feeds: Mapping[str, Any], outputs: int = 1, opset: int = 18, **attributes: Any
+) -> bytes:
     """One node on inputs like ``feeds``."""
     types = {
         name: helper.np_dtype_to_tensor_dtype(array.dtype)
@@ -40,7 +43,7 @@ def model(op_type: str, feeds: Mapping[str, Any], outputs: int = 1, **attributes
     graph = helper.make_graph(
         [node], "g", inputs, [helper.make_empty_tensor_value_info(name) for name in names]
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
     return bytes(made.SerializeToString())
 
 
@@ -193,6 +196,36 @@ def test_a_product_in_blocks_is_the_same(
         product_in_blocks(a, b, out)
     np.testing.assert_array_equal(out, a @ b)
     assert len(polls) > 1
+
+
+def test_texts_resized_in_blocks_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.array([["a", "b", "c"], ["d", "e", "f"]], object)
+    monkeypatch.setattr(resize_module, "_MOST_ELEMENTS_AT_ONCE", 4)
+    feeds = {"x": x, "scales": np.array([1, 3], np.float32)}
+    with InferenceSession(model("Upsample", feeds, opset=9), None, ["cpu"]) as session:
+        (found,) = session.run(None, feeds)
+    np.testing.assert_array_equal(found, np.repeat(x, 3, axis=1))
+
+
+def test_resizing_texts_ends_with_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resize_module, "_MOST_ELEMENTS_AT_ONCE", 4)
+    feeds = {"x": np.array(["a"] * 10, object), "scales": np.array([4e6], np.float32)}
+    content = model("Upsample", feeds, opset=9)
+    with (
+        InferenceSession(content, None, ["cpu"]) as session,
+        pytest.raises(LimitExceededError),
+    ):
+        session.run(None, feeds, RunOptions(timeout_s=LIMIT_S))
+
+
+def test_texts_have_no_values_between_them() -> None:
+    feeds = {"x": np.array(["a", "b"], object), "scales": np.array([2], np.float32)}
+    content = model("Upsample", feeds, opset=9, mode="linear")
+    with (
+        InferenceSession(content, None, ["cpu"]) as session,
+        pytest.raises(OrtpkgError, match="texts have no linear values"),
+    ):
+        session.run(None, feeds)
 
 
 class Watched:
