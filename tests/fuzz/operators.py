@@ -5,6 +5,7 @@ Every choice comes from the seed.
 
 from __future__ import annotations
 
+import math
 import random
 from functools import cache
 from typing import Any
@@ -133,7 +134,7 @@ def _change_size(choose: random.Random, model: ModelProto) -> None:
     tensor = choose.choice(list(model.graph.initializer))
     if tensor.data_type != TensorProto.INT64:
         return
-    if min(tensor.dims, default=0) < 0:  # changed before
+    if math.prod(tensor.dims) * 8 != len(tensor.raw_data):  # changed before
         return
     array = numpy_helper.to_array(tensor).copy()
     if array.size:
