@@ -48,7 +48,9 @@ from ortpkg.cli.run_options import (
     VerifyOption,
 )
 from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_json, value_row
+from ortpkg.distribution.used_packages import how_to_fetch_samples
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
+from ortpkg.package.sidecar import SAMPLES_DIRECTORY
 from ortpkg.selection.wishes import SelectionWishes
 
 if TYPE_CHECKING:
@@ -318,6 +320,12 @@ class _Runner:
             self.output.warning(error)
         return []
 
+    def _why_no_samples(self) -> str:
+        info = self.package.info
+        if not any(path.startswith(f"{SAMPLES_DIRECTORY}/") for path in info.absent_files):
+            return "carries no samples"
+        return f"has samples, which are not here ({how_to_fetch_samples(info.root)})"
+
     # --- the package's samples --------------------------------------------------------------------
 
     def run_samples(self, output: Path | None, run_options: Any) -> int:
@@ -331,8 +339,8 @@ class _Runner:
         if not own:
             names = ", ".join(f"{quoted(argument.name)}" for argument in self.session.get_inputs())
             raise UsageError(
-                f"{_what(self.package)} carries no samples: give --input NAME=FILE for {names}, or"
-                " --random"
+                f"{_what(self.package)} {self._why_no_samples()}: give --input NAME=FILE for"
+                f" {names}, or --random"
             )
         if self.verify:
             self.package.verify_samples(own)

@@ -61,6 +61,14 @@ def how_to_fetch(root: Path, variant: VariantInfo) -> str:
     return f"ortpkg upgrade {installed.name} fetches them"
 
 
+def how_to_fetch_samples(root: Path) -> str:
+    """The command that brings the samples here that the package at ``root`` has not."""
+    used = used_package(root)
+    if used is None or used.generation is None:
+        return "ortpkg pull REF -o FOLDER --samples fetches them"
+    return f"ortpkg install {used.generation.reference} --samples fetches them"
+
+
 def note_run(root: Path, variant: str) -> None:
     """Writes down that ``component/variant`` of the package at ``root`` runs now, if installed."""
     used = used_package(root)

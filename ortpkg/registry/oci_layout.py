@@ -72,6 +72,11 @@ class OciLayout(Repository):
         for entry in entries:
             if entry.annotations.get(_TAG) == tag_or_digest:
                 return replace(entry, annotations=_without_tag(entry))
+        if not self._directory.exists():
+            raise ArtifactNotFoundError(
+                f"there is no folder {quoted(self._directory)}, and so no OCI image layout in it",
+                registry=self.name,
+            )
         known = ", ".join(self.tags()[:10]) or "none"
         raise ArtifactNotFoundError(
             f"{self.name} has no manifest {quoted(tag_or_digest)}; it has the tags: {known}",

@@ -42,6 +42,14 @@ def test_what_is_installed_is_taken_by_its_name(ortpkg: RunCommand, tmp_path: Pa
     assert ortpkg("verify", tmp_path / "copy.ortpackage").code == 0
 
 
+def test_samples_that_are_not_here_are_said_to_be_elsewhere(ortpkg: RunCommand) -> None:
+    done = ortpkg("run", "digits")
+
+    assert done.code == 2
+    assert "has samples, which are not here (ortpkg install oci-layout:" in done.err
+    assert "--samples fetches them)" in done.err
+
+
 def test_a_newer_version_and_the_way_back(ortpkg: RunCommand) -> None:
     assert ortpkg("outdated").code == 0
     ortpkg("push", "newer.ortpackage", REFERENCE, "--tag", "2.0", "--tag", "latest")

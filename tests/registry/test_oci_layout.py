@@ -139,6 +139,12 @@ def test_a_damaged_layout_says_what_is_wrong(
         layout.resolve("v")
 
 
+def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactNotFoundError, match=r"there is no folder .*nowhere"):
+        OciLayout(tmp_path / "nowhere").resolve("1")
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_a_manifest_with_other_bytes_is_refused(layout: OciLayout, tmp_path: Path) -> None:
     descriptor = manifest(layout, "v")
     path = tmp_path / "layout" / "blobs" / "sha256" / descriptor.sha256
