@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ortpkg.devices.machine_probe import probe, with_free_memory
 from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_json
+from ortpkg.documents.json_documents import dump_document
 from ortpkg.errors import ProfileError, quoted
-from ortpkg.package.documents.json_documents import dump_document
 from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import discover_ep_devices, verify_emulated_names
 from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS

@@ -12,8 +12,8 @@ from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, read_mode
 from ortpkg.authoring.shared_folder import CHECKSUM_FOLDER, SMALLEST_SHARED_NBYTES, whole_file
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
+from ortpkg.documents.findings import listed
 from ortpkg.errors import quoted
-from ortpkg.package.findings import listed
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.storage.composed_file import FileRange

@@ -47,6 +47,7 @@ from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_mi
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
@@ -57,7 +58,6 @@ from ortpkg.package.changes.transaction import (
     create_package,
 )
 from ortpkg.package.formats.metadata_format import MODELS
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.reader import open_package

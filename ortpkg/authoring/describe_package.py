@@ -12,12 +12,12 @@ from typing import Any
 from ortpkg.authoring.package_documents import ComponentEntry, PackageEntry
 from ortpkg.authoring.variant_entry import CONSTRAINTS, VariantEntry
 from ortpkg.authoring.variant_layout import VariantPlace, place_variants
+from ortpkg.documents.frozen import EMPTY
+from ortpkg.documents.json_documents import parse_document
 from ortpkg.package.document_names import COMPONENT, MANIFEST
-from ortpkg.package.documents.json_documents import parse_document
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
 from ortpkg.package.formats.metadata_format import sanitize_model_id
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
 _KNOWN_IN_MANIFEST = frozenset(

@@ -25,15 +25,15 @@ from ortpkg.authoring.package_documents import (
     package_documents,
 )
 from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body
+from ortpkg.documents.document_schemas import check_schema
+from ortpkg.documents.frozen import thaw
+from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.errors import AuthoringError, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
-from ortpkg.package.documents.document_schemas import check_schema
-from ortpkg.package.documents.json_documents import dump_document, parse_document
 from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.metadata_format import MODELS
-from ortpkg.package.frozen import thaw
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 
 _SCHEMAS: dict[

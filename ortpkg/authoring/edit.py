@@ -37,15 +37,15 @@ from ortpkg.authoring.same_content import have_same_files
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
+from ortpkg.documents.findings import listed
+from ortpkg.documents.frozen import EMPTY, freeze
 from ortpkg.errors import AuthoringError, ModelError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import PackageChange, commit_change
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.findings import listed
 from ortpkg.package.formats.executor_info import ORT, PATH_SESSION_OPTIONS
-from ortpkg.package.frozen import EMPTY, freeze
 from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import (
     VERSION_FACT,

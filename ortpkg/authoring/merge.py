@@ -38,6 +38,7 @@ from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_files, data_folder_of
 from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
 from ortpkg.authoring.written_package import open_written
+from ortpkg.documents.frozen import freeze
 from ortpkg.errors import AuthoringError, ModelError, quoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import (
@@ -47,7 +48,6 @@ from ortpkg.package.changes.transaction import (
     create_package,
 )
 from ortpkg.package.formats.metadata_format import OWN_FOLDER
-from ortpkg.package.frozen import freeze
 from ortpkg.package.integrity.digests import is_within, list_files
 from ortpkg.package.package_info import (
     VERSION_FACT,

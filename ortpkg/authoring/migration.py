@@ -17,11 +17,11 @@ from pathlib import Path
 
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.documents.findings import listed
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, PackageNotFoundError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package.document_names import MANIFEST, METADATA
-from ortpkg.package.findings import listed
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
 from ortpkg.package.package_info import (
     ComponentInfo,

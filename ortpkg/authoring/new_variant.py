@@ -12,12 +12,12 @@ from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import VariantFiles, collect_variant_files
 from ortpkg.devices.hardware import DeviceType
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.document_names import METADATA
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, Constraints
 from ortpkg.package.paths.path_resolver import why_not_a_name, why_not_portable
 from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS

@@ -17,8 +17,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortpkg.documents.frozen import freeze
 from ortpkg.errors import PackageNotFoundError, UsageError, quoted, unquoted
-from ortpkg.package.frozen import freeze
 from ortpkg.package.package_info import (
     ComponentInfo,
     Constraints,

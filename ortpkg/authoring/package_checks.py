@@ -58,9 +58,9 @@ from ortpkg.authoring.rules import (
     sample_rules,
     selection_rules,
 )
+from ortpkg.documents.document_rules import Rule
 from ortpkg.errors import Finding, Severity
 from ortpkg.package.reader import check_package
-from ortpkg.package.rules import Rule
 from ortpkg.providers.ep_registry import plugin_names
 from ortpkg.storage.hashing import Progress
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.new_variant import Notify
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, DigestMismatchError, quoted
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.digests import DifferenceKind, is_within, list_files, read_digests
 from ortpkg.package.integrity.transferable_files import check_whole
 from ortpkg.package.integrity.verification import check_own_record, differences_of

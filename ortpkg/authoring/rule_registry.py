@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from ortpkg.authoring.rules import AUTHORING_RULES
 from ortpkg.authoring.rules.targets import TARGETS
+from ortpkg.documents.document_rules import Rule
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.rules import PACKAGE_RULES, Rule
+from ortpkg.package.rules import PACKAGE_RULES
 
 RULES: dict[str, Rule] = {rule.id: rule for rule in (*PACKAGE_RULES, *AUTHORING_RULES)}
 """Id → rule, in the order of ids."""

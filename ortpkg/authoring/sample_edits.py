@@ -14,13 +14,13 @@ from typing import Any
 from ortpkg.authoring.document_edits import checked_content
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.written_package import open_written
+from ortpkg.documents.frozen import EMPTY
+from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange, commit_change
-from ortpkg.package.documents.json_documents import parse_document
 from ortpkg.package.formats.samples import Tolerance
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package

@@ -25,13 +25,13 @@ from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.authoring.written_package import reading_result
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.documents.findings import listed
+from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import DocumentChange, commit_change, create_package
-from ortpkg.package.documents.json_documents import dump_document, parse_document
-from ortpkg.package.findings import listed
 from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.named_parts import verify_variants_known
 from ortpkg.package.package_info import PackageInfo, VariantInfo

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.documents.json_documents import dump_document, parse_document
 from ortpkg.package.integrity.digests import is_within, list_files
 from ortpkg.package.package_info import PackageInfo
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.authoring.document_edits import checked_document
+from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.documents.json_documents import parse_document
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
 from ortpkg.package.formats.metadata_format import MODELS, OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo

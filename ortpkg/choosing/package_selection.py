@@ -21,9 +21,9 @@ from pathlib import Path
 from ortpkg.choosing.model_operators import operator_evidence
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import NoSuitableVariantError, ProfileError, UsageError, quoted
 from ortpkg.package.formats.variants import alike
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
 from ortpkg.providers.machine_offer import (

@@ -9,7 +9,7 @@ import typer
 from ortpkg.authoring.rule_registry import RULES, find_rule
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Column, Output
-from ortpkg.package.rules import ALL_FORMATS, Rule
+from ortpkg.documents.document_rules import ALL_FORMATS, Rule
 
 
 def command(

@@ -17,9 +17,9 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.documents.frozen import thaw
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
-from ortpkg.package.frozen import thaw
 from ortpkg.package.package_info import (
     PackageInfo,
     ValueInfo,

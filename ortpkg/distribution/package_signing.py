@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortpkg.documents.findings import listed
+from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import ArtifactFormatError, AuthoringError, quoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.documents.json_documents import parse_document
-from ortpkg.package.findings import listed
 from ortpkg.package.integrity.digests import list_files, parse_digests, read_digests
 from ortpkg.package.integrity.verification import check_is_package
 from ortpkg.package.reader import open_package

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
 from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.measuring.candidate_making import candidate_of
@@ -18,7 +19,6 @@ from ortpkg.measuring.record_store import (
 )
 from ortpkg.measuring.variant_trial import CanaryResult, check_variant, quarantine_entry
 from ortpkg.measuring.workloads import component_samples, component_workload
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import (

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from ortpkg.arrays.array_files import read_npz
 from ortpkg.arrays.synthetic_inputs import SEED, DeclaredValue, synthetic_feed
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.graph.model_signature import ValueSignature, read_model_signature
 from ortpkg.measuring.bench_candidate import Candidate
 from ortpkg.measuring.measure import Feed, Workload
 from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import PackageInfo
 
 Array = npt.NDArray[Any]

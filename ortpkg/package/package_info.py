@@ -14,8 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ortpkg.package.findings import json_pointer
-from ortpkg.package.frozen import EMPTY
+from ortpkg.documents.findings import json_pointer
+from ortpkg.documents.frozen import EMPTY
 
 
 class PackageFormat(StrEnum):

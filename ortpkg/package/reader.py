@@ -13,6 +13,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortpkg.documents.document_rules import DOCUMENT_SHAPE
+from ortpkg.documents.document_schemas import check_schema
+from ortpkg.documents.findings import FindingCollector
+from ortpkg.documents.frozen import freeze
 from ortpkg.errors import (
     Finding,
     PackageFormatError,
@@ -20,32 +24,28 @@ from ortpkg.errors import (
     UnsupportedSchemaVersionError,
     quoted,
 )
+from ortpkg.package.counted_documents import CountedDocuments, PackageTooLargeError
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
-from ortpkg.package.documents.counted_documents import CountedDocuments, PackageTooLargeError
-from ortpkg.package.documents.document_schemas import check_schema
-from ortpkg.package.documents.schema_version import (
-    SUPPORTED_MAJOR,
-    is_supported,
-    parse_schema_version,
-)
-from ortpkg.package.findings import FindingCollector
 from ortpkg.package.formats.component_format import ComponentGeneration, read_component_format
 from ortpkg.package.formats.declared_values import read_value_infos
 from ortpkg.package.formats.metadata_format import read_component_root, read_metadata_format
 from ortpkg.package.formats.sparse_variants import with_absences
 from ortpkg.package.formats.universal_format import merge_generations
-from ortpkg.package.frozen import freeze
 from ortpkg.package.integrity.absent_files import AbsentFiles
 from ortpkg.package.package_info import ComponentInfo, Layout, PackageFormat, PackageInfo
 from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver, kind_at
 from ortpkg.package.reading_rules import ReadingRules, reading_rules
 from ortpkg.package.rules import (
     COMPONENT_UNUSED,
-    DOCUMENT_SHAPE,
     OVERALL_VALUES_DIFFER,
     PACKAGE_WITHOUT_COMPONENTS,
     ROOT_IS_ALSO_COMPONENT,
     SCHEMA_VERSION,
+)
+from ortpkg.package.schema_version import (
+    SUPPORTED_MAJOR,
+    is_supported,
+    parse_schema_version,
 )
 from ortpkg.package.sidecar import PIPELINE, SAMPLES
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ortpkg.documents import document_rules
+from ortpkg.documents.frozen import FrozenMapping
+from ortpkg.documents.json_limits import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.errors import UsageError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package import rules
-from ortpkg.package.documents.counted_documents import PackageLimits
-from ortpkg.package.documents.json_limits import DEFAULT_LIMITS, DocumentLimits
-from ortpkg.package.frozen import FrozenMapping
+from ortpkg.package.counted_documents import PackageLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +80,9 @@ STRICT = ReadingRules(
 # release has no limits, and a stack overflow instead.
 STATUSES_1_31: Mapping[str, str] = FrozenMapping(
     {
-        rules.DOCUMENT_UNREADABLE.id: "ORTC-IO",
-        rules.DOCUMENT_SYNTAX.id: "ORTC-SCHEMA",
-        rules.DOCUMENT_SHAPE.id: "ORTC-SCHEMA",
+        document_rules.DOCUMENT_UNREADABLE.id: "ORTC-IO",
+        document_rules.DOCUMENT_SYNTAX.id: "ORTC-SCHEMA",
+        document_rules.DOCUMENT_SHAPE.id: "ORTC-SCHEMA",
         rules.UNKNOWN_KEY.id: "ORTC-SCHEMA",
         rules.SCHEMA_VERSION.id: "ORTC-VERSION",
         rules.PATH_NOT_PORTABLE.id: "ORTC-PATH_CONFINEMENT",

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_schemas import check_schema
+from ortpkg.documents.findings import FindingCollector
+from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageFormatError
-from ortpkg.package.documents.document_schemas import check_schema
-from ortpkg.package.documents.json_documents import read_document
-from ortpkg.package.findings import FindingCollector
 from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver
 from ortpkg.package.rules import SCHEMA_VERSION
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.frozen import EMPTY
+from ortpkg.documents.json_documents import parse_document
+from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
-from ortpkg.package.documents.json_documents import parse_document
-from ortpkg.package.documents.json_limits import DocumentLimits
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.digests import check_recordable
 from ortpkg.package.paths.path_resolver import why_not_portable
 from ortpkg.registry.descriptors import Descriptor, parse_annotations, parse_descriptor

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ortpkg.package.frozen import EMPTY
+from ortpkg.documents.frozen import EMPTY
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _MEDIA_TYPE = re.compile(

@@ -14,8 +14,8 @@ from typing import Self, TypeVar
 
 import urllib3
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import ArtifactFormatError, RegistryError, RegistryUnreachableError, unquoted
-from ortpkg.package.frozen import EMPTY
 from ortpkg.registry.http_addresses import next_url, origin, shown_url
 from ortpkg.registry.http_connections import CHUNK_NBYTES, Body, Connections, failure
 from ortpkg.registry.http_retries import (

@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ortpkg.documents.json_documents import dump_document, parse_document, read_document
+from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import (
     ArtifactFormatError,
     ArtifactNotFoundError,
@@ -22,8 +24,6 @@ from ortpkg.errors import (
     RegistryError,
     quoted,
 )
-from ortpkg.package.documents.json_documents import dump_document, parse_document, read_document
-from ortpkg.package.documents.json_limits import DocumentLimits
 from ortpkg.registry.descriptors import Descriptor, is_digest, parse_descriptor
 from ortpkg.registry.repository import (
     INDEX_MEDIA_TYPE,

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import ArtifactFormatError
-from ortpkg.package.frozen import EMPTY
 from ortpkg.registry.descriptors import Descriptor, parse_annotations, parse_descriptor
 
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"

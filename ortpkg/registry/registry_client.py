@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import (
     RegistryAuthenticationError,
     RegistryError,
     RegistryUnreachableError,
     unquoted,
 )
-from ortpkg.package.frozen import EMPTY
 from ortpkg.registry.authentication import Authenticator
 from ortpkg.registry.credentials import Credentials, find_credentials
 from ortpkg.registry.http_addresses import RegistryHost, Scheme, next_url, origin

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_rules import DOCUMENT_TOO_LARGE
+from ortpkg.documents.findings import json_pointer
+from ortpkg.documents.json_documents import read_json
+from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27
 from ortpkg.package.document_names import MANIFEST, METADATA
-from ortpkg.package.documents.json_documents import read_json
-from ortpkg.package.documents.json_limits import DocumentLimits
-from ortpkg.package.findings import json_pointer
 from ortpkg.package.formats.metadata_format import MODELS, sanitize_model_id
 from ortpkg.package.package_info import (
     ComponentInfo,
@@ -32,7 +33,6 @@ from ortpkg.package.package_info import (
     until_nul,
 )
 from ortpkg.package.paths.path_resolver import PathKind, kind_of
-from ortpkg.package.rules import DOCUMENT_TOO_LARGE
 from ortpkg.releases.common_rules import Refusal
 
 # The releases have no limits. What exceeds these is not foretold.

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.arrays.array_files import npz_bytes, write_npz
 from ortpkg.authoring.sample_edits import NewSamples, put_samples
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE
 from ortpkg.names import did_you_mean
 from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.arrays.array_files import read_npz
+from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageError, PackageFormatError, UsageError, quoted
 from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE, is_within, largest_difference
-from ortpkg.package.documents.json_documents import read_document
 from ortpkg.package.formats.samples import Display, DisplayKind, SampleSet, Tolerance
 from ortpkg.pipelines.run_limits import SharedRunOptions
 from ortpkg.session.options import RunOptions

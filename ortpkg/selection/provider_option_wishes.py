@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ortpkg.documents.frozen import EMPTY, FrozenMapping
 from ortpkg.ep_names import OPENVINO_EP, ep_named, is_known_ep, resolve_ep_name
 from ortpkg.errors import UsageError, quoted
-from ortpkg.package.frozen import EMPTY, FrozenMapping
 from ortpkg.selection.provider_option_devices import ep_of_option, unknown_devices
 
 #: Options of one EP, or EP → its options.

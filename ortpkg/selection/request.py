@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.ep_names import ep_named
 from ortpkg.errors import UnknownBackendError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.formats.variants import alike
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.policies import Policy, find_policy, policy_named

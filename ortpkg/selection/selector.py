@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from ortpkg.documents.frozen import LazyTuple
 from ortpkg.errors import quoted
-from ortpkg.package.frozen import LazyTuple
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.candidate import Candidate, best_first

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.package.frozen import EMPTY
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.package.documents.json_documents import dump_document
+from ortpkg.documents.json_documents import dump_document
 from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from ortpkg.package.sidecar import DIGESTS_FILE
 from scripts.arrays import write_arrays

@@ -19,6 +19,7 @@ from ortpkg.choosing import package_selection
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
+from ortpkg.documents.document_schemas import check_schema
 from ortpkg.errors import (
     ExecutionProviderError,
     NoSuitableVariantError,
@@ -27,7 +28,6 @@ from ortpkg.errors import (
     UsageError,
 )
 from ortpkg.measuring import record_store
-from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import (

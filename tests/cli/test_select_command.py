@@ -11,7 +11,7 @@ import pytest
 
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
-from ortpkg.package.documents.document_schemas import check_schema
+from ortpkg.documents.document_schemas import check_schema
 from ortpkg.providers import machine_offer as machine
 from tests.cli.conftest import DIGITS, RunCommand
 

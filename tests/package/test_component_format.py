@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ortpkg.documents.document_schemas import load_schema
 from ortpkg.errors import (
     Finding,
     PackageFormatError,
@@ -20,7 +21,6 @@ from ortpkg.errors import (
     UsageError,
 )
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
-from ortpkg.package.documents.document_schemas import load_schema
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, MANIFEST_KEYS, VARIANT_KEYS
 from ortpkg.package.package_info import (
     ComponentInfo,

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ortpkg.documents import document_rules
+from ortpkg.documents.document_rules import Rule
 from ortpkg.package import rules
 from ortpkg.package.reader import check_package
-from ortpkg.package.rules import Rule
 
 ORT = {
     "model_file": "model.onnx",
@@ -73,10 +74,10 @@ VALUES: tuple[Any, ...] = (1, True, None, [], {}, "x")
 
 #: What is due for a key that is not there; nothing for the others, which may be left out.
 WITHOUT: dict[tuple[str, str], Due] = {
-    (MANIFEST, "/schema_version"): (rules.DOCUMENT_SHAPE, ""),
-    (MANIFEST, "/components"): (rules.DOCUMENT_SHAPE, ""),
+    (MANIFEST, "/schema_version"): (document_rules.DOCUMENT_SHAPE, ""),
+    (MANIFEST, "/components"): (document_rules.DOCUMENT_SHAPE, ""),
     (MANIFEST, "/components/c"): (rules.PACKAGE_WITHOUT_COMPONENTS, "/components"),
-    (OF_COMPONENT, "/variants"): (rules.DOCUMENT_SHAPE, ""),
+    (OF_COMPONENT, "/variants"): (document_rules.DOCUMENT_SHAPE, ""),
     (OF_COMPONENT, "/variants/v/executor_info"): (rules.MODEL_NOT_NAMED, "/variants/v"),
     (OF_COMPONENT, "/variants/v/executor_info/ort"): (rules.MODEL_NOT_NAMED, "/variants/v"),
     (OF_COMPONENT, "/variants/v/executor_info/ort/model_file"): (
@@ -93,7 +94,7 @@ WITHOUT: dict[tuple[str, str], Due] = {
         rules.MODEL_NOT_NAMED,
         "/variants/w",
     ),
-    (MANIFEST, "/model_name"): (rules.DOCUMENT_SHAPE, ""),
+    (MANIFEST, "/model_name"): (document_rules.DOCUMENT_SHAPE, ""),
     (OF_METADATA, "/model_variants"): (rules.COMPONENT_WITHOUT_VARIANTS, "/model_variants"),
     (OF_METADATA, "/model_variants/w/model_id"): (
         rules.FILE_MISSING,
@@ -106,12 +107,12 @@ UNKNOWN: dict[tuple[str, str], Rule] = {
     (MANIFEST, ""): rules.UNKNOWN_KEY,
     (MANIFEST, "/components"): rules.FILE_MISSING,
     (OF_COMPONENT, ""): rules.UNKNOWN_KEY,
-    (OF_COMPONENT, "/variants"): rules.DOCUMENT_SHAPE,
+    (OF_COMPONENT, "/variants"): document_rules.DOCUMENT_SHAPE,
     (OF_COMPONENT, "/variants/v"): rules.UNKNOWN_KEY,
     (OF_COMPONENT, "/variants/v/executor_info"): rules.FILE_MISSING,
     (OF_COMPONENT, "/variants/w"): rules.UNKNOWN_KEY,
     (OF_COMPONENT, "/variants/w/executor_info"): rules.FILE_MISSING,
-    (OF_METADATA, "/model_variants"): rules.DOCUMENT_SHAPE,
+    (OF_METADATA, "/model_variants"): document_rules.DOCUMENT_SHAPE,
 }
 #: Keys of the metadata generation that may be null.
 MAY_BE_NULL = {"constraints", "ep", "device", "architecture", "ep_compatibility_info"}
@@ -198,7 +199,10 @@ def defects_of_types() -> Iterator[tuple[str, Defect]]:
             for pointer, value in places(body):
                 key = pointer.rpartition("/")[2]
                 is_payload = "/ort/" in pointer
-                due = (rules.EXECUTOR_INFO if is_payload else rules.DOCUMENT_SHAPE, pointer)
+                due = (
+                    rules.EXECUTOR_INFO if is_payload else document_rules.DOCUMENT_SHAPE,
+                    pointer,
+                )
                 for other in VALUES:
                     is_other_form = (
                         (key == "schema_version" and other == 1 and other is not True)

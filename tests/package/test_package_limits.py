@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
+from ortpkg.documents.document_rules import DOCUMENT_SHAPE
+from ortpkg.documents.findings import MOST_FINDINGS, FindingCollector
+from ortpkg.documents.json_documents import read_counted_json
+from ortpkg.documents.json_limits import DEFAULT_LIMITS
 from ortpkg.errors import Finding, PackageFormatError, Severity
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
-from ortpkg.package import reader
-from ortpkg.package.documents import counted_documents
-from ortpkg.package.documents.counted_documents import (
+from ortpkg.package import counted_documents, reader
+from ortpkg.package.counted_documents import (
     CountedDocuments,
     PackageLimits,
     PackageTooLargeError,
 )
-from ortpkg.package.documents.json_documents import read_counted_json
-from ortpkg.package.documents.json_limits import DEFAULT_LIMITS
-from ortpkg.package.findings import MOST_FINDINGS, FindingCollector
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import STRICT
-from ortpkg.package.rules import DOCUMENT_SHAPE, UNKNOWN_DEVICE
+from ortpkg.package.rules import UNKNOWN_DEVICE
 from tests.package.conftest import WritePackage
 
 VARIANT = {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "m.onnx"}}}

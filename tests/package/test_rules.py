@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 
+from ortpkg.documents import document_rules
+from ortpkg.documents.document_rules import Rule
 from ortpkg.package import rules
-from ortpkg.package.rules import PACKAGE_RULES, Rule
+from ortpkg.package.rules import PACKAGE_RULES
 
 
 def test_every_rule_is_registered_once_in_the_order_of_ids() -> None:
-    defined = [value for value in vars(rules).values() if isinstance(value, Rule)]
+    defined = [
+        value
+        for module in (document_rules, rules)
+        for value in vars(module).values()
+        if isinstance(value, Rule)
+    ]
     assert sorted(defined, key=lambda rule: rule.id) == list(PACKAGE_RULES)
     assert len({rule.id for rule in PACKAGE_RULES}) == len(PACKAGE_RULES)
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.package.formats.variants import LazyVariants, alike
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import (
     Constraints,
     PackageFormat,

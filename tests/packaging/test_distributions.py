@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.package.documents.document_schemas import schemas_directory
+from ortpkg.documents.document_schemas import schemas_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = {path.name: path.read_bytes() for path in (ROOT / "schemas").glob("*.json")}
@@ -61,7 +61,7 @@ def test_code_installed_from_the_wheel_reads_the_wheels_schemas(
         wheel.extractall(site)
     program = (
         f"import json, sys; sys.path.insert(0, {str(site)!r})\n"
-        "import ortpkg, ortpkg.package.documents.document_schemas as schemas\n"
+        "import ortpkg, ortpkg.documents.document_schemas as schemas\n"
         "print(json.dumps([ortpkg.__file__, str(schemas.schemas_directory())]))\n"
     )
     done = subprocess.run(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.package.frozen import FrozenMapping
+from ortpkg.documents.frozen import FrozenMapping
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.measurements import (

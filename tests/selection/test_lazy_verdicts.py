@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ortpkg.documents.frozen import EMPTY, LazyTuple
 from ortpkg.package.formats.variants import LazyVariants
-from ortpkg.package.frozen import EMPTY, LazyTuple
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.selection.request import make_request
 from ortpkg.selection.selector import select_ep_devices

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Layout, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.trust.option_policy import path_options_of, provider_options_of, session_options_of

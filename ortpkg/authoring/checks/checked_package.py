@@ -13,14 +13,14 @@ from ortpkg.authoring.checks.data_references import (
     data_references,
 )
 from ortpkg.authoring.checks.genai_config import genai_models
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.findings import finding
 from ortpkg.errors import Finding, ModelError
 from ortpkg.graph.model_file import read_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ModelSignature, signature_of
-from ortpkg.package.findings import finding
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.package.rules import Rule
 from ortpkg.storage.hashing import Progress
 
 _LIMITS = ModelLimits()

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.rules import file_rules
+from ortpkg.documents.findings import finding
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
-from ortpkg.package.findings import finding
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,

@@ -12,13 +12,13 @@ from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.checks.genai_config import read_genai_config
 from ortpkg.authoring.rules import genai_rules
 from ortpkg.authoring.rules.targets import GENAI
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.findings import finding, listed
 from ortpkg.errors import Finding, quoted
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.findings import finding, listed
 from ortpkg.package.formats.executor_info import ORT
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import PackageFormat
-from ortpkg.package.rules import Rule
 
 
 def check_genai_variants(package: CheckedPackage) -> Iterator[Finding]:

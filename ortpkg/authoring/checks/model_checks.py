@@ -16,6 +16,8 @@ from ortpkg.authoring.checks.data_references import DataReference
 from ortpkg.authoring.overall_values import wired_by_name
 from ortpkg.authoring.rules import model_rules
 from ortpkg.authoring.variant_files import is_linked_data
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.findings import finding, listed
 from ortpkg.ep_names import context_sources_of, ep_of_context_source, is_known_ep, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
@@ -29,10 +31,8 @@ from ortpkg.graph.operator_scan import (
     scan_onnx_operators,
 )
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.findings import finding, listed
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.paths.path_resolver import is_inside, is_link
-from ortpkg.package.rules import Rule
 from ortpkg.providers.operator_support import is_public_operator
 
 _LIMITS = ModelLimits()

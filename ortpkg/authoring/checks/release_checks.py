@@ -10,14 +10,14 @@ from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.authoring.rules import release_rules
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.findings import finding, listed
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import Finding, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.findings import finding, listed
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
-from ortpkg.package.rules import Rule
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.releases.release_lines import RELEASE_LINES

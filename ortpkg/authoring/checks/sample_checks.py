@@ -13,11 +13,12 @@ from pathlib import Path
 from ortpkg.authoring.checks.checked_package import CheckedPackage
 from ortpkg.authoring.checks.npz_headers import ArrayHeader, NpzError, read_labels, read_npz_headers
 from ortpkg.authoring.rules import sample_rules
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.findings import finding, json_pointer, listed
+from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.package.documents.json_documents import read_document
-from ortpkg.package.findings import finding, json_pointer, listed
 from ortpkg.package.formats.samples import (
     Display,
     DisplayKind,
@@ -27,7 +28,6 @@ from ortpkg.package.formats.samples import (
     read_samples,
 )
 from ortpkg.package.package_info import ValueInfo
-from ortpkg.package.rules import Rule
 from ortpkg.package.sidecar import SAMPLES
 
 _TENSOR_TYPE = re.compile(r"tensor\((\w+)\)")

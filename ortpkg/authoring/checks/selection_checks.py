@@ -12,9 +12,9 @@ from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.rules import selection_rules
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.documents.findings import finding, listed
 from ortpkg.ep_names import CPU_EP, stated_ep
 from ortpkg.errors import Finding, InvalidSessionOptionError, quoted
-from ortpkg.package.findings import finding, listed
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo, VariantInfo

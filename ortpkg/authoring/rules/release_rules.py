@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
+from ortpkg.documents.document_rules import Rule
 from ortpkg.errors import Severity
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
-from ortpkg.package.rules import METADATA_FORMATS, Rule
+from ortpkg.package.rules import METADATA_FORMATS
 
 _RELEASES = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ortpkg.documents.document_rules import Rule
 from ortpkg.errors import Severity
-from ortpkg.package.rules import Rule
 
 SAMPLE_UNREADABLE = Rule(
     id="ORT510",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import ArchiveError
 from ortpkg.package.archive.archive_reader import (
     DEFAULT_LIMITS,
@@ -16,7 +17,6 @@ from ortpkg.package.archive.archive_reader import (
     open_archive,
 )
 from ortpkg.package.archive.package_archive import recorded_in
-from ortpkg.package.documents.json_documents import parse_document
 from ortpkg.package.integrity.digests import LIMITS
 from ortpkg.package.integrity.verification import (
     Record,

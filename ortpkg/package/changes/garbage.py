@@ -17,10 +17,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_rules import DOCUMENT_SHAPE
+from ortpkg.documents.findings import finding
+from ortpkg.documents.json_documents import read_json
 from ortpkg.errors import PackageError, PackageFormatError, quoted
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.documents.json_documents import read_json
-from ortpkg.package.findings import finding
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
@@ -28,7 +29,6 @@ from ortpkg.package.integrity.digests import PackageDigests, is_within, list_fil
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_name
 from ortpkg.package.reader import open_package
-from ortpkg.package.rules import DOCUMENT_SHAPE
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.storage.hashing import HashedFile, hash_files
 

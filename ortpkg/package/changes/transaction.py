@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, OrtpkgError, quoted
 from ortpkg.package.changes.recovery import explained, finish, has_digest, write_digests
 from ortpkg.package.changes.staging import (
@@ -39,7 +40,6 @@ from ortpkg.package.changes.staging import (
     staged,
 )
 from ortpkg.package.changes.store_guard import check_is_not_installed
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
     PackageDigests,

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_schemas import check_schema
+from ortpkg.documents.findings import FindingCollector, json_pointer
+from ortpkg.documents.frozen import EMPTY, freeze
 from ortpkg.ep_names import CPU_EP, is_known_ep
 from ortpkg.errors import quoted
+from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.document_names import COMPONENT, MANIFEST
-from ortpkg.package.documents.counted_documents import CountedDocuments
-from ortpkg.package.documents.document_schemas import check_schema
-from ortpkg.package.documents.schema_version import knows_all_keys
-from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.formats.component_variant import CheckedComponentVariant
 from ortpkg.package.formats.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.formats.executor_info import (
@@ -32,7 +32,6 @@ from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
 from ortpkg.package.formats.shared_assets import find_shared_assets, shared_assets
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.formats.variants import LazyVariants
-from ortpkg.package.frozen import EMPTY, freeze
 from ortpkg.package.package_info import (
     ComponentInfo,
     Constraints,
@@ -58,6 +57,7 @@ from ortpkg.package.rules import (
     UNKNOWN_KEY,
     VARIANT_DIRECTORY_MISSING,
 )
+from ortpkg.package.schema_version import knows_all_keys
 
 #: The key in ``additional_metadata`` under which ortpkg keeps what the generation has no keys for.
 FACTS = "ortpkg"

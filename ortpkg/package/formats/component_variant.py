@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ortpkg.documents.frozen import EMPTY, freeze
 from ortpkg.package.formats.executor_info import ExecutorInfo
-from ortpkg.package.frozen import EMPTY, freeze
 from ortpkg.package.package_info import Constraints, Source, VariantInfo
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageFormatError
 from ortpkg.package.document_names import MANIFEST, METADATA
-from ortpkg.package.documents.json_documents import read_document
 
 _SUFFIX = ".ortpackage"
 #: Keys that a model package's manifest has, one of them at least. Web applications have a

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.document_schemas import check_schema
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import quoted
-from ortpkg.package.documents.document_schemas import check_schema
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Source, until_nul
 from ortpkg.package.paths.path_resolver import PathKind, Place
-from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN, Rule
+from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN
 
 ORT = "ort"
 PAYLOAD_SCHEMA = "executor_info_ort"

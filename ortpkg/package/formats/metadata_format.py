@@ -15,17 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ortpkg.documents.document_rules import DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE
+from ortpkg.documents.document_schemas import check_schema
+from ortpkg.documents.findings import FindingCollector, json_pointer
+from ortpkg.documents.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import PackageError, PackageFormatError, quoted
+from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.document_names import MANIFEST, METADATA
-from ortpkg.package.documents.counted_documents import CountedDocuments
-from ortpkg.package.documents.document_schemas import check_schema
-from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.formats.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.formats.variant_model import Siblings, resolve_model
 from ortpkg.package.formats.variants import LazyVariants
-from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
 from ortpkg.package.paths.path_resolver import (
     PathKind,
@@ -39,8 +40,6 @@ from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
     COMPONENT_NOT_FOUND,
     COMPONENT_WITHOUT_VARIANTS,
-    DOCUMENT_TOO_LARGE,
-    DOCUMENT_UNREADABLE,
     DUPLICATE_COMPONENT,
     PACKAGE_WITHOUT_COMPONENTS,
     PATH_NOT_PORTABLE,

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.findings import FindingCollector, json_pointer, listed
+from ortpkg.documents.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.errors import Finding, PackageFormatError, quoted
-from ortpkg.package.findings import FindingCollector, json_pointer, listed
 from ortpkg.package.formats.declared_values import read_value_infos
-from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.package_info import PackageInfo, ValueInfo
 from ortpkg.package.paths.path_resolver import PathResolver
 from ortpkg.package.rules import (
@@ -26,7 +27,6 @@ from ortpkg.package.rules import (
     STEP_SHAPE,
     VALUE_MADE_TWICE,
     VALUE_NOT_AVAILABLE,
-    Rule,
 )
 from ortpkg.package.sidecar import PIPELINE, read_sidecar
 

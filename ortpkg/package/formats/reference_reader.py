@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ortpkg.documents.document_rules import DOCUMENT_SYNTAX, Rule
+from ortpkg.documents.findings import FindingCollector, json_pointer
 from ortpkg.errors import PackageFormatError, quoted
-from ortpkg.package.documents.counted_documents import CountedDocuments
-from ortpkg.package.findings import FindingCollector, json_pointer
+from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.package_info import Source, until_nul
 from ortpkg.package.paths.asset_reference import (
     ASSETS_DIRECTORY,
@@ -26,7 +27,7 @@ from ortpkg.package.paths.path_resolver import (
     Place,
 )
 from ortpkg.package.reading_rules import ReadingRules
-from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, DOCUMENT_SYNTAX, FILE_MISSING, Rule
+from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, FILE_MISSING
 
 UNREADABLE = object()
 """What :meth:`ReferenceReader.read_json` gives where there is no JSON value; None is one."""

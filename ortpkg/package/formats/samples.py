@@ -12,9 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.findings import FindingCollector, json_pointer, listed
+from ortpkg.documents.frozen import EMPTY, FrozenMapping
 from ortpkg.errors import Finding, PackageFormatError, Severity, quoted
-from ortpkg.package.findings import FindingCollector, json_pointer, listed
-from ortpkg.package.frozen import EMPTY, FrozenMapping
 from ortpkg.package.integrity.absent_files import AbsentFiles
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver
@@ -24,7 +25,6 @@ from ortpkg.package.rules import (
     SAMPLE_COMPONENT,
     SAMPLE_DISPLAY,
     SAMPLE_VARIANT,
-    Rule,
 )
 from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY, read_sidecar
 

@@ -11,13 +11,14 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.reference_reader import ReferenceReader
 from ortpkg.package.package_info import SharedAsset, Source
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
 from ortpkg.package.paths.path_resolver import PathKind, list_names
-from ortpkg.package.rules import ASSET_REFERENCE, DOCUMENT_UNREADABLE, FILE_MISSING
+from ortpkg.package.rules import ASSET_REFERENCE, FILE_MISSING
 
 
 def find_shared_assets(declared: Mapping[str, str], references: ReferenceReader) -> None:

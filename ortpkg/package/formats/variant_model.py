@@ -15,8 +15,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 
+from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE, Rule
+from ortpkg.documents.findings import FindingCollector, listed
 from ortpkg.errors import PackageError, quoted
-from ortpkg.package.findings import FindingCollector, listed
 from ortpkg.package.package_info import Source, VariantInfo
 from ortpkg.package.paths.path_resolver import (
     PathKind,
@@ -26,13 +27,7 @@ from ortpkg.package.paths.path_resolver import (
     kind_at,
     list_names,
 )
-from ortpkg.package.rules import (
-    AMBIGUOUS_MODEL_FILE,
-    DOCUMENT_UNREADABLE,
-    FILE_MISSING,
-    NO_MODEL_FILE,
-    Rule,
-)
+from ortpkg.package.rules import AMBIGUOUS_MODEL_FILE, FILE_MISSING, NO_MODEL_FILE
 
 GENAI_CONFIG = "genai_config.json"
 _MODEL_SUFFIX = ".onnx"

@@ -6,9 +6,9 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageError, PackageFormatError
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.documents.json_documents import read_document
 from ortpkg.package.integrity.asset_digest import directory_digest, listing_digest
 from ortpkg.package.integrity.digests import DifferenceKind, DigestDifference
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri

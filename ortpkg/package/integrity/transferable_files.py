@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ortpkg.documents.findings import listed
 from ortpkg.errors import ArchiveError, AuthoringError, DigestMismatchError, quoted
-from ortpkg.package.findings import listed
 from ortpkg.package.integrity.absent_files import absent_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, PackageDigests
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.frozen import EMPTY
+from ortpkg.documents.json_documents import dump_document
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.documents.json_documents import dump_document
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.absent_files import absent_files
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digests import (

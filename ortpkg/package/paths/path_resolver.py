@@ -23,9 +23,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from ortpkg.documents.document_rules import Rule
+from ortpkg.documents.findings import finding
 from ortpkg.errors import Finding, PackageError, PathEscapesPackageError, quoted
-from ortpkg.package.findings import finding
-from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE, Rule
+from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE
 
 _IS_WINDOWS = os.name == "nt"
 _MOST_NAME_NBYTES = 255  # of one name, on every common file system

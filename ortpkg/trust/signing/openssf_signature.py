@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortpkg.documents.findings import listed
 from ortpkg.errors import PackageFormatError, SignatureError, UsageError, quoted
-from ortpkg.package.findings import listed
 from ortpkg.package.integrity.digests import PackageDigests, dump_digests, parse_digests
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.hashing import hash_bytes

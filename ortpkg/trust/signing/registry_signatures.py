@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ortpkg.documents.json_documents import parse_document
+from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import ArtifactFormatError, ArtifactNotFoundError, PackageFormatError
-from ortpkg.package.documents.json_documents import parse_document
-from ortpkg.package.documents.json_limits import DocumentLimits
 from ortpkg.registry.descriptors import Descriptor, parse_descriptor
 from ortpkg.registry.referrers import fallback_tag
 from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, MOST_MANIFEST_NBYTES, Repository

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ortpkg.documents.json_documents import parse_document
+from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import PackageFormatError, SignatureError, quoted
-from ortpkg.package.documents.json_documents import parse_document
-from ortpkg.package.documents.json_limits import DocumentLimits
 from ortpkg.trust.signing.statement import PAYLOAD_TYPE
 
 BUNDLE_MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"

@@ -24,11 +24,11 @@ from ortpkg.authoring.rules import (
     selection_rules,
 )
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
+from ortpkg.documents.document_rules import Rule
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.integrity.asset_digest import listing_digest
 from ortpkg.package.integrity.digests import compute_digests, dump_digests
 from ortpkg.package.paths.asset_reference import asset_folder_name
-from ortpkg.package.rules import Rule
 from tests.authoring.checks.trees import (
     CPU,
     CUDA,

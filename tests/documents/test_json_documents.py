@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import Finding, PackageFormatError
-from ortpkg.package.documents.json_documents import (
+from ortpkg.documents.frozen import freeze
+from ortpkg.documents.json_documents import (
     dump_document,
     parse_document,
     read_document,
     read_json,
 )
-from ortpkg.package.documents.json_limits import DocumentLimits, parse_counted_json
-from ortpkg.package.frozen import freeze
+from ortpkg.documents.json_limits import DocumentLimits, parse_counted_json
+from ortpkg.errors import Finding, PackageFormatError
 
 SMALL = DocumentLimits(nbytes=1000, depth=5, values=20, string_length=30, number_length=10)
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple, NoReturn
 
+from ortpkg.documents.document_rules import DOCUMENT_SYNTAX, DOCUMENT_TOO_LARGE, DUPLICATE_KEY, Rule
+from ortpkg.documents.findings import finding, json_pointer
 from ortpkg.errors import PackageFormatError, quoted
-from ortpkg.package.findings import finding, json_pointer
-from ortpkg.package.rules import DOCUMENT_SYNTAX, DOCUMENT_TOO_LARGE, DUPLICATE_KEY, Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

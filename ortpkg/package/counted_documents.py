@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ortpkg.documents.document_rules import DOCUMENT_TOO_LARGE
+from ortpkg.documents.findings import finding
+from ortpkg.documents.json_documents import read_counted_json, require_object
+from ortpkg.documents.json_limits import CountedJson, DocumentLimits
 from ortpkg.errors import Finding, PackageFormatError
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.documents.json_documents import read_counted_json, require_object
-from ortpkg.package.documents.json_limits import CountedJson, DocumentLimits
-from ortpkg.package.findings import finding
-from ortpkg.package.rules import DOCUMENT_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class CountedDocuments:
     def read(self, path: str, *, document: str) -> Any:
         """The JSON value in the file at the real path ``path``, which is called ``document``.
 
-        Raises PackageFormatError as :func:`~ortpkg.package.documents.json_documents.read_json`.
+        Raises PackageFormatError as :func:`~ortpkg.documents.json_documents.read_json`.
         """
         found = self._read.get(path)
         if found is None:

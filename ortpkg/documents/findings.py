@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ortpkg.documents.document_rules import Rule
 from ortpkg.errors import Finding, Severity, quoted
-from ortpkg.package.rules import Rule
 
 _MOST_NAMES_LISTED = 8
 MOST_FINDINGS = 1000

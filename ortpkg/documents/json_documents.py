@@ -1,6 +1,6 @@
 """JSON documents of a package: bytes on disk → values, and values → bytes.
 
-A package comes from a stranger: :mod:`ortpkg.package.documents.json_limits` says what is accepted.
+A package comes from a stranger: :mod:`ortpkg.documents.json_limits` says what is accepted.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from ortpkg.errors import PackageFormatError, quoted
-from ortpkg.package.documents.json_limits import (
+from ortpkg.documents.document_rules import DOCUMENT_SHAPE, DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE
+from ortpkg.documents.findings import finding
+from ortpkg.documents.frozen import thaw
+from ortpkg.documents.json_limits import (
     DEFAULT_LIMITS,
     CountedJson,
     DocumentLimits,
     fail,
     parse_counted_json,
 )
-from ortpkg.package.findings import finding
-from ortpkg.package.frozen import thaw
-from ortpkg.package.rules import DOCUMENT_SHAPE, DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE
+from ortpkg.errors import PackageFormatError, quoted
 
 _FOR_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 

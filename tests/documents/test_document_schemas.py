@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ortpkg.package.documents.document_schemas import (
+from ortpkg.documents.document_schemas import (
     SCHEMA_NAMES,
     check_schema,
     is_valid,

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 
+from ortpkg.documents.document_rules import DOCUMENT_SHAPE
+from ortpkg.documents.findings import finding, json_pointer
 from ortpkg.errors import Finding, quoted, unquoted
-from ortpkg.package.findings import finding, json_pointer
-from ortpkg.package.rules import DOCUMENT_SHAPE
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -49,7 +49,7 @@ def schemas_directory() -> Path:
     Raises:
         FileNotFoundError: the installation is not complete.
     """
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parents[1]
     for directory in (package / "schemas", package.parent / "schemas"):
         if (directory / "manifest.schema.json").is_file():
             return directory

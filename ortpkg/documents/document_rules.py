@@ -1,0 +1,97 @@
+"""The rules that every document keeps, and what a rule is.
+
+Ids never change meaning and are never reused: users write them into scripts and suppressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+
+from ortpkg.errors import Severity
+
+#: Formats as ``PackageFormat`` names them, which stands above this module.
+ALL_FORMATS = ("metadata", "component", "universal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        id: "ORT" and three digits.
+        title: the rule in a few words.
+        explanation: what breaks when the rule is broken.
+        remedy: what to do about it in general, as a clause; a finding may have a more precise one.
+        example: what breaks the rule, in a line or two.
+        severity: of the rule's findings.
+        formats: the formats that it applies to, as ``PackageFormat`` names them.
+        targets: it is looked at only where ``validate`` is asked for one of these; empty: always.
+    """
+
+    id: str
+    title: str
+    explanation: str
+    remedy: str
+    example: str = ""
+    severity: Severity = Severity.ERROR
+    formats: tuple[str, ...] = ALL_FORMATS
+    targets: tuple[str, ...] = ()
+
+
+def rules_among(values: Mapping[str, object]) -> tuple[Rule, ...]:
+    """The rules that a module defines, whose ``values`` these are, in the order of their ids."""
+    found = (value for value in values.values() if isinstance(value, Rule))
+    return tuple(sorted(found, key=attrgetter("id")))
+
+
+DOCUMENT_UNREADABLE = Rule(
+    id="ORT001",
+    title="A document can be read",
+    explanation=(
+        "A document that the package needs is missing, is not a regular file, or may not be read."
+    ),
+    remedy="restore the file, or correct its permissions",
+    example="manifest.json is a folder, or its owner alone may read it",
+)
+DOCUMENT_TOO_LARGE = Rule(
+    id="ORT002",
+    title="A document stays within the limits",
+    explanation=(
+        "A document is larger, nested deeper, or holds more or longer values than any honest"
+        " package needs. The limits keep a hostile document from exhausting memory or the stack."
+    ),
+    remedy="move bulk data out of the document into a file of its own",
+    example='{"a": {"a": {"a": ... 100,000 times',
+)
+DOCUMENT_SYNTAX = Rule(
+    id="ORT003",
+    title="A document is JSON in UTF-8",
+    explanation=(
+        "RFC 8259 JSON only: no comments, no trailing commas or text, no NaN or Infinity, no number"
+        " that overflows a double, no lone surrogates. Readers disagree about everything else."
+    ),
+    remedy="write the document with a JSON library",
+    example='{"model_name": "m",}',
+)
+DUPLICATE_KEY = Rule(
+    id="ORT004",
+    title="An object has each key once",
+    explanation=(
+        "Readers disagree about which of two equal keys counts, so the package means different"
+        " things to them."
+    ),
+    remedy="remove one of the two",
+    example='{"model_name": "a", "model_name": "b"}',
+)
+DOCUMENT_SHAPE = Rule(
+    id="ORT005",
+    title="A document keeps its schema",
+    explanation=(
+        "A value is missing, has the wrong type, or is not one that the document's JSON Schema"
+        " allows."
+    ),
+    remedy="write what the schema in schemas/ describes",
+    example='{"model_name": 7}',
+)

@@ -1,1 +1,0 @@
-"""JSON documents of a package: bounded parsing, positions, counting, schemas."""
