@@ -60,7 +60,8 @@ def _print(report: LockReport, output: Output, *, is_rehearsal: bool) -> None:
     elif is_rehearsal:
         output.note(f"{LOCK_FILE} would change; nothing was written")
     else:
-        output.note(f"{LOCK_FILE} has {len(report.lock.packages)} packages")
+        count = len(report.lock.packages)
+        output.note(f"wrote {LOCK_FILE}: {count} package{'' if count == 1 else 's'}")
 
 
 def _version(package: LockedPackage) -> str:

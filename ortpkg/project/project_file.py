@@ -125,7 +125,8 @@ def _wanted(file: Path, name: str, value: object) -> WantedPackage:
         raise _wrong(file, key, "a reference, or a table with from, version, tag and variants")
     for each in stated:
         if each not in _KEYS:
-            raise _wrong(file, f"{key}.{each}", f"there is no such key{did_you_mean(each, _KEYS)}")
+            hint = did_you_mean(each, _KEYS) or f"; the keys are {', '.join(_KEYS)}"
+            raise _wrong(file, f"{key}.{each}", f"there is no such key{hint}")
     source = _source(file, key, stated.get("from"))
     tag, version = stated.get("tag", source.tag), stated.get("version")
     if tag is not None and (not isinstance(tag, str) or not is_tag(tag)):

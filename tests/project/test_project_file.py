@@ -94,6 +94,7 @@ def test_a_project_without_packages_is_none(tmp_path: Path) -> None:
         ("[packages]\nd = 'oci://h'", "packages.d.from.*names no repository"),
         ("[packages]\nd = 'folder'", "packages.d.from.*not in a registry"),
         ("[packages]\nd = { from = 'oci://h/d', versoin = '1' }", "versoin.*did you mean"),
+        ("[packages]\nd = { source = 'oci://h/d' }", "source.*the keys are from, version, tag"),
         ("[packages]\nd = { from = 'oci://h/d', version = 'new' }", "packages.d.version"),
         ("[packages]\nd = { from = 'oci://h/d', version = 2 }", "packages.d.version"),
         ("[packages]\nd = { from = 'oci://h/d:2', version = '>1' }", "one of the two"),
