@@ -22,6 +22,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
+from ortpkg.package.package_info import PackageInfo
 
 ModelArgument = Annotated[
     Path,
@@ -133,14 +134,16 @@ def command(
             notify=output.warning,
             on_note=output.note,
         )
-    # Without a name it was the only one: the package had one, or none and has one now.
-    extended = next(each for each in info.components if component in {None, each.name})
-    added = extended.variants[-1]
     if as_json:
         output.json("package", package_json(info))
     else:
-        needs = ", ".join(
-            filter(None, (added.constraints.ep or "any EP", added.constraints.device))
-        )
-        output.note(f"added {extended.name}/{added.name} ({needs}) to {package}")
+        output.note(f"added {_added(info, component)} to {package}")
     return ExitCode.DONE
+
+
+def _added(info: PackageInfo, component: str | None) -> str:
+    # Without a name it was the only one: the package had one, or none and has one now.
+    extended = next(each for each in info.components if component in {None, each.name})
+    variant = extended.variants[-1]
+    needs = (variant.constraints.ep or "any EP", variant.constraints.device)
+    return f"{extended.name}/{variant.name} ({', '.join(filter(None, needs))})"

@@ -43,37 +43,41 @@ class Action(StrEnum):
     CLEAR = "clear"
 
 
+ActionArgument = Annotated[
+    Action,
+    typer.Argument(
+        help="list shows it, why says what is not found and what differs, clear deletes."
+    ),
+]
+CacheTargetArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[PKG|MODEL]",
+        help=(
+            "For why: a package (default: that of the current folder), or an ONNX file with --ep."
+        ),
+        click_type=PackageType(Use.READ),
+    ),
+]
+KeepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--keep",
+        metavar="SIZE",
+        help="For clear: keep what was used last, up to 500MB, 2GiB; a number alone is bytes.",
+    ),
+]
+
+
 def command(
-    action: Annotated[
-        Action,
-        typer.Argument(
-            help="list shows it, why says what is not found and what differs, clear deletes."
-        ),
-    ] = Action.LIST,
-    target: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[PKG|MODEL]",
-            help=(
-                "For why: a package (default: that of the current folder), or an ONNX file with"
-                " --ep."
-            ),
-            click_type=PackageType(Use.READ),
-        ),
-    ] = None,
+    action: ActionArgument = Action.LIST,
+    target: CacheTargetArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     ep: EpOption = None,
     device: DeviceOption = None,
     backend: BackendOption = "auto",
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            "--keep",
-            metavar="SIZE",
-            help="For clear: keep what was used last, up to 500MB, 2GiB; a number alone is bytes.",
-        ),
-    ] = None,
+    keep: KeepOption = None,
     trust: TrustOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

@@ -16,31 +16,37 @@ from ortpkg.store.package_store import PackageStore
 _RULES = CollectionRules()
 
 
+KeepOption = Annotated[
+    int,
+    typer.Option(
+        "--keep",
+        metavar="N",
+        help="So many installations of each name; the one in use stays.",
+        min=1,
+    ),
+]
+UsedWithinOption = Annotated[
+    float | None,
+    typer.Option(
+        "--used-within",
+        metavar="T",
+        help="Keep what ran within that time, too: 12h, 90min, 30s.",
+        parser=duration_argument,
+    ),
+]
+AllAgesOption = Annotated[
+    bool, typer.Option("--now", help="Also what is younger than an hour, if nobody uses it.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
+]
+
+
 def command(
-    keep: Annotated[
-        int,
-        typer.Option(
-            "--keep",
-            metavar="N",
-            help="So many installations of each name; the one in use stays.",
-            min=1,
-        ),
-    ] = _RULES.keep,
-    used_within: Annotated[
-        float | None,
-        typer.Option(
-            "--used-within",
-            metavar="T",
-            help="Keep what ran within that time, too: 12h, 90min, 30s.",
-            parser=duration_argument,
-        ),
-    ] = None,
-    all_ages: Annotated[
-        bool, typer.Option("--now", help="Also what is younger than an hour, if nobody uses it.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
-    ] = False,
+    keep: KeepOption = _RULES.keep,
+    used_within: UsedWithinOption = None,
+    all_ages: AllAgesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Remove what nobody needs: old installations, files that none has, what killed commands left.

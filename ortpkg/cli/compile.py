@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -121,17 +122,18 @@ def command(
             on_commit=interrupts.too_late,
             operations=operations_for(dry_run),
         )
-    duration_s = time.perf_counter() - start
-    if as_json:
-        output.json(
-            "compile",
-            {"variants": [_variant_json(each) for each in made], "duration_s": duration_s},
-        )
-    else:
-        for each in made:
-            output.line(_variant_line(each))
-        output.note(f"compiled in {duration_text(duration_s)}")
+    _print(made, time.perf_counter() - start, output)
     return ExitCode.DONE
+
+
+def _print(made: Sequence[CompiledVariant], duration_s: float, output: Output) -> None:
+    if output.is_json:
+        variants = [_variant_json(each) for each in made]
+        output.json("compile", {"variants": variants, "duration_s": duration_s})
+        return
+    for each in made:
+        output.line(_variant_line(each))
+    output.note(f"compiled in {duration_text(duration_s)}")
 
 
 def _variant_json(made: CompiledVariant) -> dict[str, Any]:

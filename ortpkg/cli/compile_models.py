@@ -29,7 +29,7 @@ from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode, ModelNotFoundError, UsageError, quoted
 
 if TYPE_CHECKING:
-    from ortpkg.session.compile_models import CompiledModel
+    from ortpkg.session.compile_models import CompiledModel, CompileJob
 
 #: What the command says itself, and the only value of it that may be repeated; None: no value.
 _OWN_ENTRIES: dict[str, str | None] = {
@@ -41,45 +41,51 @@ _OWN_ENTRIES: dict[str, str | None] = {
 }
 
 
+ModelsArgument = Annotated[
+    str, typer.Argument(metavar="A.onnx,B.onnx", help="ONNX files, separated by commas.")
+]
+EpOption = Annotated[
+    str,
+    typer.Option(
+        "-e", "--ep", metavar="EP", help="The execution provider.", autocompletion=complete_ep
+    ),
+]
+ProviderOptionsOption = Annotated[
+    str,
+    typer.Option("-i", metavar='"KEY|VALUE ..."', help="Options of the EP, separated by spaces."),
+]
+ConfigEntriesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-C",
+        metavar='"KEY|VALUE ..."',
+        help="Config entries of the sessions, separated by spaces. Repeatable.",
+    ),
+]
+OutputFolderOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="DIR", help="Default: the folder of the models."),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Take models with native contexts of others; what comes out needs --trust too.",
+    ),
+]
+
+
 def command(
-    models: Annotated[
-        str, typer.Argument(metavar="A.onnx,B.onnx", help="ONNX files, separated by commas.")
-    ],
-    ep: Annotated[
-        str,
-        typer.Option(
-            "-e", "--ep", metavar="EP", help="The execution provider.", autocompletion=complete_ep
-        ),
-    ],
-    provider_options: Annotated[
-        str,
-        typer.Option(
-            "-i", metavar='"KEY|VALUE ..."', help="Options of the EP, separated by spaces."
-        ),
-    ] = "",
-    config_entries: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-C",
-            metavar='"KEY|VALUE ..."',
-            help="Config entries of the sessions, separated by spaces. Repeatable.",
-        ),
-    ] = None,
-    output_folder: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Default: the folder of the models."),
-    ] = None,
+    models: ModelsArgument,
+    ep: EpOption,
+    provider_options: ProviderOptionsOption = "",
+    config_entries: ConfigEntriesOption = None,
+    output_folder: OutputFolderOption = None,
     device: CompileDeviceOption = None,
     backend: CompileBackendOption = None,
     reader: CompileForOption = Reader.ORTPKG,
     timeout: CompileTimeoutOption = 3600.0,
-    trust: Annotated[
-        bool,
-        typer.Option(
-            "--trust",
-            help="Take models with native contexts of others; what comes out needs --trust too.",
-        ),
-    ] = False,
+    trust: TrustOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -92,19 +98,13 @@ def command(
     folder as it was. --dry-run compiles, too: only that tells which files there would be.
     """
     from ortpkg.authoring.compiling import compile_model_files  # numpy and onnx
-    from ortpkg.session.compile_models import CompileJob, CompileRequest
+    from ortpkg.session.compile_models import CompileRequest
 
     output = Output(is_json=as_json)
     sources = [Path(name.strip()) for name in models.split(",") if name.strip()]
     folder = _folder(sources, output_folder)
     request = CompileRequest(
-        jobs=tuple(
-            CompileJob(
-                model=os.path.abspath(each),  # noqa: PTH100
-                output=os.path.abspath(folder / f"{each.stem}_ctx.onnx"),  # noqa: PTH100
-            )
-            for each in sources
-        ),
+        jobs=tuple(_job(each, folder) for each in sources),
         ep=ep,
         device=device,
         backend=backend,
@@ -127,6 +127,16 @@ def command(
     _print(made, folder, output)
     output.note(f"compiled in {duration_text(time.perf_counter() - start)}")
     return ExitCode.DONE
+
+
+def _job(model: Path, folder: Path) -> CompileJob:
+    """By absolute paths that keep symbolic links, for a child process reads them."""
+    from ortpkg.session.compile_models import CompileJob  # numpy and onnx
+
+    return CompileJob(
+        model=os.path.abspath(model),  # noqa: PTH100
+        output=os.path.abspath(folder / f"{model.stem}_ctx.onnx"),  # noqa: PTH100
+    )
 
 
 def _print(made: Sequence[CompiledModel], folder: Path, output: Output) -> None:

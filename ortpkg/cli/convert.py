@@ -11,6 +11,7 @@ from ortpkg.cli.completion import complete_format
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
 from ortpkg.cli.parameters import (
+    FORMATS_HELP,
     DryRunOption,
     InPlaceOption,
     JsonOption,
@@ -23,26 +24,26 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
+ToOption = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="F",
+        help=FORMATS_HELP,
+        autocompletion=complete_format,
+    ),
+]
+LossyOption = Annotated[
+    bool, typer.Option("--force", help="Leave out what the new format cannot mean.")
+]
+
 
 def command(
     package: ReadPackageArgument,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="F",
-            help=(
-                "universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28"
-                " on)."
-            ),
-            autocompletion=complete_format,
-        ),
-    ],
+    to: ToOption,
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Leave out what the new format cannot mean.")
-    ] = False,
+    force: LossyOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

@@ -18,10 +18,12 @@ from ortpkg.authoring.opening import PACKED_SUFFIXES, NamedKind, kind_of
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
 from ortpkg.cli.parameters import (
+    DescriptionOption,
     DryRunOption,
     ForceOption,
     FormatOption,
     JsonOption,
+    ModelVersionOption,
     NameOption,
     OverwriteOption,
 )
@@ -42,37 +44,38 @@ NewPackageArgument = Annotated[
 ]
 
 
+CpuOption = Annotated[
+    _Models, typer.Option("--cpu", metavar="MODEL", help="A variant for the CPU. Repeatable.")
+]
+GpuOption = Annotated[
+    _Models, typer.Option("--gpu", metavar="MODEL", help="A variant for any GPU. Repeatable.")
+]
+NpuOption = Annotated[
+    _Models, typer.Option("--npu", metavar="MODEL", help="A variant for any NPU. Repeatable.")
+]
+VariantsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="EP[:DEVICE]=MODEL",
+        help=("A variant for an execution provider, such as openvino:npu=model.onnx. Repeatable."),
+    ),
+]
+NewComponentOption = Annotated[
+    str, typer.Option("--component", "-c", metavar="NAME", help="The component model.")
+]
+
+
 def command(
     package: NewPackageArgument,
-    cpu: Annotated[
-        _Models, typer.Option("--cpu", metavar="MODEL", help="A variant for the CPU. Repeatable.")
-    ] = None,
-    gpu: Annotated[
-        _Models, typer.Option("--gpu", metavar="MODEL", help="A variant for any GPU. Repeatable.")
-    ] = None,
-    npu: Annotated[
-        _Models, typer.Option("--npu", metavar="MODEL", help="A variant for any NPU. Repeatable.")
-    ] = None,
-    variants: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--variant",
-            metavar="EP[:DEVICE]=MODEL",
-            help=(
-                "A variant for an execution provider, such as openvino:npu=model.onnx. Repeatable."
-            ),
-        ),
-    ] = None,
-    component: Annotated[
-        str, typer.Option("--component", "-c", metavar="NAME", help="The component model.")
-    ] = "model",
+    cpu: CpuOption = None,
+    gpu: GpuOption = None,
+    npu: NpuOption = None,
+    variants: VariantsOption = None,
+    component: NewComponentOption = "model",
     name: NameOption = None,
-    version: Annotated[
-        str | None, typer.Option("--model-version", metavar="V", help="The package's version.")
-    ] = None,
-    description: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the model does.")
-    ] = None,
+    version: ModelVersionOption = None,
+    description: DescriptionOption = None,
     form: FormatOption = "universal",
     force: ForceOption = False,
     overwrite: OverwriteOption = False,
@@ -85,10 +88,12 @@ def command(
     MODEL.ortpackage, right here.
     """
     output = Output(is_json=as_json)
-    models = [NewVariant.for_cpu(path) for path in cpu or ()]
-    models += [NewVariant.for_gpu(path) for path in gpu or ()]
-    models += [NewVariant.for_npu(path) for path in npu or ()]
-    models += [parse_variant(text) for text in variants or ()]
+    models = [
+        *(NewVariant.for_cpu(path) for path in cpu or ()),
+        *(NewVariant.for_gpu(path) for path in gpu or ()),
+        *(NewVariant.for_npu(path) for path in npu or ()),
+        *(parse_variant(text) for text in variants or ()),
+    ]
     if not models and kind_of(package) is NamedKind.MODEL:
         models = [NewVariant(model=package)]
         package = Path(f"{package.stem}.ortpackage")

@@ -14,34 +14,37 @@ from ortpkg.cli.quantity_arguments import nbytes_argument
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.errors import ExitCode
 
+LayoutOption = Annotated[
+    str,
+    typer.Option(
+        "--layout",
+        metavar="L",
+        help=(
+            "common-directory; shared-weights: what is shared lies in"
+            " shared_weights/<SHA-256>/model.data; or "
+            "shared-assets: in shared_assets/sha256-<hex>/ (component format; for onnxruntime"
+            " 1.28 on)."
+        ),
+    ),
+]
+ExternalizeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--externalize",
+        metavar="SIZE",
+        help=(
+            "Share weights of this size and more in the ONNX files themselves, too: 64kB (at"
+            " least 1KiB)."
+        ),
+        parser=nbytes_argument,
+    ),
+]
+
 
 def command(
     package: PackageArgument,
-    layout: Annotated[
-        str,
-        typer.Option(
-            "--layout",
-            metavar="L",
-            help=(
-                "common-directory; shared-weights: what is shared lies in"
-                " shared_weights/<SHA-256>/model.data; or "
-                "shared-assets: in shared_assets/sha256-<hex>/ (component format; for onnxruntime"
-                " 1.28 on)."
-            ),
-        ),
-    ] = "common-directory",
-    externalize: Annotated[
-        int | None,
-        typer.Option(
-            "--externalize",
-            metavar="SIZE",
-            help=(
-                "Share weights of this size and more in the ONNX files themselves, too: 64kB (at"
-                " least 1KiB)."
-            ),
-            parser=nbytes_argument,
-        ),
-    ] = None,
+    layout: LayoutOption = "common-directory",
+    externalize: ExternalizeOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:

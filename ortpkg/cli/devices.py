@@ -20,30 +20,35 @@ from ortpkg.errors import ExitCode, UsageError
 _UNKNOWN = "unknown"
 
 
+EpOption = Annotated[
+    list[str] | None,
+    typer.Option("--ep", metavar="EP", help="Ask this plug-in, too; may be repeated."),
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME|FILE", help="Show a machine profile instead of this machine."
+    ),
+]
+ExportOption = Annotated[
+    str | None,
+    typer.Option("--export", metavar="FILE", help="Write a machine profile; - is standard output."),
+]
+ListProfilesOption = Annotated[
+    bool, typer.Option("--list-profiles", help="Name the built-in machine profiles.")
+]
+FactsOption = Annotated[
+    bool, typer.Option("--facts", help="Every fact of every device, and who says so.")
+]
+
+
 def command(
-    ep: Annotated[
-        list[str] | None,
-        typer.Option("--ep", metavar="EP", help="Ask this plug-in, too; may be repeated."),
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile", metavar="NAME|FILE", help="Show a machine profile instead of this machine."
-        ),
-    ] = None,
-    export: Annotated[
-        str | None,
-        typer.Option(
-            "--export", metavar="FILE", help="Write a machine profile; - is standard output."
-        ),
-    ] = None,
+    ep: EpOption = None,
+    profile: ProfileOption = None,
+    export: ExportOption = None,
     overwrite: OverwriteFileOption = False,
-    list_profiles: Annotated[
-        bool, typer.Option("--list-profiles", help="Name the built-in machine profiles.")
-    ] = False,
-    facts: Annotated[
-        bool, typer.Option("--facts", help="Every fact of every device, and who says so.")
-    ] = False,
+    list_profiles: ListProfilesOption = False,
+    facts: FactsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show the machine's devices, and the execution providers that can use them."""

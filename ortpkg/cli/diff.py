@@ -22,21 +22,25 @@ from ortpkg.errors import ExitCode
 _MOST_SHOWN_WEIGHTS = 20
 
 
+OldArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="OLD",
+        help="A package (a folder, a name in the store, oci://...), packed, or an ONNX file.",
+        click_type=PackageType(Use.READ),
+    ),
+]
+NewArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="NEW", help="What to compare it with.", click_type=PackageType(Use.READ)
+    ),
+]
+
+
 def command(
-    old: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OLD",
-            help="A package (a folder, a name in the store, oci://...), packed, or an ONNX file.",
-            click_type=PackageType(Use.READ),
-        ),
-    ],
-    new: Annotated[
-        Path,
-        typer.Argument(
-            metavar="NEW", help="What to compare it with.", click_type=PackageType(Use.READ)
-        ),
-    ],
+    old: OldArgument,
+    new: NewArgument,
     as_json: JsonOption = False,
 ) -> int:
     """Show what two packages differ in: components, variants, needs, operators, weights, bytes.

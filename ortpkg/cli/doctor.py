@@ -21,13 +21,16 @@ from ortpkg.errors import ExitCode, UsageError
 _STYLES = {Gravity.ERROR: "bold red", Gravity.WARNING: "yellow", Gravity.INFO: ""}
 
 
+MarkdownOption = Annotated[
+    bool,
+    typer.Option(
+        "--markdown", help="One block to paste into a bug report; it names no user and no host."
+    ),
+]
+
+
 def command(
-    as_markdown: Annotated[
-        bool,
-        typer.Option(
-            "--markdown", help="One block to paste into a bug report; it names no user and no host."
-        ),
-    ] = False,
+    as_markdown: MarkdownOption = False,
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> int:

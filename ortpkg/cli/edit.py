@@ -13,9 +13,11 @@ from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
 from ortpkg.cli.parameters import (
     ComponentOption,
+    DescriptionOption,
     DryRunOption,
     ForceOption,
     JsonOption,
+    ModelVersionOption,
     PackageArgument,
     ProviderOptionsOption,
     parse_options,
@@ -27,66 +29,70 @@ from ortpkg.errors import ExitCode
 _Text = str | None
 
 
+NameOption = Annotated[_Text, typer.Option("--name", metavar="NAME", help="The package's name.")]
+LicenseOption = Annotated[
+    _Text,
+    typer.Option(
+        "--license", metavar="L", help="Its licence, such as Apache-2.0 (an SPDX expression)."
+    ),
+]
+OrderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--order",
+        metavar="NAME[,NAME]",
+        help="Variants that come first.",
+        autocompletion=complete_variant,
+    ),
+]
+VariantOption = Annotated[
+    _Text,
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="What options and --model are of.",
+        autocompletion=complete_variant,
+    ),
+]
+VariantVersionOption = Annotated[
+    _Text,
+    typer.Option(
+        "--variant-version", metavar="V", help="The --variant's own; default: the package's."
+    ),
+]
+SessionOptionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--session-option", metavar="KEY=VALUE", help="Set one. Repeatable."),
+]
+RemovedOptionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--remove-option", metavar="KEY", help="Take one out. Repeatable."),
+]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="An ONNX file or folder in place of the variant's.",
+        readable=False,
+    ),
+]
+
+
 def command(
     package: PackageArgument,
-    name: Annotated[
-        _Text, typer.Option("--name", metavar="NAME", help="The package's name.")
-    ] = None,
-    version: Annotated[
-        _Text, typer.Option("--model-version", metavar="V", help="The package's version.")
-    ] = None,
-    description: Annotated[
-        _Text, typer.Option("--description", metavar="TEXT", help="What the model does.")
-    ] = None,
-    license_text: Annotated[
-        _Text,
-        typer.Option(
-            "--license", metavar="L", help="Its licence, such as Apache-2.0 (an SPDX expression)."
-        ),
-    ] = None,
+    name: NameOption = None,
+    version: ModelVersionOption = None,
+    description: DescriptionOption = None,
+    license_text: LicenseOption = None,
     component: ComponentOption = None,
-    order: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--order",
-            metavar="NAME[,NAME]",
-            help="Variants that come first.",
-            autocompletion=complete_variant,
-        ),
-    ] = None,
-    variant: Annotated[
-        _Text,
-        typer.Option(
-            "--variant",
-            metavar="NAME",
-            help="What options and --model are of.",
-            autocompletion=complete_variant,
-        ),
-    ] = None,
-    variant_version: Annotated[
-        _Text,
-        typer.Option(
-            "--variant-version", metavar="V", help="The --variant's own; default: the package's."
-        ),
-    ] = None,
-    session_options: Annotated[
-        list[str] | None,
-        typer.Option("--session-option", metavar="KEY=VALUE", help="Set one. Repeatable."),
-    ] = None,
+    order: OrderOption = None,
+    variant: VariantOption = None,
+    variant_version: VariantVersionOption = None,
+    session_options: SessionOptionsOption = None,
     provider_options: ProviderOptionsOption = None,
-    removed_options: Annotated[
-        list[str] | None,
-        typer.Option("--remove-option", metavar="KEY", help="Take one out. Repeatable."),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="An ONNX file or folder in place of the variant's.",
-            readable=False,
-        ),
-    ] = None,
+    removed_options: RemovedOptionsOption = None,
+    model: ModelOption = None,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

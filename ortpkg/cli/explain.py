@@ -11,14 +11,14 @@ from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.documents.document_rules import ALL_FORMATS, Rule
 
+RuleArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="RULE", help="Its id, as in ORT101. Without one, all rules are listed."),
+]
+
 
 def command(
-    rule: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RULE", help="Its id, as in ORT101. Without one, all rules are listed."
-        ),
-    ] = None,
+    rule: RuleArgument = None,
     as_json: JsonOption = False,
 ) -> int:
     """Say what a rule of `ortpkg validate` means, why it matters, what breaks it and what to do."""

@@ -14,24 +14,25 @@ from ortpkg.cli.parameters import (
     DryRunOption,
     FormatOption,
     JsonOption,
+    ModelVersionOption,
     NameOption,
     OverwriteOption,
 )
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
+PackageArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PKG", help="The package's directory (name.ortpackage).", readable=False
+    ),
+]
+
 
 def command(
-    package: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PKG", help="The package's directory (name.ortpackage).", readable=False
-        ),
-    ],
+    package: PackageArgument,
     name: NameOption = None,
-    version: Annotated[
-        str | None, typer.Option("--model-version", metavar="V", help="The package's version.")
-    ] = None,
+    version: ModelVersionOption = None,
     form: FormatOption = "universal",
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,

@@ -12,17 +12,20 @@ from ortpkg.distribution.locking import LockReport, lock_project, project_here
 from ortpkg.errors import ExitCode
 from ortpkg.project.lock_file import LOCK_FILE, LockedPackage
 
+UpgradeOption = Annotated[
+    bool, typer.Option("--upgrade", "-U", help="Take the newest versions that will do.")
+]
+UpgradePackageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--upgrade-package", "-P", metavar="NAME", help="The same for one package, repeatable."
+    ),
+]
+
 
 def command(
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", "-U", help="Take the newest versions that will do.")
-    ] = False,
-    upgrade_package: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--upgrade-package", "-P", metavar="NAME", help="The same for one package, repeatable."
-        ),
-    ] = None,
+    upgrade: UpgradeOption = False,
+    upgrade_package: UpgradePackageOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.parameters import JsonOption, RegistryArgument
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.registry.credentials import (
@@ -25,27 +25,28 @@ from ortpkg.registry.secret import Secret
 _MOST_PASSWORD_NBYTES = 64 * 1024
 
 
+UsernameOption = Annotated[
+    str | None,
+    typer.Option("--username", "-u", metavar="USER", help="Default: asked for on a terminal."),
+]
+PasswordStdinOption = Annotated[
+    bool,
+    typer.Option("--password-stdin", help="Read the password, or a token, from standard input."),
+]
+PlainHttpOption = Annotated[
+    bool,
+    typer.Option(
+        "--plain-http",
+        help="Without encryption: everybody on the way reads the password.",
+    ),
+]
+
+
 def command(
-    registry: Annotated[
-        str, typer.Argument(metavar="HOST", help="The registry: host or host:port; docker.io.")
-    ],
-    username: Annotated[
-        str | None,
-        typer.Option("--username", "-u", metavar="USER", help="Default: asked for on a terminal."),
-    ] = None,
-    password_stdin: Annotated[
-        bool,
-        typer.Option(
-            "--password-stdin", help="Read the password, or a token, from standard input."
-        ),
-    ] = False,
-    plain_http: Annotated[
-        bool,
-        typer.Option(
-            "--plain-http",
-            help="Without encryption: everybody on the way reads the password.",
-        ),
-    ] = False,
+    registry: RegistryArgument,
+    username: UsernameOption = None,
+    password_stdin: PasswordStdinOption = False,
+    plain_http: PlainHttpOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Try a user name and password at a registry, and keep them where Docker does.

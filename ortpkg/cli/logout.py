@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.parameters import JsonOption, RegistryArgument
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 from ortpkg.registry.credentials import forget_credentials
@@ -14,9 +10,7 @@ from ortpkg.registry.http_addresses import parse_registry_host
 
 
 def command(
-    registry: Annotated[
-        str, typer.Argument(metavar="HOST", help="The registry: host or host:port; docker.io.")
-    ],
+    registry: RegistryArgument,
     as_json: JsonOption = False,
 ) -> int:
     """Forget the password of a registry, in Docker's config file and its helper program."""

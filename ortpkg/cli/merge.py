@@ -24,20 +24,24 @@ from ortpkg.errors import ExitCode, UsageError
 _FORMS = "write ortpkg merge A B -o NEW, or ortpkg merge B --into A"
 
 
+PackagesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PKG...",
+        help="Two packages, or one with --into.",
+        click_type=PackageType(Use.READ),
+    ),
+]
+IntoOption = Annotated[
+    Path | None,
+    typer.Option("--into", metavar="PKG", help="The package that is to take it in."),
+]
+
+
 def command(
-    packages: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PKG...",
-            help="Two packages, or one with --into.",
-            click_type=PackageType(Use.READ),
-        ),
-    ],
+    packages: PackagesArgument,
     output_path: NewPackageOption = None,
-    into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="PKG", help="The package that is to take it in."),
-    ] = None,
+    into: IntoOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

@@ -15,18 +15,20 @@ from ortpkg.cli.rendering import Column, Output
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 
+EpsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ep",
+        metavar="EP",
+        help="Ask for this execution provider too. Repeatable.",
+        autocompletion=complete_ep,
+    ),
+]
+
 
 def command(
     package: OptionalPackageArgument = None,
-    eps: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ep",
-            metavar="EP",
-            help="Ask for this execution provider too. Repeatable.",
-            autocompletion=complete_ep,
-        ),
-    ] = None,
+    eps: EpsOption = None,
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> int:

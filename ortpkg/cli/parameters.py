@@ -253,12 +253,19 @@ NameOption = Annotated[
         "--name", metavar="NAME", help="The package's name; default: that of its directory."
     ),
 ]
+ModelVersionOption = Annotated[
+    str | None, typer.Option("--model-version", metavar="V", help="The package's version.")
+]
+DescriptionOption = Annotated[
+    str | None, typer.Option("--description", metavar="TEXT", help="What the model does.")
+]
+FORMATS_HELP = "universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28 on)."
 FormatOption = Annotated[
     str,
     typer.Option(
         "--format",
         metavar="F",
-        help="universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28 on).",
+        help=FORMATS_HELP,
         autocompletion=complete_format,
     ),
 ]
@@ -275,6 +282,9 @@ OverwriteOption = Annotated[
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say which files would change, and change none.")
+]
+RegistryArgument = Annotated[
+    str, typer.Argument(metavar="HOST", help="The registry: host or host:port; docker.io.")
 ]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Accept inputs and outputs that differ from the siblings'.")

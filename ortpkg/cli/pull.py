@@ -24,21 +24,24 @@ from ortpkg.distribution.pulling import pull
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.errors import ExitCode
 
+ReferenceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="REF",
+        help=(
+            "oci://host[:port]/repository[:tag], oci-layout:FOLDER[:tag], or the name of an"
+            " installed package."
+        ),
+    ),
+]
+OutputPathOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="The folder, which is made.")
+]
+
 
 def command(
-    reference: Annotated[
-        str,
-        typer.Argument(
-            metavar="REF",
-            help=(
-                "oci://host[:port]/repository[:tag], oci-layout:FOLDER[:tag], or the name of an"
-                " installed package."
-            ),
-        ),
-    ],
-    output_path: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder, which is made.")
-    ],
+    reference: ReferenceArgument,
+    output_path: OutputPathOption,
     profile: ProfilesOption = None,
     variant: VariantsOption = None,
     ep: InstallEpOption = None,

@@ -19,33 +19,37 @@ from ortpkg.registry.references import (
 )
 from ortpkg.registry.repositories import repository_of
 
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="REF",
+        help="Where: oci://host[:port]/repository[:tag], or oci-layout:FOLDER[:tag].",
+    ),
+]
+TagsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag",
+        "-t",
+        metavar="TAG",
+        help="Name it so there, repeatable; default: the package's version.",
+    ),
+]
+MountFromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mount-from",
+        metavar="REPOSITORY",
+        help="Another repository of the same registry that may have the files already.",
+    ),
+]
+
 
 def command(
     package: ReadPackageArgument,
-    reference: Annotated[
-        str,
-        typer.Argument(
-            metavar="REF",
-            help="Where: oci://host[:port]/repository[:tag], or oci-layout:FOLDER[:tag].",
-        ),
-    ],
-    tags: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tag",
-            "-t",
-            metavar="TAG",
-            help="Name it so there, repeatable; default: the package's version.",
-        ),
-    ] = None,
-    mount_from: Annotated[
-        str | None,
-        typer.Option(
-            "--mount-from",
-            metavar="REPOSITORY",
-            help="Another repository of the same registry that may have the files already.",
-        ),
-    ] = None,
+    reference: TargetArgument,
+    tags: TagsOption = None,
+    mount_from: MountFromOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -27,11 +27,15 @@ class Action(StrEnum):
     CLEAR = "clear"
 
 
+ActionArgument = Annotated[Action, typer.Argument(help="list shows it, clear lifts it.")]
+PackageArgument = Annotated[
+    Path | None, typer.Argument(metavar="[PKG]", help="Only this package; default: all.")
+]
+
+
 def command(
-    action: Annotated[Action, typer.Argument(help="list shows it, clear lifts it.")] = Action.LIST,
-    package: Annotated[
-        Path | None, typer.Argument(metavar="[PKG]", help="Only this package; default: all.")
-    ] = None,
+    action: ActionArgument = Action.LIST,
+    package: PackageArgument = None,
     variant: VariantOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -54,29 +58,29 @@ def command(
         for name, entry in _entries(info, output)
         if variant is None or entry.variant_name == variant
     ]
-    if as_json:
-        output.json(
-            "quarantine",
-            {"entries": [{"package": name, **asdict(entry)} for name, entry in entries]},
-        )
-    elif entries:
-        columns = [
-            Column("package"),
-            Column("variant"),
-            Column("execution provider", short=short_ep_names),
-        ]
-        columns += [
-            Column("version", drops=1),
-            Column("driver", drops=2),
-            Column("cause"),
-            Column("since", drops=3),
-        ]
-        output.table(
-            [*columns, Column("detail", wraps=24)], [_row(name, entry) for name, entry in entries]
-        )
-    else:
-        output.line("nothing is in quarantine")
+    _print(entries, output)
     return ExitCode.DONE
+
+
+def _print(entries: Sequence[tuple[str, QuarantineEntry]], output: Output) -> None:
+    if output.is_json:
+        shown = [{"package": name, **asdict(entry)} for name, entry in entries]
+        output.json("quarantine", {"entries": shown})
+        return
+    if not entries:
+        output.line("nothing is in quarantine")
+        return
+    columns = [
+        Column("package"),
+        Column("variant"),
+        Column("execution provider", short=short_ep_names),
+        Column("version", drops=1),
+        Column("driver", drops=2),
+        Column("cause"),
+        Column("since", drops=3),
+        Column("detail", wraps=24),
+    ]
+    output.table(columns, [_row(name, entry) for name, entry in entries])
 
 
 def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:

@@ -19,15 +19,15 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
+VariantArgument = Annotated[
+    str,
+    typer.Argument(metavar="VARIANT", help="The variant's name.", autocompletion=complete_variant),
+]
+
 
 def command(
     package: PackageArgument,
-    variant: Annotated[
-        str,
-        typer.Argument(
-            metavar="VARIANT", help="The variant's name.", autocompletion=complete_variant
-        ),
-    ],
+    variant: VariantArgument,
     component: ComponentOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

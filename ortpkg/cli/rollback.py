@@ -17,15 +17,17 @@ from ortpkg.cli.store_json import (
 from ortpkg.errors import ExitCode
 from ortpkg.store.package_store import PackageStore
 
+ToOption = Annotated[
+    int | None,
+    typer.Option(
+        "--to", metavar="N", help="Its number (ortpkg history); default: the one before.", min=1
+    ),
+]
+
 
 def command(
     name: InstalledArgument,
-    to: Annotated[
-        int | None,
-        typer.Option(
-            "--to", metavar="N", help="Its number (ortpkg history); default: the one before.", min=1
-        ),
-    ] = None,
+    to: ToOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Use an older installation of a package again; nothing is fetched or copied."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,44 +47,51 @@ class Action(StrEnum):
     RECORD = "record"
 
 
+ActionArgument = Annotated[
+    Action,
+    typer.Argument(
+        help=(
+            "add takes the expected outputs from files; record runs the best variant and keeps its."
+        )
+    ),
+]
+SampleSetOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Of the sample set.")]
+ExpectedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--expected", metavar="[NAME=]FILE", help="For add: an output, as --input. Repeatable."
+    ),
+]
+TolerancesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tolerance",
+        metavar="[OUTPUT=]ABS[,REL]",
+        help="How far outputs may be off. Repeatable.",
+    ),
+]
+BatchedOption = Annotated[
+    bool, typer.Option("--batched", help="The leading axis of each array enumerates samples.")
+]
+DescriptionOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="What the samples are.")
+]
+
+
 def command(
-    action: Annotated[
-        Action,
-        typer.Argument(
-            help=(
-                "add takes the expected outputs from files; record runs the best variant and keeps"
-                " its."
-            )
-        ),
-    ],
+    action: ActionArgument,
     package: PackageArgument,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Of the sample set.")],
+    name: SampleSetOption,
     component: ComponentOption = None,
     inputs: InputsOption = None,
     random: RandomOption = False,
     seed: SeedOption = 0,
     dimensions: DimensionsOption = None,
     resize: ResizeOption = False,
-    expected: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--expected", metavar="[NAME=]FILE", help="For add: an output, as --input. Repeatable."
-        ),
-    ] = None,
-    tolerances: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tolerance",
-            metavar="[OUTPUT=]ABS[,REL]",
-            help="How far outputs may be off. Repeatable.",
-        ),
-    ] = None,
-    batched: Annotated[
-        bool, typer.Option("--batched", help="The leading axis of each array enumerates samples.")
-    ] = False,
-    description: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the samples are.")
-    ] = None,
+    expected: ExpectedOption = None,
+    tolerances: TolerancesOption = None,
+    batched: BatchedOption = False,
+    description: DescriptionOption = None,
     variant: VariantOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
@@ -98,11 +106,9 @@ def command(
 
     Without inputs, record runs those of the set of that name again and keeps what comes out now.
     """
-    from ortpkg.package.reader import open_package
     from ortpkg.samples.sample_authoring import (  # numpy, onnx
         SampleArrays,
         add_samples,
-        declared_values,
         record_samples,
     )
 
@@ -110,18 +116,14 @@ def command(
     given = GivenInputs(
         inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
     )
-    info = open_package(package)
-    takes, gives = declared_values(info, component)
-    ranges = {
-        value.name: value.value_range for value in info.inputs if value.value_range is not None
-    }
+    feeds, outputs, tolerated = _values(package, component, given, expected or (), tolerances or ())
     samples = SampleArrays(
         name=name,
-        inputs=given.feeds(takes, ranges) if given else {},
-        expected=GivenInputs(expected or (), None, {}, resize=False).feeds(gives, {}),
+        inputs=feeds,
+        expected=outputs,
         component=component,
         is_batched=batched,
-        tolerances=parse_tolerances(tolerances or (), [each.name for each in gives]),
+        tolerances=tolerated,
         description=description,
     )
     wishes = SelectionWishes(variant=variant, device=device, ep=ep, policy=policy, backend=backend)
@@ -143,6 +145,29 @@ def command(
     else:
         output.note(f"{package} has the samples {name}: ortpkg run {package} runs them")
     return ExitCode.DONE
+
+
+def _values(
+    package: Path,
+    component: str | None,
+    given: GivenInputs,
+    expected: Sequence[str],
+    tolerances: Sequence[str],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tolerance]]:
+    """What is fed, what is expected of it, and how far off it may be: each by its declared name."""
+    from ortpkg.package.reader import open_package
+    from ortpkg.samples.sample_authoring import declared_values  # numpy, onnx
+
+    info = open_package(package)
+    takes, gives = declared_values(info, component)
+    ranges = {
+        value.name: value.value_range for value in info.inputs if value.value_range is not None
+    }
+    return (
+        given.feeds(takes, ranges) if given else {},
+        GivenInputs(expected, None, {}, resize=False).feeds(gives, {}),
+        parse_tolerances(tolerances, [each.name for each in gives]),
+    )
 
 
 def parse_tolerances(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, Tolerance]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -133,21 +133,7 @@ def command(
     )
     roots = packages or [chosen_package(None, output)]
     profiles = profile or ()
-    with ExitStack() as stack:
-        infos = [
-            stack.enter_context(
-                opened(root, compat=compat, allow_external_paths=allow_external_paths)
-            )
-            for root in roots
-        ]
-        found = [ModelPackage.of(info) for info in infos]
-        places = [
-            Path(root).absolute() if is_packed(root) else info.root
-            for root, info in zip(roots, infos, strict=True)
-        ]
-        for each in found:
-            if not each.component_models:
-                each.component()  # says that it is empty, and what to do
+    with _opened(roots, compat, allow_external_paths=allow_external_paths) as (found, places):
         if compare:
             if len(found) > 1 or len(profiles) > 1 or log_json:
                 raise UsageError("--compare takes one package and one machine, and logs nothing")
@@ -161,6 +147,31 @@ def command(
     if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
     return ExitCode.DONE
+
+
+@contextmanager
+def _opened(
+    roots: Sequence[Path], compat: str | None, *, allow_external_paths: bool
+) -> Iterator[tuple[list[ModelPackage], list[Path]]]:
+    """The packages, and the place of each as users know it: of a packed one, that of its file."""
+    with ExitStack() as stack:
+        infos = [
+            stack.enter_context(
+                opened(root, compat=compat, allow_external_paths=allow_external_paths)
+            )
+            for root in roots
+        ]
+        packages = [ModelPackage.of(info) for info in infos]
+        for package in packages:
+            if not package.component_models:
+                package.component()  # says that it is empty, and what to do
+        yield (
+            packages,
+            [
+                Path(root).absolute() if is_packed(root) else info.root
+                for root, info in zip(roots, infos, strict=True)
+            ],
+        )
 
 
 def _tell_of_absent(choices: Sequence[Choice], wishes: SelectionWishes, output: Output) -> None:

@@ -29,48 +29,56 @@ if TYPE_CHECKING:
 _MOST_PASSWORD_NBYTES = 1024
 
 
+SignedPackageArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PKG|REF",
+        help="A package's directory, or oci://... or oci-layout:... where it is published.",
+    ),
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="Your private key, in PEM form."),
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate", metavar="FILE", help="What an authority says of that key, in PEM form."
+    ),
+]
+CertificateChainOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate-chain",
+        metavar="FILE",
+        help="The certificates between that one and the authority's root.",
+    ),
+]
+PasswordFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help="Its first line is the key's password; default: asked for at a terminal.",
+    ),
+]
+NewKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--new-key",
+        metavar="FILE",
+        help="Make a key there, and the public one beside it (.pub); never written over.",
+    ),
+]
+
+
 def command(
-    package: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PKG|REF",
-            help="A package's directory, or oci://... or oci-layout:... where it is published.",
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", metavar="FILE", help="Your private key, in PEM form."),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            "--certificate", metavar="FILE", help="What an authority says of that key, in PEM form."
-        ),
-    ] = None,
-    certificate_chain: Annotated[
-        Path | None,
-        typer.Option(
-            "--certificate-chain",
-            metavar="FILE",
-            help="The certificates between that one and the authority's root.",
-        ),
-    ] = None,
-    password_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--password-file",
-            metavar="FILE",
-            help="Its first line is the key's password; default: asked for at a terminal.",
-        ),
-    ] = None,
-    new_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--new-key",
-            metavar="FILE",
-            help="Make a key there, and the public one beside it (.pub); never written over.",
-        ),
-    ] = None,
+    package: SignedPackageArgument = None,
+    key: KeyOption = None,
+    certificate: CertificateOption = None,
+    certificate_chain: CertificateChainOption = None,
+    password_file: PasswordFileOption = None,
+    new_key: NewKeyOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -89,6 +97,24 @@ def command(
         raise UsageError("name a package and --key FILE; ortpkg sign --new-key FILE makes a key")
     signer = _read_key(key, password_file)
     certificates = _certificates(certificate, certificate_chain)
+    signed = _sign(package, signer, certificates, output, is_rehearsal=dry_run)
+    if as_json:
+        output.json("sign", {"dry_run": dry_run, "signed": signed, "key": signer.public.digest})
+    else:
+        output.note(f"{'would sign' if dry_run else 'signed'} with key {signer.public.digest}")
+        output.line(signed)
+    return ExitCode.DONE
+
+
+def _sign(
+    package: str,
+    signer: PrivateKey,
+    certificates: tuple[bytes, ...],
+    output: Output,
+    *,
+    is_rehearsal: bool,
+) -> str:
+    """Signs a package where it lies; returns the file or the digest that is signed."""
     place = parse_reference(package)
     if isinstance(place, OciReference | LayoutReference):
         subject = sign_artifact(
@@ -96,30 +122,23 @@ def command(
             place.version,
             signer,
             certificates=certificates,
-            is_rehearsal=dry_run,
+            is_rehearsal=is_rehearsal,
         )
-        signed = f"{place.without_version}@{subject.digest}"
-    elif isinstance(place, PathReference) and not place.is_archive:
+        return f"{place.without_version}@{subject.digest}"
+    if isinstance(place, PathReference) and not place.is_archive:
         name = sign_package(
             place.path,
             signer,
             certificates=certificates,
             notify=output.note,
-            operations=operations_for(dry_run),
+            operations=operations_for(is_rehearsal),
         )
-        signed = str(place.path / name)
-    else:
-        raise PackageReferenceError(
-            f"{quoted(package)} cannot be signed: a package's directory can, and oci://... or"
-            " oci-layout:... where it is published",
-            reference=package,
-        )
-    if as_json:
-        output.json("sign", {"dry_run": dry_run, "signed": signed, "key": signer.public.digest})
-    else:
-        output.note(f"{'would sign' if dry_run else 'signed'} with key {signer.public.digest}")
-        output.line(signed)
-    return ExitCode.DONE
+        return str(place.path / name)
+    raise PackageReferenceError(
+        f"{quoted(package)} cannot be signed: a package's directory can, and oci://... or"
+        " oci-layout:... where it is published",
+        reference=package,
+    )
 
 
 def _read_key(file: Path, password_file: Path | None) -> PrivateKey:

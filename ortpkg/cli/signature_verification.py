@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import UsageError, quoted
@@ -14,6 +16,31 @@ from ortpkg.trust.signing.openssf_signature import Acceptance, TrustedSigner, ac
 from ortpkg.trust.signing.signed_package import SignedPackage, signed_package
 from ortpkg.trust.trust_policy import check_publisher
 from ortpkg.trust.trust_policy_file import POLICY_ENVIRONMENT, read_policy
+
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="The signer's public key, in PEM form."),
+]
+IdentityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--identity", metavar="NAME", help="A name in the signer's certificate, such as a mail."
+    ),
+]
+TrustRootsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--trust-roots", metavar="FILE", help="The authorities' certificates, in PEM form."
+    ),
+]
+TrustPolicyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--trust-policy",
+        metavar="FILE",
+        help="Who may publish what; default: ORTPKG_TRUST_POLICY, or your trust.toml.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

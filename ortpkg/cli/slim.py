@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,37 +26,42 @@ from ortpkg.errors import ExitCode
 _Lists = list[str] | None
 
 
+DevicesOption = Annotated[
+    _Lists,
+    typer.Option(
+        "--device",
+        metavar="D[,D]",
+        help="Keep what can run on these: cpu, gpu, npu.",
+        autocompletion=complete_device,
+    ),
+]
+EpsOption = Annotated[
+    _Lists,
+    typer.Option(
+        "--ep",
+        metavar="EP[,EP]",
+        help="Keep what these can run: names or aliases.",
+        autocompletion=complete_ep,
+    ),
+]
+VariantsOption = Annotated[
+    _Lists,
+    typer.Option(
+        "--variant",
+        metavar="NAME[,NAME]",
+        help="Keep these: VARIANT or COMPONENT/VARIANT.",
+        autocompletion=complete_variant,
+    ),
+]
+
+
 def command(
     package: ReadPackageArgument,
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,
-    devices: Annotated[
-        _Lists,
-        typer.Option(
-            "--device",
-            metavar="D[,D]",
-            help="Keep what can run on these: cpu, gpu, npu.",
-            autocompletion=complete_device,
-        ),
-    ] = None,
-    eps: Annotated[
-        _Lists,
-        typer.Option(
-            "--ep",
-            metavar="EP[,EP]",
-            help="Keep what these can run: names or aliases.",
-            autocompletion=complete_ep,
-        ),
-    ] = None,
-    variants: Annotated[
-        _Lists,
-        typer.Option(
-            "--variant",
-            metavar="NAME[,NAME]",
-            help="Keep these: VARIANT or COMPONENT/VARIANT.",
-            autocompletion=complete_variant,
-        ),
-    ] = None,
+    devices: DevicesOption = None,
+    eps: EpsOption = None,
+    variants: VariantsOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -80,21 +85,25 @@ def command(
             operations=operations_for(dry_run),
         )
     if as_json:
-        sizes = [
-            {
-                "component": each.component,
-                "variant": each.variant,
-                "nbytes": each.nbytes,
-                "shared_nbytes": each.shared_nbytes,
-                "kept": each.is_kept,
-            }
-            for each in report.variants
-        ]
-        totals = {"before_nbytes": report.before_nbytes, "after_nbytes": report.after_nbytes}
-        output.json("slim", {"variants": sizes, **totals, "package": package_json(report.package)})
+        output.json("slim", _report_json(report))
     else:
         _print(report, output)
     return ExitCode.DONE
+
+
+def _report_json(report: SlimReport) -> dict[str, Any]:
+    sizes = [
+        {
+            "component": each.component,
+            "variant": each.variant,
+            "nbytes": each.nbytes,
+            "shared_nbytes": each.shared_nbytes,
+            "kept": each.is_kept,
+        }
+        for each in report.variants
+    ]
+    totals = {"before_nbytes": report.before_nbytes, "after_nbytes": report.after_nbytes}
+    return {"variants": sizes, **totals, "package": package_json(report.package)}
 
 
 def _print(report: SlimReport, output: Output) -> None:

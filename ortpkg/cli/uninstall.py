@@ -12,11 +12,13 @@ from ortpkg.cli.store_json import installed_reference
 from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.store.package_store import PackageStore
 
+NamesArgument = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help="Names in the store: see ortpkg list.")
+]
+
 
 def command(
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Names in the store: see ortpkg list.")
-    ],
+    names: NamesArgument,
     as_json: JsonOption = False,
 ) -> int:
     """Take packages out of the store with their history; gc removes what nobody else needs."""

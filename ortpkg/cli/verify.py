@@ -16,6 +16,10 @@ from ortpkg.cli.parameters import DryRunOption, JsonOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.signature_verification import (
+    IdentityOption,
+    KeyOption,
+    TrustPolicyOption,
+    TrustRootsOption,
     WantedSigner,
     acceptances_json,
     check_directory,
@@ -25,75 +29,60 @@ from ortpkg.cli.signature_verification import (
 from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.package.integrity.verification import VerificationReport
 from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
+from ortpkg.storage.file_operations import FileOperations
+
+VerifiedPackageArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PKG|REF]",
+        help=(
+            "A package (name.ortpackage, a name in the store), or with --signature oci://... or"
+            " oci-layout:...; default: what the current folder lies in."
+        ),
+    ),
+]
+RepairFromOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--repair-from",
+        metavar="OTHER",
+        help=(
+            "Another copy, a directory or a packed file, to take damaged and missing files from."
+        ),
+    ),
+]
+RecordOption = Annotated[
+    bool,
+    typer.Option(
+        "--record",
+        help=(
+            "Write digests.json for the files as they are, after you edited documents. Verify"
+            " first: it blesses "
+            "whatever is there, damage included."
+        ),
+    ),
+]
+SignatureOption = Annotated[
+    bool,
+    typer.Option(
+        "--signature",
+        help=(
+            "Also demand a signature over what is recorded; whose, say --key, --identity or the"
+            " trust policy."
+        ),
+    ),
+]
 
 
 def command(
-    package: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PKG|REF]",
-            help=(
-                "A package (name.ortpackage, a name in the store), or with --signature oci://... or"
-                " oci-layout:...; default: what the current folder lies in."
-            ),
-        ),
-    ] = None,
-    repair_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--repair-from",
-            metavar="OTHER",
-            help=(
-                "Another copy, a directory or a packed file, to take damaged and missing files"
-                " from."
-            ),
-        ),
-    ] = None,
-    record: Annotated[
-        bool,
-        typer.Option(
-            "--record",
-            help=(
-                "Write digests.json for the files as they are, after you edited documents. Verify"
-                " first: it blesses "
-                "whatever is there, damage included."
-            ),
-        ),
-    ] = False,
-    signature: Annotated[
-        bool,
-        typer.Option(
-            "--signature",
-            help=(
-                "Also demand a signature over what is recorded; whose, say --key, --identity or the"
-                " trust policy."
-            ),
-        ),
-    ] = False,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", metavar="FILE", help="The signer's public key, in PEM form."),
-    ] = None,
-    identity: Annotated[
-        str | None,
-        typer.Option(
-            "--identity", metavar="NAME", help="A name in the signer's certificate, such as a mail."
-        ),
-    ] = None,
-    trust_roots: Annotated[
-        Path | None,
-        typer.Option(
-            "--trust-roots", metavar="FILE", help="The authorities' certificates, in PEM form."
-        ),
-    ] = None,
-    trust_policy: Annotated[
-        Path | None,
-        typer.Option(
-            "--trust-policy",
-            metavar="FILE",
-            help="Who may publish what; default: ORTPKG_TRUST_POLICY, or your trust.toml.",
-        ),
-    ] = None,
+    package: VerifiedPackageArgument = None,
+    repair_from: RepairFromOption = None,
+    record: RecordOption = False,
+    signature: SignatureOption = False,
+    key: KeyOption = None,
+    identity: IdentityOption = None,
+    trust_roots: TrustRootsOption = None,
+    trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -105,43 +94,22 @@ def command(
     The exit code is 0, or the sum of: 16 files changed, 32 files missing or extra, 64 files
     unreadable, 128 unverified (no digests.json, or not all of it can be read).
     """
-    if record and repair_from is not None:
-        raise UsageError(
-            "--record accepts the files as they are, --repair-from replaces them: give one of"
-            " the two"
-        )
-    if dry_run and not (record or repair_from is not None):
-        raise UsageError(
-            "--dry-run is for --record and --repair-from: without them, verify changes nothing"
-        )
     output = Output(is_json=as_json)
-    operations = operations_for(dry_run)
     wanted = WantedSigner(key=key, identity=identity, trust_roots=trust_roots, policy=trust_policy)
-    is_signature_wanted = signature or wanted.is_stated
-    if is_signature_wanted and (record or repair_from is not None):
-        raise UsageError("--record and --repair-from change the package: look at signatures after")
+    demands_signature = signature or wanted.is_stated
+    _refuse_contradictions(
+        repair_from, record=record, dry_run=dry_run, demands_signature=demands_signature
+    )
     place = parse_reference(package) if package is not None else None
     if isinstance(place, OciReference | LayoutReference):
-        return _verify_published(place, wanted, output, is_wanted=is_signature_wanted)
+        return _verify_published(place, wanted, output, is_wanted=demands_signature)
     named = None if package is None else NamedPackage.of(package, Use.READ)
     changes = {"record": record, "repair_from": repair_from}
     root = chosen_package(
         resolved_packages({"package": named, **changes}, output)["package"], output
     )
-    acceptances = check_directory(root, wanted) if is_signature_wanted else None
-    with copy_progress() as progress:
-        if record:
-            report = record_digests(
-                root, progress=progress, notify=output.note, operations=operations
-            )
-        else:
-            report = verify(
-                root,
-                repair_from=repair_from,
-                progress=progress,
-                notify=output.note,
-                operations=operations,
-            )
+    acceptances = check_directory(root, wanted) if demands_signature else None
+    report = _report(root, repair_from, output, record=record, operations=operations_for(dry_run))
     exit_code = ExitCode.DONE if record else report.exit_code
     if as_json:
         content = {"recorded": record, "exit_code": int(exit_code), **_report_json(report)}
@@ -153,6 +121,46 @@ def command(
         if acceptances is not None:
             print_acceptances(acceptances, output)
     return int(exit_code)
+
+
+def _refuse_contradictions(
+    repair_from: Path | None, *, record: bool, dry_run: bool, demands_signature: bool
+) -> None:
+    if record and repair_from is not None:
+        raise UsageError(
+            "--record accepts the files as they are, --repair-from replaces them: give one of"
+            " the two"
+        )
+    changes_package = record or repair_from is not None
+    if dry_run and not changes_package:
+        raise UsageError(
+            "--dry-run is for --record and --repair-from: without them, verify changes nothing"
+        )
+    if demands_signature and changes_package:
+        raise UsageError("--record and --repair-from change the package: look at signatures after")
+
+
+def _report(
+    root: Path,
+    repair_from: Path | None,
+    output: Output,
+    *,
+    record: bool,
+    operations: FileOperations | None,
+) -> VerificationReport:
+    """Compares the files with digests.json; records, or repairs, them where that is asked for."""
+    with copy_progress() as progress:
+        if record:
+            return record_digests(
+                root, progress=progress, notify=output.note, operations=operations
+            )
+        return verify(
+            root,
+            repair_from=repair_from,
+            progress=progress,
+            notify=output.note,
+            operations=operations,
+        )
 
 
 def _verify_published(
