@@ -13,7 +13,7 @@ from ortpkg.api.chosen_variants import ChosenVariants
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.choosing.package_selection import select_component
 from ortpkg.errors import NoSuitableVariantError, quoted, unquoted
-from ortpkg.package.named_parts import component_named, variant_named
+from ortpkg.package.named_parts import component_named, variant_named, verify_is_only_component
 from ortpkg.package.package_info import (
     ComponentInfo,
     PackageFormat,
@@ -350,10 +350,13 @@ class ModelPackage:
 
         A pipeline is a package with several components, or with a pipeline.json, unless it is read
         by the rules of a release, which knows no pipelines. The arguments are those of
-        :meth:`best_variant`, and so are the errors.
+        :meth:`best_variant`, and so are the errors; UnknownComponentError also where a variant is
+        named, and not of which of several component models it is.
         """
         wishes = wishes.but("ModelPackage.choose", keywords)
         is_pipeline = component is None and self.info.is_pipeline
+        if is_pipeline and wishes.variant is not None:
+            verify_is_only_component(self.info, wishes.variant)
         names = [each.name for each in self.info.components] if is_pipeline else [component]
         variants = [self.best_variant(name, wishes, canary=canary) for name in names]
         return ChosenVariants(

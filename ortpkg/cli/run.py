@@ -182,10 +182,6 @@ class _Runner:
         self.package = package
         self.verify: bool = loading["verify"]
         self.output = output
-        if wishes.variant is not None and component is None and package.info.is_pipeline:
-            raise UsageError(
-                "--variant needs --component: the package has several component models"
-            )
         start = time.perf_counter()
         chosen = package.choose(component, wishes, canary=canary)
         self.variants = chosen.variants

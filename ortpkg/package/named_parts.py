@@ -32,6 +32,20 @@ def component_named(package: PackageInfo, name: str | None) -> ComponentInfo:
     )
 
 
+def verify_is_only_component(package: PackageInfo, variant: str) -> None:
+    """Raises UnknownComponentError, which lists the components, where there are several.
+
+    A pipeline runs a variant of each of them, so that ``variant`` alone says too little.
+    """
+    if len(package.components) > 1:
+        known = [each.name for each in package.components]
+        raise UnknownComponentError(
+            f"variant {quoted(variant)} of which component model? package {quoted(package.name)}"
+            f" runs {len(known)} of them ({listed(known)}): name one",
+            known=known,
+        )
+
+
 def variant_named(component: ComponentInfo, name: str) -> VariantInfo:
     """The variant of that name; UnknownComponentError, which lists them, where there is none."""
     found = component.variant(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import ortpkg
 from ortpkg.errors import NoSuitableVariantError, UnknownComponentError
 
 DIGITS = Path(__file__).parents[2] / "sample_packages" / "digits.ortpackage"
+TINYCHAR = DIGITS.with_name("tinychar.ortpackage")
 
 
 @pytest.fixture
@@ -61,3 +63,34 @@ def test_an_unknown_name_lists_the_variants(digits: ortpkg.ModelPackage) -> None
         ),
     ):
         digits.variant("cpu-int4")
+
+
+@pytest.mark.parametrize("ask", ["choose", "create_session"])
+def test_a_variant_of_a_pipeline_needs_its_component_named(ask: str) -> None:
+    """Also where each component has a variant of that name: they are different ones."""
+    with pytest.raises(UnknownComponentError) as caught:
+        getattr(ortpkg.ModelPackage(TINYCHAR), ask)(variant="cpu-fp32")
+
+    assert str(caught.value) == (
+        "variant 'cpu-fp32' of which component model? package 'tinychar' runs 2 of them"
+        " ('prefill', 'decode'): name one"
+    )
+    assert caught.value.known == ("prefill", "decode")
+
+
+def test_a_variant_of_a_pipelines_component_is_chosen_alone() -> None:
+    chosen = ortpkg.ModelPackage(TINYCHAR).choose("decode", variant="cpu-fp32")
+
+    assert not chosen.is_pipeline
+    assert [(name, each.name) for name, each in chosen.variants.items()] == [("decode", "cpu-fp32")]
+
+
+def test_a_pipeline_of_one_component_takes_the_named_variant_of_it(
+    digits: ortpkg.ModelPackage,
+) -> None:
+    package = ortpkg.ModelPackage.of(replace(digits.info, has_pipeline=True))
+
+    chosen = package.choose(variant="cpu-int8")
+
+    assert chosen.is_pipeline
+    assert [each.name for each in chosen.variants.values()] == ["cpu-int8"]

@@ -221,6 +221,17 @@ def test_the_command_runs_what_the_interface_would(
     assert (ortpkg(*words).err, ran) == (f"error: {caught.value}\n", [])
 
 
+def test_a_variant_of_a_pipeline_is_refused_in_the_words_of_the_interface(
+    ortpkg: RunCommand,
+) -> None:
+    with pytest.raises(UnknownComponentError) as caught:
+        ModelPackage(TINYCHAR).choose(variant="cpu-fp32")
+
+    done = ortpkg("run", TINYCHAR, "--variant", "cpu-fp32")
+
+    assert (done.code, done.err) == (2, f"error: {caught.value}\n")
+
+
 LOOP = """
     <ir_version: 8, opset_import: ["" : 17]>
     g (float[1] x, int64 n) => (float[1] y) {
