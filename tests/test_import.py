@@ -10,7 +10,8 @@ import pytest
 import ortpkg
 from ortpkg.public_names import MODULE_OF_NAME
 
-DIGITS = Path(__file__).resolve().parents[1] / "sample_packages" / "digits.ortpackage"
+ROOT = Path(__file__).resolve().parents[1]
+DIGITS = ROOT / "sample_packages" / "digits.ortpackage"
 
 
 def modules_loaded_by(program: str) -> set[str]:
@@ -37,6 +38,16 @@ def test_opening_and_selecting_loads_neither_numpy_nor_onnx() -> None:
     loaded = modules_loaded_by(f"import ortpkg; ortpkg.ModelPackage({str(DIGITS)!r}).select()")
     assert "ortpkg.selection.selector" in loaded
     assert not {"numpy", "onnx", "jsonschema", "typer", "rich"} & loaded
+
+
+def test_modules_that_say_so_import_neither_numpy_nor_onnx() -> None:
+    said = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in sorted((ROOT / "ortpkg").rglob("*.py"))
+        if "neither numpy nor onnx" in (ast.get_docstring(ast.parse(path.read_bytes())) or "")
+    ]
+    assert "ortpkg.session.options" in said
+    assert not {"numpy", "onnx"} & modules_loaded_by(f"import {', '.join(said)}")
 
 
 def test_ortpkg_select_loads_nothing_that_it_does_not_need(

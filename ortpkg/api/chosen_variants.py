@@ -33,7 +33,7 @@ class ChosenVariants:
     ) -> InferenceSession | PipelineSession:
         """A session on them: over all of a pipeline, or the only one.
 
-        ``create`` makes each variant's.
+        ``create`` makes the session of one variant.
         """
         sessions = {name: create(variant) for name, variant in self.variants.items()}
         if not self.is_pipeline:

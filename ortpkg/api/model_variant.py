@@ -121,7 +121,7 @@ class ModelVariant:
     def verify(self, *, progress: Progress | None = None) -> Verification:
         """Compares the files that a session on it loads with digests.json.
 
-        The rest is ``ortpkg.verify``'s.
+        ``ortpkg.verify`` looks at all files of the package.
 
         What an earlier session read, and nothing changed since, is not read again.
 

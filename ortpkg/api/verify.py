@@ -28,9 +28,10 @@ def verify(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> VerificationReport:
-    """Re-hashes every file of a package and names each that is not as recorded. No cache is asked.
+    """Re-hashes every file of a package and names each that is not as recorded.
 
-    It finds damage, not tampering: whoever changes a file can change its digest too.
+    Every file is read, whatever an earlier look at it found. It finds damage, not tampering:
+    whoever changes a file can change its digest too.
 
     Args:
         root: the package's directory, or a packed package.

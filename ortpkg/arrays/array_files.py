@@ -1,7 +1,7 @@
 """Arrays in files: reads npy and npz files from strangers, and writes outputs into one npz.
 
-Nothing here unpickles. Before anything is allocated, the header that asks for it is checked, and so
-is that the file is long enough for what the header says.
+No pickled object is ever loaded. Before anything is allocated, the header that asks for it is
+checked, and so is that the file is long enough for what the header says.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
 def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
     """What :func:`write_npz` writes; the same arrays always give the same bytes.
 
-    UsageError as there.
+    UsageError as for :func:`write_npz`.
     """
     file = io.BytesIO()
     _write_zip(

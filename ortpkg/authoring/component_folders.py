@@ -96,7 +96,7 @@ def own_folder(
 ) -> VariantFolder | None:
     """The component's own folder with the models that lie in it, for others to join.
 
-    None where none may.
+    None where other models may not join them.
 
     That is ``models/<component>/``: what is declared in manifest.json alone has no folder of its
     own.

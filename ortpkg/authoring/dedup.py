@@ -309,9 +309,9 @@ class _Deduplication:
                 self._new_files[_relative(group.host.path / location, root)] = content
 
     def _changes(self) -> Iterator[PackageChange]:
-        """Naming models that are found without a name, where there are any.
+        """What to change, in order.
 
-        Then everything else.
+        First, models that are found without a name get one; then weights move.
         """
         named = self._named.changes()
         if named:

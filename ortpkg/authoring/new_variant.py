@@ -104,7 +104,7 @@ def prepare_variants(wanted: Iterable[NewVariant], notify: Notify) -> list[Prepa
 def check_names(components: Iterable[ComponentInfo]) -> None:
     """The metadata generation lets ``model_id`` stand for a name that no folder can have.
 
-    The other does not.
+    The component generation does not.
 
     AuthoringError where a variant has such a name.
     """

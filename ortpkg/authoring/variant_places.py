@@ -71,7 +71,7 @@ class ComponentDocument:
     def naming_model_files(self, variants: Iterable[VariantInfo]) -> DocumentChange | None:
         """The document with each of ``variants`` naming its model file where it is.
 
-        None where all do.
+        None where the document names them all already.
 
         A folder whose only ONNX file need not be named cannot take in another one before that.
         """

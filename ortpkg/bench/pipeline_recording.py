@@ -139,7 +139,7 @@ def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> 
 def _backend(variant: Any) -> str:
     """The embedded engine where the variant can run there: it is the reference.
 
-    Else whatever is best.
+    Where it cannot, "auto", the best backend that there is.
     """
     on_embedded = (
         verdict.ep_device is not None and verdict.ep_device.backend == EMBEDDED

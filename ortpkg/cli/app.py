@@ -290,7 +290,7 @@ def _global_options(
 def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> Callable[..., None]:
     """``function``, with every error of ours printed and turned into its exit code.
 
-    Never a traceback.
+    Users never see a traceback of it.
     """
 
     @functools.wraps(function)

@@ -17,7 +17,7 @@ from ortpkg.selection.decision_log import DecisionLog
 def open_decision_log(target: str | None, *, is_json: bool = False) -> Iterator[DecisionLog | None]:
     """What writes records to ``target``: a file, at its end, or standard output for "-".
 
-    None for no target.
+    None where ``target`` is None.
 
     Raises UsageError for a file that cannot be written, and where standard output holds another
     JSON already.

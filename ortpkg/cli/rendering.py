@@ -152,7 +152,7 @@ class Output:
     def note(self, text: object, *, style: str = "", is_urgent: bool = False) -> None:
         """Prints one line that is not data (progress, warnings, what was done) on standard error.
 
-        ``is_urgent``: under --quiet too.
+        ``is_urgent``: it is printed under --quiet, too.
         """
         if is_urgent or not _SETTINGS.is_quiet:
             with suppress(

@@ -174,9 +174,9 @@ class _Runner:
         loading: dict[str, Any],
         canary: CanaryWishes | bool,
     ) -> None:
-        """``wishes`` and ``canary``: arguments of ``choose``.
+        """Chooses the variants and makes the session.
 
-        ``loading``: of ``create_session``.
+        ``wishes`` and ``canary`` go to ``ModelPackage.choose``, ``loading`` to ``create_session``.
         """
         self.expected_placement = ExpectedPlacement()
         self.package = package

@@ -1,8 +1,9 @@
-"""Lays a table out for a width: no name and no number is ever broken. Pure; prints nothing.
+"""Lays a table out for a width: no name and no number is ever broken.
 
-Where a table is too wide, these are tried, in this order: short forms of cells (names of execution
-providers), cells of running text on several lines, columns left out in their stated order, and last
-each row as a block of its own, which has all columns again.
+It makes lines of text and prints none of them. Where a table is too wide, these are tried, in this
+order: short forms of cells (names of execution providers), cells of running text on several lines,
+columns left out in their stated order, and last each row as a block of its own, which has all
+columns again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Hardware devices, and what an execution provider says about them. Frozen values, no I/O.
+"""Hardware devices, and what an execution provider says about them.
 
-The words are ONNX Runtime's: an OrtHardwareDevice is a piece of hardware, an OrtEpDevice is an
-execution provider's offer to use one (``onnxruntime_c_api.h``).
+These are frozen values; nothing here asks a device or reads a file. The words are ONNX Runtime's:
+an OrtHardwareDevice is a piece of hardware, an OrtEpDevice is an execution provider's offer to use
+one (``onnxruntime_c_api.h``).
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _read_bytes(path: Path | str, document: str, most_nbytes: int) -> bytes:
 
 
 def require_object(value: Any, document: str, path: Path | str | None = None) -> dict[str, Any]:
-    """``value`` where it is a JSON object. PackageFormatError elsewhere."""
+    """``value`` where it is a JSON object. PackageFormatError where it is none."""
     if not isinstance(value, dict):
         found = finding(
             DOCUMENT_SHAPE, document, "is not a JSON object", remedy="put everything into {...}"

@@ -254,7 +254,7 @@ class _Parser:
 def _walk(value: Any, *tokens: str | int) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Every value below and including ``value`` with its path, in document order.
 
-    Depth is bounded before.
+    The caller has checked that it does not nest too deep.
     """
     yield tokens, value
     inner: Iterable[tuple[str | int, Any]] = ()

@@ -46,7 +46,7 @@ def shortened(words: str, most: int) -> str:
 def shown(words: str) -> str:
     """``words`` for XML, which has no control characters, not even escaped.
 
-    Names come from strangers.
+    Names of models and values come from strangers.
     """
     return escape(
         "".join(

@@ -1,6 +1,6 @@
 """The allocation plan: for each value, where its buffer comes from and how long it lives.
 
-Integers and expressions.
+It computes with integers and expressions alone.
 
 Second of the three planning layers. It walks the execution order once, counting uses down. An
 output starts with one count for its producer, which is released right after that node, plus one per

@@ -276,7 +276,7 @@ class _Inserter:
 def _owner_of(graph: Graph, value: str) -> Graph | None:
     """The graph that makes or is given ``value``: ``graph`` or one around it.
 
-    None where nobody does.
+    None where neither does.
     """
     place: Graph | None = graph
     while place is not None and not place.defines(value):

@@ -58,7 +58,7 @@ class Memories:
             ) from error
 
     def device_allocator(self, device: OrtDevice) -> DeviceAllocator:
-        """The allocator of a memory that the CPU cannot read. PlanVerificationError for another."""
+        """The allocator of a memory that the CPU cannot read; PlanVerificationError for others."""
         found = self._allocators[device]
         if not isinstance(found, DeviceAllocator):
             raise PlanVerificationError(f"memory {quoted(device.name)} needs no copies")

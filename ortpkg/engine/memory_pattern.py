@@ -1,9 +1,9 @@
-"""The memory pattern: one block per device, and the offset of each buffer in it. Pure integers.
+"""The memory pattern: one block per device, and the offset of each buffer in it.
 
-Third of the three planning layers. Sizes come from the shapes that are known at initialization,
-from expressions and the sizes that a run brings (``size_classes.py``), or from the *trace* of a
-run. Lifetimes always come from the allocation plan, so that a pattern stays right even for a value
-that the traced run happened not to ask memory for.
+Third of the three planning layers; it computes with integers alone. Sizes come from the shapes that
+are known at initialization, from expressions and the sizes that a run brings (``size_classes.py``),
+or from the *trace* of a run. Lifetimes always come from the allocation plan, so that a pattern
+stays right even for a value that the traced run happened not to ask memory for.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ Fits = Callable[[Value], bool]
 def value_check(declared: ValueType | None, *, with_shape: bool) -> Fits | None:
     """What tells whether a value is of the type; None where nothing is known of it.
 
-    ``with_shape``: sizes, too.
+    ``with_shape``: it compares sizes, too.
     """
     if isinstance(declared, TensorType):
         return _tensor_check(declared, with_shape=with_shape)

@@ -1,6 +1,6 @@
 """Which provider should run each node so that nodes and transfers together cost least.
 
-Pure integers.
+It computes with integers alone.
 
 A dynamic programme over the topological order. All that the rest of a graph needs to know of a
 choice so far is, for each value that somebody will still read, who made it and who has read it:

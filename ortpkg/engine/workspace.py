@@ -129,7 +129,7 @@ class PatternEntry:
 
 
 class WorkspacePool:
-    """Patterns by class of sizes, with their idle workspaces. Safe for threads."""
+    """Patterns by class of sizes, with their idle workspaces. Many threads may use it at once."""
 
     def __init__(
         self, allocation: AllocationPlan, allocate: AllocateBlock, *, keeps_blocks: bool = True

@@ -1,7 +1,7 @@
 """Compiled contexts that a function of the caller's keeps and gives back, in place of files.
 
 Names are those of onnxruntime 1.31. The objects that the functions get are of use during the call
-only. Imports nothing heavy.
+only. Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OrtEpContextData:
 
     @property
     def size(self) -> int:
-        """In bytes. UsageError after the call."""
+        """In bytes. UsageError where the call that it was handed to has ended."""
         return self._valid().nbytes
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:

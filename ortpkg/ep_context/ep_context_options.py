@@ -1,6 +1,6 @@
 """The EPContext design's session options, read from config entries into one frozen value.
 
-Source: the EPContext design's table of session options. Keys are ONNX Runtime's.
+Source: the EPContext design's table of session options. The keys are those of ONNX Runtime.
 """
 
 from __future__ import annotations

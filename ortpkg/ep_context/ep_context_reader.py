@@ -29,7 +29,7 @@ from ortpkg.graph.linked_files import why_not_followed
 class EpContextReader:
     """The contexts that one model's EPContext nodes of one execution provider lead to.
 
-    Files are opened once.
+    Each file is opened once.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class EpContextReader:
     def path_of(self, main: EpContextAttributes) -> Path:
         """The context's file: relative to the model's folder, and inside it.
 
-        EpContextError where not.
+        EpContextError where it would lie outside, or the model has no folder.
         """
         location = main.context_path
         folder = self._options.model_folder

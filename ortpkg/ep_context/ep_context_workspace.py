@@ -111,7 +111,8 @@ class EpContextWorkspace:
     ) -> Path:
         """Adds what a session compiled; returns the group's binary, as its first session named it.
 
-        ``form``: in which the binary is written; None for ortpkg's own. The first session's holds.
+        ``form``: in which the binary is written; None for ortpkg's own. What the group's first
+        session says holds for all.
 
         Raises EpContextError where another model of the group has a partition of the same name.
         """

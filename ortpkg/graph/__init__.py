@@ -1,6 +1,6 @@
 """The in-memory graph of a model, and ONNX files to it and from it.
 
-Signatures without loading weights.
+Inputs and outputs of a model can be read without its weights.
 
 Within alone: ``graph_checks``, ``model_functions``, ``name_scope``, ``name_stock``,
 ``onnx_attributes``, ``operator_call``, ``quantization_word``, ``use_lists``; what else is here is

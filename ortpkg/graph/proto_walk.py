@@ -1,6 +1,6 @@
 """Walks over everything in a ModelProto: graphs within graphs, functions, training graphs.
 
-Without recursion.
+It does not recurse, for strangers nest as deep as they like.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _cut_tensor(
 def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
     """Yields (field number, its start, start of its body or -1, end) of each field, in order.
 
-    -1: not length-delimited.
+    The start of the body is -1 where the field's wire type has no length.
 
     Raises WireFormatError where [start, stop) is not a protobuf message.
     """

@@ -77,7 +77,7 @@ def resident_nbytes(pid: int | None = None) -> int:
 def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
     """The most memory that this process has held at one time since its program started.
 
-    None where unknown.
+    None where the system does not tell.
 
     On Linux ``VmHWM``, not ``ru_maxrss``: that one starts at what the *parent* held when it made
         this process.

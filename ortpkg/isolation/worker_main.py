@@ -57,7 +57,7 @@ def main() -> None:
 def tell(note: str) -> None:
     """Tells the parent what is being done, for the case that this process does not live to reply.
 
-    Nothing elsewhere.
+    Does nothing in a process that is no worker, and in other threads than its main one.
     """
     if _SERVING and threading.current_thread() is threading.main_thread():
         _end_copies()

@@ -135,7 +135,7 @@ def _probabilities(
 ) -> Tensor:
     """Softmax of the capped and biased scores; rows that may attend to nothing are zero.
 
-    Works in ``scores``.
+    The result overwrites ``scores``.
     """
     _capture(scores, 0, steps, capture)
     if steps.softcap > 0:

@@ -14,7 +14,7 @@ docs/custom_operators.md walks through it.
 
 A distribution brings operators by the entry-point group ``ortpkg.custom_ops``: the name is the
 domain, the object a list of operators. It is imported only where a model has a node of that domain.
-Imports nothing heavy.
+Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A tensor in memory that the CPU cannot read: where it lies, its shape and its element type.
 
-Never its elements.
+It does not have the elements.
 
 Only the allocator whose memory it is in, and kernels of the providers that compute there, can do
 anything with it. What would read it in passing (``numpy.asarray``, iteration, arithmetic) raises

@@ -91,7 +91,7 @@ class MixtureAttributes:
     def activate(self, first: Tensor, third: Tensor | None) -> Tensor:
         """What the second layer gets of the first's output, and perhaps of the third's.
 
-        Both are changed.
+        Both arrays may be overwritten.
         """
         if not self.is_gated:
             _ACTIVATIONS[self.activation](first, first)

@@ -35,7 +35,7 @@ def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]
 def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float) -> Tensor:
     """``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, among zeros, C-contiguous.
 
-    ``x`` if it serves.
+    ``x`` itself where it is that already.
     """
     shape = _padded_shape(windows, x.shape[1:])
     if shape == x.shape[1:] and x.dtype == dtype and not zero_point and x.flags.c_contiguous:

@@ -45,8 +45,9 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int] | None:
 def spread(parameter: Tensor, shape: tuple[int, ...], axis: int, block_size: int) -> Tensor:
     """A scale or zero point, shaped to broadcast with a tensor of ``shape``.
 
-    One element: per tensor. One dimension: per index of ``axis``. Otherwise blocked: one per
-    ``block_size`` indices of ``axis``. ValueError where the sizes do not fit.
+    A parameter of one element holds for the whole tensor. Without ``block_size``, there is one
+    element for each index of ``axis``; with it, one for each ``block_size`` indices of ``axis``.
+    ValueError where the sizes do not fit.
     """
     if parameter.size == 1:
         return parameter.reshape(())

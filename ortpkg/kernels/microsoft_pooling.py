@@ -40,7 +40,7 @@ def _folded(
 ) -> Tensor:
     """Folds ``ufunc`` over the windows of ``x`` (planes, *spatial, inner); the last buffer has it.
 
-    One per axis.
+    There is a buffer for each spatial axis.
     """
     for axis, out in enumerate(buffers):
         before = (slice(None),) * (axis + 1)

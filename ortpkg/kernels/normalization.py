@@ -134,7 +134,7 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
 def layer_normalization(info: OpKernelInfo) -> Compute:
     """Version 1 is onnxruntime's contribution, stamped with the main domain by old exporters.
 
-    Same semantics.
+    It computes what version 17 does.
     """
     return _layer_normalization(info, by_rms=False)
 

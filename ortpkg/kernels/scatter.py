@@ -90,7 +90,7 @@ def scatter_nd(info: OpKernelInfo) -> Compute:
 def tensor_scatter(info: OpKernelInfo) -> Compute:
     """Writes ``update`` into a cache, per sample from its write index on.
 
-    Circular or within bounds.
+    A circular cache goes on at its beginning; in another one, the update has to fit.
     """
     axis, circular = info.attribute("axis", -2), info.attribute("mode", "linear") == "circular"
 

@@ -35,7 +35,7 @@ def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
 def describe_placement(session: InferenceSession, described: Mapping[str, Any]) -> tuple[str, str]:
     """What runs the model where the EP took no node of it, and what runs part of it beside the EP.
 
-    "" each if nothing.
+    Each is "" where nothing does.
 
     A session lets nodes that an EP does not claim fall to the embedded engine, and onnxruntime and
     OpenVINO let them fall to their CPU. Measured as the EP's own, the first would be a lie; the

@@ -107,7 +107,7 @@ def parse_record(content: bytes) -> PackageRecord:
 def salvage_quarantine(content: bytes) -> PackageRecord | None:
     """What can still be read of the quarantine in a damaged record: each entry by itself.
 
-    None for nothing.
+    None where nothing can be read.
     """
     try:
         document = json.loads(content)

@@ -1,4 +1,4 @@
-"""Medians, percentiles and spread of run times. Pure."""
+"""Medians, percentiles and spread of run times. Nothing is measured here."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def component_workload(
 ) -> Workload:
     """What the component's samples feed and expect, in shapes that all ``candidates`` take.
 
-    Without samples, random values.
+    Where the package has none, random values are fed.
     """
     inputs = _inputs(candidates)
     samples = component_samples(package, component)

@@ -1,9 +1,9 @@
-"""What a model package says, as frozen values: package → component models → variants. No I/O.
+"""What a model package says, as frozen values: package → component models → variants.
 
-Vocabulary and structure: pull request 27786 of onnxruntime (model package). A reader makes these
-only from documents that passed every check, so whoever holds one need not check again. All paths
-are absolute, resolved and confined to the package (or, for an ``installed`` layout, allowed by the
-caller).
+Nothing here opens a file. Vocabulary and structure: pull request 27786 of onnxruntime (model
+package). A reader makes these only from documents that passed every check, so whoever holds one
+need not check again. All paths are absolute, resolved and confined to the package (or, for an
+``installed`` layout, allowed by the caller).
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class PackageInfo:
     _by_name: Mapping[str, ComponentInfo] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # the first wins
+        # Of several of one name, the first one counts.
         by_name = {
             self._called(component.name): component for component in reversed(self.components)
         }

@@ -42,7 +42,7 @@ class SharedRunOptions:
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds that are left. LimitExceededError where none are."""
+        """Seconds that are left. LimitExceededError where the time is up."""
         if self._deadline is None:
             return None
         left_s: float = self._deadline - time.monotonic()
@@ -52,7 +52,7 @@ class SharedRunOptions:
 
     @property
     def memory_limit_nbytes(self) -> int | None:
-        """Bytes that are left. LimitExceededError where none are."""
+        """Bytes that are left. LimitExceededError where the memory is used up."""
         limit: int | None = self._options.memory_limit_nbytes
         if limit is None:
             return None

@@ -23,7 +23,7 @@ _MOST_NBYTES = 1 << 20
 def user_config_file() -> Path:
     """The user's own file, in ``ORTPKG_CONFIG_DIR`` or the platform's directory for configuration.
 
-    May not exist.
+    It need not exist.
 
     UsageError where that variable names something that is no folder.
     """

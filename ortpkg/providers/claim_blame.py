@@ -38,7 +38,7 @@ class ClaimBlame:
     def refusal(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> ClaimRefusal:
         """Who is to blame for ``error``: nodes of operators that it names, or that fail alone.
 
-        Else all.
+        Where neither finds a node, all of them are.
         """
         unknown = self.library.traits.unknown_operators(str(error)) & {
             each for node in nodes for each in _operators_in(node)

@@ -1,6 +1,6 @@
 """The compatibility string of contexts that a native library made, and how it is rated.
 
-Nothing heavy is loaded.
+Imports neither numpy nor onnx.
 
 ``openvino;sdk=2026.4.1;device=CPU;architecture=sapphirerapids;options=1f3a5c7e9b2d``: the backend,
 and what must be as it was. ``options`` is a digest of the provider options that change what is

@@ -75,7 +75,7 @@ class CompilingInterface(ExecutionProvider):
     def group_source(self, fused: FusedNode) -> object:  # noqa: ARG002
         """What :meth:`finish_group` needs of a partition, kept in memory until then.
 
-        None for nothing.
+        None where it needs nothing.
         """
         return None
 

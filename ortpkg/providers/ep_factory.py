@@ -1,6 +1,6 @@
 """EP factories: the light side of an execution provider, asked during selection.
 
-Imports nothing heavy.
+Imports neither numpy nor onnx.
 
 Source: OrtEpFactory (``onnxruntime_ep_c_api.h``), pull request 27786, DESIGN "Execution providers".
 """
@@ -66,9 +66,8 @@ class EpFactory(ABC):
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
         """The devices of ``hardware`` that it runs on.
 
-         One EpDevice with ``device=None`` says "available, but I report no devices": the device
-         rule is then skipped
-        . An empty list says that it cannot run here.
+        One EpDevice with ``device=None`` says "available, but I report no devices": the device rule
+        is then skipped. An empty list says that it cannot run here.
         """
 
     def validate_compiled_model_compatibility_info(
@@ -76,13 +75,13 @@ class EpFactory(ABC):
         devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
         info: str,  # noqa: ARG002
     ) -> CompiledModelCompatibility:
-        """Rates a compiled model's compatibility string on ``devices``. Default: not applicable."""
+        """Rates a compiled model's compatibility string on ``devices``; none by default."""
         return CompiledModelCompatibility.NOT_APPLICABLE
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
         """What of a model's needs neither the EP nor the CPU provider behind it meets.
 
-        Default: it cannot tell.
+        By default it cannot tell.
         """
         return OperatorSupport(unknown=needed)
 

@@ -1,6 +1,4 @@
-"""Installed wheels that bring an execution provider as a library for onnxruntime.
-
-Found without importing them.
+"""Finds, without importing them, installed wheels that bring an EP's library for onnxruntime.
 
 Such a wheel (``onnxruntime-ep-openvino``, ``onnxruntime-qnn`` since 2.0) has a package of its own
 name with a native library ``onnxruntime_providers_<name>`` for
@@ -23,8 +21,8 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
 from ortpkg.providers.installed_metadata import recorded_distributions
 
-#: Names of execution providers, separated by commas, whose emulated devices are offered. Nothing
-#: else offers them.
+#: Names of execution providers, separated by commas, whose emulated devices are offered. Emulated
+#: devices are offered for no other reason.
 EMULATED_DEVICES_VARIABLE = "ORTPKG_EMULATED_DEVICES"
 #: How the note of a library ends that works, and offers nothing here.
 NO_DEVICE = "offers no device on this machine"
@@ -59,8 +57,8 @@ class Emulation:
     options: tuple[tuple[str, str], ...]
 
 
-#: On Linux on x86-64. Qualcomm's SDK prepares and runs there what its HTP would, on the CPU, for
-#: development.
+#: Emulated devices, on Linux on x86-64 alone. Qualcomm's SDK prepares and runs there what its HTP
+#: would, on the CPU, for development.
 _EMULATIONS: Mapping[str, Emulation] = {
     QNN_EP: Emulation(
         type=DeviceType.NPU,

@@ -251,11 +251,11 @@ class ExecutionProvider:
 
     @property
     def kernel_registry(self) -> KernelRegistry | None:
-        """The kernels it brings. Default: None, for a provider that only compiles."""
+        """The kernels it brings. None, the default, for a provider that only compiles."""
         return None
 
     def create_allocator(self) -> Allocator:
-        """The memory that its kernels and compiled partitions read and write. Default: the CPU's.
+        """The memory that its kernels and compiled partitions read and write. By default the CPU's.
 
         A :class:`DeviceAllocator` says that the CPU cannot read it: then what they take and give
         are DeviceTensors, but for ``KernelDef.host_inputs`` and ``host_outputs``, and for what is
@@ -320,7 +320,7 @@ class ExecutionProvider:
         return None
 
     def use_session_settings(self, settings: SessionSettings) -> None:
-        """Told once, by :meth:`join_session`: what the session's options say. Default: nothing."""
+        """Told once, by :meth:`join_session`, what the session's options say."""
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
         """Where the backend really runs the fused node of that name.
@@ -349,7 +349,7 @@ class ExecutionProvider:
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
         """The string for ``ep_compatibility_info`` of what it compiled from ``graph``.
 
-        "" for none.
+        "" where it has none.
         """
         return ""
 

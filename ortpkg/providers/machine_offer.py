@@ -54,7 +54,7 @@ class MachineOffer:
     def compatibility(self, ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
         """The EP factory's rating of a compatibility string on one EP device.
 
-        UNKNOWN without its factory.
+        UNKNOWN where that factory is not installed.
 
         One device at a time: what a rating of several together means is not specified upstream.
         """

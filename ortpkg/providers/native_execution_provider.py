@@ -172,7 +172,7 @@ class NativeExecutionProvider(CompilingProvider):
     ) -> CompiledModel | ClaimRefusal:
         """What the cache has for the claim, or what the library said of it there.
 
-        Else compiled, and kept.
+        What the cache does not have is compiled now and put there.
         """
         descriptor, directory = self._cache_descriptor(fused), caching.cache.directory
 

@@ -114,7 +114,7 @@ def rate_info(info: str, here: str | None) -> CompiledModelCompatibility:
 def rating_of_onnxruntime(ep_name: str, info: str) -> CompiledModelCompatibility:
     """What onnxruntime's execution provider of that name says of a string on any machine.
 
-    UNKNOWN where that depends.
+    UNKNOWN where that depends on the machine.
 
     OpenVINO's calls everything that is no JSON unsupported, ortpkg's strings among it.
     """

@@ -1,6 +1,6 @@
 """Which operators beyond those of ONNX can be run, as far as that is known without a session.
 
-Nothing heavy is loaded.
+Imports neither numpy nor onnx.
 
 An EP leaves the nodes that it does not take to the embedded engine's CPU provider, so that an
 operator is missing only where both lack it. EPContext nodes are no operators in this sense: they

@@ -1,6 +1,6 @@
 """The compatibility string of prepacked contexts: written by the provider, rated by its factory.
 
-Nothing heavy here.
+Imports neither numpy nor onnx.
 
 ``prepack;layout=2;architecture=x86_64;version=0.1.0``
 """

@@ -65,7 +65,7 @@ def _why_refused(error: Exception, path: str) -> str:
 def load_quietly(path: str) -> None:
     """Loads a library of which it is known that it writes to standard output then, without that.
 
-    Others are left.
+    Other libraries are not loaded here.
     """
     start = _TALKATIVE.get(Path(path).name)
     if start is None or path in _loaded or sys.platform != "linux":

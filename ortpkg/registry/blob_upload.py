@@ -32,7 +32,7 @@ _HEADERS = {"Content-Type": "application/octet-stream"}
 
 
 class _AgainError(Exception):
-    """The registry asks to come back later. ``asked_s``: how much later."""
+    """The registry asks to come back later. ``asked_s``: in how many seconds."""
 
     def __init__(self, refused: RegistryError, asked_s: float | None) -> None:
         super().__init__(refused)

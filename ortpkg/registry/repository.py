@@ -40,7 +40,8 @@ class Repository(ABC):
     def read_manifest(self, descriptor: Descriptor) -> bytes:
         """The bytes of a manifest, which have the digest and the size that ``descriptor`` states.
 
-        At most MOST_MANIFEST_NBYTES. LayerMismatchError where the place gives others.
+        Raises LayerMismatchError where the place gives other bytes; none of more than
+        MOST_MANIFEST_NBYTES is read.
         """
 
     @abstractmethod

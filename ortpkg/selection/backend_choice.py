@@ -1,8 +1,8 @@
 """Which backend runs a variant on a device: the one recorded as fastest there, if as accurate.
 
-Pure. Only what is equal in every criterion before "backend", on one device, is compared, and the
-ranks of these candidates change hands among them: records decide where a variant runs, never which
-variant is selected.
+It reads no file: records come in as arguments. Only what is equal in every criterion before
+"backend", on one device, is compared, and the ranks of these candidates change hands among them:
+records decide where a variant runs, never which variant is selected.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A selection as a tree that a person understands, and as a JSON object with the same content.
 
-Pure; renders nothing.
+It makes values; ``cli`` prints them.
 
 Every text in the tree is safe to print: names that come from a package are quoted and escaped.
 """

@@ -1,8 +1,9 @@
-"""Which device types a variant's provider options ask for. Text in, types out.
+"""Which device types a variant's provider options ask for.
 
-Sources: OpenVINO's ``device_type`` ("NPU", "GPU.1", "AUTO", "HETERO:GPU,CPU", "MULTI:NPU,GPU",
-"BATCH:GPU", "AUTO:-CPU" for all but one, and with a precision as old releases wrote it,
-"CPU_FP32"); QNN's ``backend_type`` ("cpu", "gpu", "htp", where htp is the NPU).
+The options' texts tell; no device is asked. Sources: OpenVINO's ``device_type`` ("NPU", "GPU.1",
+"AUTO", "HETERO:GPU,CPU", "MULTI:NPU,GPU", "BATCH:GPU", "AUTO:-CPU" for all but one, and with a
+precision as old releases wrote it, "CPU_FP32"); QNN's ``backend_type`` ("cpu", "gpu", "htp", where
+htp is the NPU).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Select a variant: judge every variant on every EP device, rank what is eligible, say why.
 
-Pure; opens no file.
+The same arguments give the same selection; no file is opened.
 
 Selection is a policy of its own, apart from the package: what it needs comes in as arguments.
 """

@@ -83,7 +83,7 @@ def check_where_keys(
 ) -> None:
     """Raises UsageError for a key that no variant's metadata has, which is a typo.
 
-    A package's version counts.
+    The key ``version`` is known, too, where the package states its version.
     """
     known = dict.fromkeys(key for variant in variants for key in variant.metadata)
     if package_version is not None:

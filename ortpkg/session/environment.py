@@ -1,7 +1,7 @@
 """What onnxruntime's module keeps per process: providers, logging, the seed, threads, allocators.
 
 Each function has onnxruntime's name and does what it does there, or as near as this engine comes;
-docs/interop.md has the table. Imports nothing heavy.
+docs/interop.md has the table. Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def enable_telemetry_events() -> None:
 def set_default_logger_severity(severity: int) -> None:
     """What ortpkg's loggers let through: 0 all, 1 info, 2 warnings, 3 errors, 4 fatal only.
 
-    UsageError for others.
+    UsageError for another number.
     """
     number = _whole_number("severity", severity)
     if number not in range(len(_SEVERITIES)):

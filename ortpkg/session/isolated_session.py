@@ -47,7 +47,7 @@ _GRACE_S = 0.25
 class IsolatedSession:
     """A session in a child process; one that was ended is made anew for the next run.
 
-    Runs take turns.
+    It does one run at a time; others wait.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Options that refuse attributes which they do not have, and values of another kind.
 
-Imports nothing heavy.
+Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations

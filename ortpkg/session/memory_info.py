@@ -1,7 +1,7 @@
 """OrtMemoryInfo and OrtArenaCfg: memory and allocators described under onnxruntime's names.
 
 Values of this engine lie in the memory of the host; these say so to programs that ask. Imports
-nothing heavy.
+neither numpy nor onnx.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Enumerations of onnxruntime's Python module, with its names and numbers. Imports nothing heavy.
+"""Enumerations of onnxruntime's Python module, with its names and numbers.
 
-Source: ``dir(onnxruntime)`` of 1.31. Those that are options of a session stand with the options.
+Imports neither numpy nor onnx. Source: ``dir(onnxruntime)`` of 1.31. Those that are options of a
+session stand with the options.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a caller adds to session options beside values: tensors, providers, sizes of dimensions.
 
 Names and meaning are onnxruntime's. Nothing here is looked at before a session is made with the
-options, except the names of execution providers. Imports nothing heavy.
+options, except the names of execution providers. Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class OptionAdditions(KnownAttributesOnly):
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
         """Fixes the dimensions that the model denotes so ("DATA_BATCH").
 
-        InvalidSessionOptionError as above.
+        InvalidSessionOptionError for a negative size.
         """
         self._free_denotations[denotation] = _size(denotation, value)
 

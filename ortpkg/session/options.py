@@ -1,6 +1,6 @@
 """Session and run options under ONNX Runtime's names, and a few of our own.
 
-Imports nothing heavy.
+Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OrtDevice: which memory a value lies in, under onnxruntime's names and numbers.
 
-Imports nothing heavy.
+Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OrtDevice:
     __slots__ = ("_device_id", "_device_type", "_mem_type", "_vendor_id")
 
     def __init__(self, device_type: int | OrtDevice, mem_type: int = 0, *numbers: int) -> None:
-        """UsageError for numbers that describe no device. Another device is copied."""
+        """A device of these numbers, or a copy of one; UsageError for numbers that mean none."""
         values: tuple[int, ...]
         if isinstance(device_type, OrtDevice):
             values = (

@@ -2,7 +2,7 @@
 
 They stand for :class:`~ortpkg.devices.hardware.HardwareDevice` and
 :class:`~ortpkg.devices.hardware.EpDevice`, and have onnxruntime's numbers where ours have words.
-Imports nothing heavy.
+Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ class OrtValue:
     def _ortvalue(self) -> OrtValue:
         """onnxruntime's native value behind this one, which programs hand to its native vectors.
 
-        Here it is itself.
+        This engine has no native values, so that it is this object itself.
         """
         return self
 

@@ -67,7 +67,7 @@ class Placement:
     def offload_percent(self) -> float:
         """How much of 100 nodes run where they were meant to, and not on a CPU that stood in.
 
-        100 for no node.
+        100 where there is no node.
         """
         total = self.node_count
         fallback = sum(entry.node_count for entry in self.entries if entry.is_fallback)

@@ -249,7 +249,7 @@ def _judged_contexts(
 class _Declared:
     """What a model says before anything is made of it: see :class:`SessionParts`.
 
-    Inputs by their names.
+    Inputs are the names of those that a run must, or may, feed.
     """
 
     required: list[str]

@@ -195,7 +195,7 @@ def _stack_along(
 def _scan_batches(context: ShapeContext) -> None:
     """Version 8: inputs (lengths, states (batch, ...), scanned (batch, length, ...)).
 
-    Outputs likewise.
+    The outputs are in the same order.
     """
     body, scanned = context.subgraph("body"), context.attribute("num_scan_inputs", 0)
     given = [context.known(slot) for slot in range(1, len(context.node.inputs))]

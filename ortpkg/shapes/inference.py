@@ -230,9 +230,10 @@ class _Inference:
         node: Node,
         inputs: Sequence[Knowledge | None],
     ) -> dict[int, Knowledge]:
-        """What the function says, where sizes are too large of inputs whose sizes are symbols.
+        """What the operator's function says of the outputs, errors included.
 
-        Raises as it does.
+        Where their sizes become too long as expressions, it is asked again with inputs whose sizes
+        are single symbols.
         """
         context = self._context(scope, node, inputs)
         try:

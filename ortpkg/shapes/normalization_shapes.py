@@ -1,7 +1,4 @@
-"""Normalizations with more than one output; recurrent layers; quantization.
-
-Losses and optimizers.
-"""
+"""Normalizations of several outputs, recurrent layers, quantization, losses and optimizers."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def fused_gemm(context: ShapeContext) -> None:
 
 @infers("QGemm", domain=MICROSOFT)
 def quantized_gemm(context: ShapeContext) -> None:
-    """Inputs: A, scale, zero point; the same of B; C; those of y. No y: float output."""
+    """A (input 0) times B (input 3), in the type of y's zero point (input 8), else float."""
     _gemm(context, 0, 3, context.element_type(8) if context.has(8) else ElementType.FLOAT)
 
 

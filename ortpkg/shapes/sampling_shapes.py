@@ -91,7 +91,7 @@ def _keep_ratio(
             made[axis] = context.new_size()
         return
     choose = min if context.attribute("keep_aspect_ratio_policy") == "not_larger" else max
-    # as the kernel does
+    # The kernel (kernels/resize.py) computes the scale in the same way.
     scale = choose(size / was if size else 1.0 for size, was in zip(sizes, own, strict=True))
     for axis, was in zip(positions, own, strict=True):
         made[axis] = math.floor(scale * was + 0.5)

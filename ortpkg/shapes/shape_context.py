@@ -160,7 +160,7 @@ class ShapeContext:
     def values(self, slot: int) -> tuple[Size | None, ...] | None:
         """The whole numbers in the input in C order, None for each that is not followed.
 
-        None where none is.
+        None where not one of them is.
         """
         found = self.elements(slot)
         return None if found is None else found.values

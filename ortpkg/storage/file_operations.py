@@ -1,6 +1,6 @@
 """The ways that authoring changes a disk, a method each, so that a test can fail or kill at any.
 
-Linux, macOS and Windows. Where they differ, the method says so.
+They work on Linux, macOS and Windows. Where systems differ, the method says so.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class FileOperations:
     def exchange(self, first: Path, second: Path) -> None:
         """Gives each of two files or folders on one disk the other's name, in one step.
 
-        Linux and macOS. AuthoringError where the system, or its file system, cannot.
+        Only Linux and macOS do that. AuthoringError where the system, or its file system, cannot.
         """
         self.before("exchange", second)
         if not exchange_names(first, second):
@@ -210,7 +210,7 @@ class FileOperations:
     def remove_tree(self, path: Path) -> None:
         """Deletes a file, a symbolic link, or a directory with all that it holds.
 
-        None there is fine.
+        It is no error where there is none.
         """
         if path.is_symlink() or not path.is_dir():
             self.unlink(path)

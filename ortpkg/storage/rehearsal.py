@@ -22,7 +22,7 @@ class Rehearsal(FileOperations):
     are_real = False
 
     def announce(self, files: PlannedFiles) -> NoReturn:
-        """Ends the command. Rehearsed, always."""
+        """Ends the command: always raises Rehearsed."""
         raise Rehearsed(files)
 
     def before(self, operation: str, path: Path) -> NoReturn:
@@ -36,7 +36,7 @@ class Rehearsal(FileOperations):
 def rehearse(change: Callable[[FileOperations], object]) -> PlannedFiles | None:
     """What ``change`` would do to files, where it passes on the operations that it is given.
 
-    None: nothing.
+    None where it would change nothing.
 
     ``rehearse(lambda operations: ortpkg.create("p", models, operations=operations))``. What it
     would refuse is raised as always.

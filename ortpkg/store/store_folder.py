@@ -174,9 +174,10 @@ class StoreFolder:
         return place
 
     def discard(self, path: Path) -> None:
-        """Deletes a folder or file that nobody shall see half of. None there is fine.
+        """Deletes a folder or file that nobody shall see half of.
 
-        Once it is out of its place it is gone; what cannot be deleted there is gc's.
+        It is no error where there is none. Once it is out of its place it is gone; what cannot be
+        deleted there is gc's.
         """
         try:
             place = self.set_aside(path)

@@ -49,7 +49,7 @@ def policy_file() -> Path | None:
     """The policy that holds here.
 
     What ``ORTPKG_TRUST_POLICY`` names, else ``trust.toml`` in the folder of settings where that is
-    there. None: there is none.
+    there. None where neither is there.
     """
     if named := os.environ.get(POLICY_ENVIRONMENT):
         return Path(named)

@@ -1,6 +1,6 @@
 """What an npz file holds: names, types and shapes of its arrays, and labels.
 
-Nothing is unpickled.
+No pickled object is loaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which transformers run at which level, in which order. The one table."""
+"""Which transformers run at which level, in which order. Nothing else orders them."""
 
 from __future__ import annotations
 

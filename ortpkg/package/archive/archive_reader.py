@@ -80,7 +80,7 @@ class EntryStream(Protocol):
 
 
 class ArchiveReader:
-    """An archive that passed every check. Use :func:`open_archive`.
+    """An archive that passed every check. :func:`open_archive` makes it.
 
     Attributes:
         path: the archive.

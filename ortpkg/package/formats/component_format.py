@@ -183,7 +183,7 @@ def facts_of(
 ) -> Mapping[str, Any]:
     """What ortpkg keeps in ``additional_metadata`` of a manifest, component or variant.
 
-    Empty for nothing.
+    Empty where it keeps nothing there.
     """
     additional = body.get("additional_metadata")
     if (

@@ -131,7 +131,7 @@ def _read_documents(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The payloads with those in documents of their own read, and executor → its document.
 
-    Unreadable ones left out.
+    Payloads that cannot be read are left out.
     """
     payloads: dict[str, Any] = {}
     documents: dict[str, str] = {}

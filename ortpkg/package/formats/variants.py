@@ -121,7 +121,7 @@ def checked_variants(component: ComponentInfo) -> Sequence[CheckedVariant]:
 def alike(variants: Sequence[VariantInfo]) -> Sequence[Alike]:
     """``variants`` in groups of which each states the same constraints and provider options.
 
-    First mention first.
+    Groups stand in the order of their first variants.
 
     Two groups may state the same too: it is a saving, not a comparison.
     """

@@ -243,7 +243,7 @@ def dump_digests(digests: PackageDigests) -> bytes:
 def check_digests(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
     """Re-hashes the whole package: every file that differs, sorted by path.
 
-    Nothing recorded: everything is extra.
+    Where nothing is recorded, every file is extra.
 
     What an interrupted change added or was about to remove may be there or not. PackageFormatError
     as :func:`read_digests`.
