@@ -29,7 +29,7 @@ from ortpkg.project.lock_file import (
     write_lock,
 )
 from ortpkg.project.project_file import Project, WantedPackage, find_project
-from ortpkg.registry.references import DEFAULT_TAG
+from ortpkg.registry.references import DEFAULT_TAG, LayoutReference, OciReference
 from ortpkg.registry.repositories import repository_of
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.package_store import PackageStore
@@ -150,15 +150,17 @@ def sync_project(
             f"the project has no profile {quoted(profile)}{did_you_mean(profile, project.profiles)}"
         )
     return tuple(
-        _synced(lock.packages[name], profile, store, progress, is_rehearsal=is_rehearsal)
-        for name in project.packages
+        _synced(
+            lock.packages[name], wanted.source, profile, store, progress, is_rehearsal=is_rehearsal
+        )
+        for name, wanted in project.packages.items()
     )
 
 
 def _asked(wanted: WantedPackage) -> str:
     """What a project asks for, in one line: where it is another one, the lock is out of date."""
     version = f":{wanted.tag}" if wanted.tag else wanted.specifier or "*"
-    return " ".join([str(wanted.source), version, *wanted.variants])
+    return " ".join([wanted.stated, version, *wanted.variants])
 
 
 def _locked(
@@ -178,7 +180,7 @@ def _locked(
             variants = _choices(package, wanted, profiles)
     return LockedPackage(
         name=wanted.name,
-        source=str(wanted.source),
+        source=wanted.stated,
         version=version,
         digest=source.digest,
         package_digest=fetched.digests.package_digest,
@@ -247,6 +249,7 @@ def _why_stale(project: Project, lock: Lock | None) -> str | None:
 
 def _synced(
     locked: LockedPackage,
+    source: OciReference | LayoutReference,
     profile: str | None,
     store: PackageStore,
     progress: Progress | None,
@@ -271,7 +274,7 @@ def _synced(
 
     version = f":{locked.version}" if locked.version else ""
     return install(
-        f"{locked.source}{version}@{locked.digest}",
+        f"{source}{version}@{locked.digest}",
         name=locked.name,
         wishes=InstallWishes(variants=variants or ()),
         store=store,

@@ -20,7 +20,7 @@ from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.registry.artifact import PackageArtifact, parse_artifact
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.document_layer import MOST_NBYTES, unpack_documents
-from ortpkg.registry.repository import Repository
+from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, Repository
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.storage.package_lock import lock_package
@@ -95,14 +95,19 @@ def sign_artifact(
     return subject
 
 
-def attach_own_signatures(root: Path, record: bytes, repository: Repository, tag: str) -> int:
-    """Publishes the signatures that lie in a package beside its manifest; how many.
+def attach_own_signatures(
+    root: Path, record: bytes, repository: Repository, manifest: bytes
+) -> int:
+    """Publishes the signatures that lie in a package beside its ``manifest``; how many.
 
-    Those over other files, as a change of the package leaves them, stay behind.
+    Those over other files, as a change of the package leaves them, stay behind. With the first, the
+    manifest is written, without a tag.
     """
     signatures = [each for each in read_signatures(root) if is_over(record, each)]
-    for signature in signatures:
-        attach_signature(repository, repository.resolve(tag), signature.content)
+    if signatures:
+        subject = repository.write_manifest(manifest, MANIFEST_MEDIA_TYPE)
+        for signature in signatures:
+            attach_signature(repository, subject, signature.content)
     return len(signatures)
 
 

@@ -114,9 +114,10 @@ def publish(
         moved = push.moved_tags(tags, f"sha256:{hash_bytes(manifest).sha256}")
         sent = push.send(artifact, contents, is_rehearsal=is_rehearsal)
         if not is_rehearsal:
+            # First the signatures, which need a manifest: what a tag names is never unsigned.
+            attach_own_signatures(root, source.record, repository, manifest)
             for tag in tags:
                 repository.write_manifest(manifest, MANIFEST_MEDIA_TYPE, tag=tag)
-            attach_own_signatures(root, source.record, repository, tags[0])
     return PublishReport(
         repository=repository.name,
         digest=f"sha256:{hash_bytes(manifest).sha256}",

@@ -39,7 +39,7 @@ class LockedPackage:
 
     Attributes:
         name: in the project.
-        source: the repository, as a reference without a version.
+        source: the repository as the project's file says it, without a version.
         version: the tag that it was found by; for people, the digest decides.
         digest: of its manifest, ``sha256:<hex>``.
         package_digest: SHA-256 over all its files, as ``ortpkg verify`` prints it.

@@ -45,6 +45,7 @@ class WantedPackage:
     Attributes:
         name: what the project calls it, and the store.
         source: the repository, without a version.
+        stated: the same as the project's file says it: a layout's folder relative to the project.
         specifier: which versions will do, as ``packaging`` reads it (">=1.2,<2"); "" for any.
         tag: the tag that is followed instead of versions; None where versions count.
         variants: what is fetched of it on every machine; left out, what each machine selects.
@@ -52,6 +53,7 @@ class WantedPackage:
 
     name: str
     source: OciReference | LayoutReference
+    stated: str
     specifier: str = ""
     tag: str | None = None
     variants: tuple[str, ...] = ()
@@ -128,6 +130,9 @@ def _wanted(file: Path, name: str, value: object) -> WantedPackage:
             hint = did_you_mean(each, _KEYS) or f"; the keys are {', '.join(_KEYS)}"
             raise _wrong(file, f"{key}.{each}", f"there is no such key{hint}")
     source = _source(file, key, stated.get("from"))
+    here = source
+    if isinstance(source, LayoutReference):
+        here = LayoutReference(directory=file.parent / source.directory)
     tag, version = stated.get("tag", source.tag), stated.get("version")
     if tag is not None and (not isinstance(tag, str) or not is_tag(tag)):
         raise _wrong(file, f"{key}.tag", "a tag was expected")
@@ -135,7 +140,8 @@ def _wanted(file: Path, name: str, value: object) -> WantedPackage:
         raise _wrong(file, key, "it follows a tag, or versions: give one of the two")
     return WantedPackage(
         name=name,
-        source=source.without_version,
+        source=here.without_version,
+        stated=str(source.without_version),
         specifier=_specifier(file, key, version),
         tag=tag,
         variants=_texts(file, f"{key}.variants", stated.get("variants", ())),
@@ -161,8 +167,6 @@ def _source(file: Path, key: str, value: object) -> OciReference | LayoutReferen
         raise _wrong(
             file, f"{key}.from", "a digest belongs into the lock: state versions or a tag here"
         )
-    if isinstance(reference, LayoutReference):
-        return LayoutReference(directory=file.parent / reference.directory, tag=reference.tag)
     return reference
 
 

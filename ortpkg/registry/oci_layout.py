@@ -32,7 +32,7 @@ from ortpkg.registry.repository import (
     Repository,
 )
 from ortpkg.storage.file_lock import hold_lock
-from ortpkg.storage.file_replacement import replace_file
+from ortpkg.storage.file_replacement import remove_leftovers, replace_file
 from ortpkg.storage.hashing import Sha256Stream, hash_bytes
 
 _LAYOUT_FILE = "oci-layout"
@@ -239,6 +239,8 @@ class OciLayout(Repository):
     def _change_index(self, change: Callable[[list[Descriptor]], list[Descriptor]]) -> None:
         try:
             self._make()
+            for folder in (self._directory, self._directory / "blobs" / "sha256"):
+                remove_leftovers(folder)
             with hold_lock(self._directory / f".{_INDEX}.lock", timeout_s=_LOCK_TIMEOUT_S):
                 entries = change(self._entries())
                 document: dict[str, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,10 @@ _MOST_TRIES = 100
 _MOST_NAME = 58
 _WINDOWS_ATTEMPTS = 20
 _WINDOWS_PAUSE_S = 0.05
+
+_LEFT = re.compile(r"\..{1,58}\.[0-9a-f]{12}", re.DOTALL)
+#: Whoever still writes a file has written to it within that time.
+_LEFT_AGE_S = 24 * 3600.0
 
 Write = Callable[[BinaryIO], object]
 
@@ -72,6 +77,20 @@ def write_model_file(path: Path, write: Write, *, replaces: bool = True) -> None
         raise ModelFileError(f"{quoted(path)} exists already, and is never written over") from error
     except OSError as error:
         raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes what processes that were killed while they replaced files left in a folder.
+
+    Once it is a day old: nobody writes to it any more.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _LEFT.fullmatch(entry.name) is not None:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if time.time() - status.st_mtime > _LEFT_AGE_S:
+                        Path(entry.path).unlink()
 
 
 def rename_over(source: Path, target: Path) -> None:

@@ -28,6 +28,7 @@ from ortpkg.session.compile_models import _compile as compile_here
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.trust.signing.signing_keys import new_private_key
 from tests.authoring.weight_models import make_model, weight
+from tests.crash_sweep.command_scenarios import COMMAND_SCENARIOS
 from tests.crash_sweep.scenario import Scenario, content_of
 from tests.crash_sweep.store_scenarios import STORE_SCENARIOS
 
@@ -362,4 +363,5 @@ SCENARIOS = (
         flaw=_context_that_does_not_run,
     ),
     *STORE_SCENARIOS,
+    *COMMAND_SCENARIOS,
 )

@@ -17,8 +17,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from unittest import mock
 
 from ortpkg.errors import OrtpkgError
+from ortpkg.host.directories import cache_directory
+from ortpkg.storage import file_replacement
 from ortpkg.storage.file_operations import FileOperations
 from tests.crash_sweep.scenario import Scenario
 
@@ -155,9 +158,28 @@ def _stopping(index: int, stop: Stop) -> Before:
 
 @contextlib.contextmanager
 def _before(function: Before) -> Iterator[None]:
-    original = FileOperations.before
-    FileOperations.before = function  # type: ignore[method-assign, assignment]
-    try:
+    """Has ``function`` called before each operation, and each step of replacing a file.
+
+    Caches apart: what they write depends on what ran before.
+    """
+    begin, finish = file_replacement._temporary_beside, file_replacement.rename_over
+    operations = FileOperations()
+
+    def announce(path: Path, *steps: str) -> None:
+        for step in () if path.is_relative_to(cache_directory()) else steps:
+            function(operations, step, path)
+
+    def begin_announced(path: Path) -> tuple[int, Path]:
+        announce(path, "create")
+        return begin(path)
+
+    def finish_announced(source: Path, target: Path) -> None:
+        announce(target, "write", "replace")
+        finish(source, target)
+
+    with (
+        mock.patch.object(FileOperations, "before", function),
+        mock.patch.object(file_replacement, "_temporary_beside", begin_announced),
+        mock.patch.object(file_replacement, "rename_over", finish_announced),
+    ):
         yield
-    finally:
-        FileOperations.before = original  # type: ignore[method-assign]

@@ -90,6 +90,30 @@ def test_a_lock_has_every_file_and_what_each_profile_runs(
     assert "manifest.json" in locked.files
 
 
+def test_a_lock_holds_for_a_project_that_lies_elsewhere(
+    shop: Callable[..., str], project: Callable[..., Project], tmp_path: Path
+) -> None:
+    digest = shop("1")
+    project('version = "*"')
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        for name in ("ortpkg.toml", "shop"):
+            (tmp_path / folder / name).symlink_to(tmp_path / name)
+    here, there = find_project(tmp_path / "here"), find_project(tmp_path / "there")
+    assert here is not None
+    assert there is not None
+    lock_project(here)
+    locked = (tmp_path / "here" / LOCK_FILE).read_bytes()
+    (tmp_path / "there" / LOCK_FILE).write_bytes(locked)
+
+    (synced,) = sync_project(there, is_frozen=True)
+
+    assert str(tmp_path) not in locked.decode()
+    assert synced.generation is not None
+    assert synced.generation.digest == digest
+    assert synced.generation.reference == f"oci-layout:{tmp_path}/there/shop:1"
+
+
 def test_what_is_locked_stays_until_an_upgrade_is_asked_for(
     shop: Callable[..., str], project: Callable[..., Project]
 ) -> None:

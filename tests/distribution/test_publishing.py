@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ortpkg.distribution.package_signing import sign_package
 from ortpkg.distribution.publishing import publish
 from ortpkg.distribution.variant_needs import needs_of_variants
 from ortpkg.errors import (
@@ -21,8 +22,12 @@ from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.registry.artifact import PackageArtifact, parse_artifact
+from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.document_layer import unpack_documents
 from ortpkg.registry.oci_layout import OciLayout
+from ortpkg.storage.hashing import hash_bytes
+from ortpkg.trust.signing.registry_signatures import attached_signatures
+from ortpkg.trust.signing.signing_keys import new_private_key
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_packages"
 
@@ -67,6 +72,25 @@ def test_every_file_travels_under_its_recorded_digest(digits: Path, layout: OciL
     assert set(documents) | set(artifact.files) == {*recorded.files, DIGESTS_FILE}
     assert report.digest == layout.resolve("1").digest
     assert report.sent_nbytes == report.nbytes
+
+
+def test_what_a_tag_names_is_never_unsigned(
+    digits: Path, layout: OciLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_package(digits, new_private_key())
+    write_manifest = layout.write_manifest
+    signed: list[int] = []
+
+    def watched(content: bytes, media_type: str, *, tag: str | None = None) -> Descriptor:
+        if tag == "1":
+            digest = f"sha256:{hash_bytes(content).sha256}"
+            signed.append(len(attached_signatures(layout, digest, most_nbytes=1 << 20)))
+        return write_manifest(content, media_type, tag=tag)
+
+    monkeypatch.setattr(layout, "write_manifest", watched)
+    publish(digits, layout, tags=["1"])
+
+    assert signed == [1]
 
 
 def test_what_is_there_is_not_sent_again(digits: Path, layout: OciLayout) -> None:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pytest
 
 from ortpkg.errors import ModelFileError
-from ortpkg.storage.file_replacement import replace_file, write_model_file
+from ortpkg.storage.file_replacement import remove_leftovers, replace_file, write_model_file
 
 
 def _fail(file: BinaryIO) -> None:
@@ -35,6 +35,22 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> Non
     with pytest.raises(RuntimeError, match="stop"):
         replace_file(tmp_path / "f", _fail)
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("f", b"old")]
+
+
+def test_what_a_killed_process_left_goes_once_nobody_can_be_writing_it(
+    tmp_path: Path,
+) -> None:
+    old, new = tmp_path / ".f.0123456789ab", tmp_path / ".f.ba9876543210"
+    mine = [tmp_path / name for name in ("f", ".hidden", ".f.0123456789abc", ".f.lock")]
+    for path in (old, new, *mine):
+        path.write_bytes(b"half")
+        if path != new:
+            os.utime(path, (0, 0))
+
+    remove_leftovers(tmp_path)
+    remove_leftovers(tmp_path / "nowhere")
+
+    assert sorted(tmp_path.iterdir()) == sorted([new, *mine])
 
 
 def test_what_is_there_stays_where_it_may_not_be_replaced(tmp_path: Path) -> None:
