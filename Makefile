@@ -26,7 +26,7 @@ help:
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
-	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed"
+	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
 	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
 	@echo "make mutants      small changes of changed lines that no test notices (MUTANTS=\"--since main --room engine --sample 60\")"
 	@echo "make format       format the code; make docs: write the generated documents anew; make clean"
@@ -89,6 +89,7 @@ registry: $(VENV)/.installed-dev
 
 store-stress: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.store.stress $(STRESS)
+	$(BIN)/python -m tests.distribution.install_stress
 
 crash-sweep: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.crash_sweep

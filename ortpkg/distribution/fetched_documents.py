@@ -65,8 +65,9 @@ class FetchedDocuments:
             yield open_package(root)
 
 
-def fetch_documents(source: PackageSource, store: PackageStore) -> FetchedDocuments:
-    """Fetches manifest, configuration and documents of a package into the store.
+@contextlib.contextmanager
+def fetched_documents(source: PackageSource, store: PackageStore) -> Iterator[FetchedDocuments]:
+    """Manifest, configuration and documents of a package, in the store as long as this lasts.
 
     Raises:
         ArtifactFormatError: what the source has is no package, or its manifest says something else
@@ -77,9 +78,17 @@ def fetch_documents(source: PackageSource, store: PackageStore) -> FetchedDocume
     artifact = parse_artifact(source.manifest, registry=source.where)
     _check_size(artifact.config, MOST_MANIFEST_NBYTES, source)
     _check_size(artifact.documents, _MOST_LAYER_NBYTES, source)
-    store.blobs.add_bytes(source.manifest)
-    for layer in (artifact.config, artifact.documents):
-        fetch_blob(layer, source, store)
+    layers = (artifact.config, artifact.documents)
+    with store.hold(digests=[source.digest, *(layer.digest for layer in layers)]):
+        store.blobs.add_bytes(source.manifest)
+        for layer in layers:
+            fetch_blob(layer, source, store)
+        yield _unpacked(artifact, source, store)
+
+
+def _unpacked(
+    artifact: PackageArtifact, source: PackageSource, store: PackageStore
+) -> FetchedDocuments:
     with store.blobs.open(artifact.documents.digest) as stream:
         documents = unpack_documents(
             stream, registry=source.where, digest=artifact.documents.digest

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 
-from ortpkg.distribution.fetched_documents import FetchedDocuments, fetch_documents
+from ortpkg.distribution.fetched_documents import FetchedDocuments, fetched_documents
 from ortpkg.distribution.fetching import fetch_layers, missing_layers
 from ortpkg.distribution.package_sources import opened_source
 from ortpkg.distribution.variant_choice import ChosenVariant, InstallWishes, choose_variants
@@ -192,9 +192,10 @@ def planned(
     wishes = wishes or InstallWishes()
     if name is not None:
         check_name(name)
-    with opened_source(reference, store, progress=progress) as source:
-        with store.hold(digests=[source.digest]):
-            fetched = fetch_documents(source, store)
+    with (
+        opened_source(reference, store, progress=progress) as source,
+        fetched_documents(source, store) as fetched,
+    ):
         with fetched.opened() as package:
             choices = choose_variants(package, wishes)
             files = wanted_files(

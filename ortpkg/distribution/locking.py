@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.choosing.package_selection import THIS_MACHINE
-from ortpkg.distribution.fetched_documents import FetchedDocuments, fetch_documents
+from ortpkg.distribution.fetched_documents import FetchedDocuments, fetched_documents
 from ortpkg.distribution.installation import InstallPlan, InstallReport, install
 from ortpkg.distribution.package_sources import opened_source
 from ortpkg.distribution.variant_choice import InstallWishes, choose_variants
@@ -173,11 +173,12 @@ def _locked(
     version = kept.version if kept is not None else _version_of(wanted)
     digest = kept.digest if kept is not None else None
     reference = replace(wanted.source, tag=version or None, digest=digest)
-    with opened_source(reference, store, progress=progress) as source:
-        with store.hold(digests=[source.digest]):
-            fetched = fetch_documents(source, store)
-        with fetched.opened() as package:
-            variants = _choices(package, wanted, profiles)
+    with (
+        opened_source(reference, store, progress=progress) as source,
+        fetched_documents(source, store) as fetched,
+        fetched.opened() as package,
+    ):
+        variants = _choices(package, wanted, profiles)
     return LockedPackage(
         name=wanted.name,
         source=wanted.stated,

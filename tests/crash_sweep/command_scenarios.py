@@ -183,7 +183,7 @@ def _on_store(name: str, steps: tuple[tuple[str, ...], ...], *words: str) -> Sce
 
 def _layout_state(target: Path) -> object:
     """What each tag names, with every layer; signatures by their number, since no two are alike."""
-    if not target.exists():
+    if not (target / "oci-layout").exists():  # nothing was published yet
         return {}
     layout = OciLayout(target)
     state: dict[str, object] = {}
@@ -201,7 +201,7 @@ def _layout_content(target: Path) -> dict[str, bytes]:
 
 def _layout_flaw(target: Path) -> str:
     """What a reader of a layout may stumble over: a blob that is another, a layer that is gone."""
-    if not target.exists():
+    if not (target / "oci-layout").exists():
         return ""
     layout = OciLayout(target)
     blobs = target / "blobs" / "sha256"

@@ -20,6 +20,7 @@ from ortpkg.errors import (
 from ortpkg.package.integrity.digests import read_digests
 from ortpkg.store.package_store import PackageStore
 from tests.distribution.conftest import SAMPLES
+from tests.store.store_packages import AT_ONCE
 
 DIGITS = SAMPLES / "digits.ortpackage"
 CPU = InstallWishes(profiles=("plain-server",))
@@ -110,6 +111,14 @@ def test_all_variants_are_the_whole_package(published_digits: Path, store: Packa
     install(f"oci-layout:{published_digits}", wishes=InstallWishes(all_variants=True))
 
     assert files_of(store.open("digits").root) == files_of(DIGITS)
+
+
+def test_gc_takes_nothing_of_what_is_being_installed(
+    published_digits: Path, store: PackageStore
+) -> None:
+    install(f"oci-layout:{published_digits}:2", wishes=CPU, on_plan=lambda _: store.gc(AT_ONCE))
+
+    assert ortpkg.verify(store.open("digits").root).is_intact
 
 
 def test_a_rehearsal_installs_nothing(published_digits: Path, store: PackageStore) -> None:
