@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ortpkg.authoring.rule_registry import RULES
+from ortpkg.documents.document_limits import DEFAULT_LIMITS
 from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.json_limits import DEFAULT_LIMITS
 from ortpkg.documents.json_positions import Position, find_positions
 from ortpkg.errors import Finding, PackageError, Severity
 from ortpkg.package.paths.path_resolver import PathKind, PathResolver

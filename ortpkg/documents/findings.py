@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from ortpkg.documents.document_rules import Rule
-from ortpkg.errors import Finding, Severity, quoted
+from ortpkg.errors import Finding, PackageFormatError, Severity, quoted
 
 _MOST_NAMES_LISTED = 8
 MOST_FINDINGS = 1000
@@ -45,6 +46,14 @@ def finding(
         remedy=remedy or rule.remedy,
         severity=rule.severity,
     )
+
+
+def fail(
+    rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = ""
+) -> NoReturn:
+    """Ends the reading of a document with one finding."""
+    found = finding(rule, document, message, pointer=pointer, remedy=remedy)
+    raise PackageFormatError(str(found), findings=(found,))
 
 
 class FindingCollector:

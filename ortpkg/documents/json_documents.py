@@ -11,16 +11,11 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_limits import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.documents.document_rules import DOCUMENT_SHAPE, DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE
-from ortpkg.documents.findings import finding
+from ortpkg.documents.findings import fail, finding
 from ortpkg.documents.frozen import thaw
-from ortpkg.documents.json_limits import (
-    DEFAULT_LIMITS,
-    CountedJson,
-    DocumentLimits,
-    fail,
-    parse_counted_json,
-)
+from ortpkg.documents.json_limits import CountedJson, parse_counted_json
 from ortpkg.errors import PackageFormatError, quoted
 
 _FOR_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)

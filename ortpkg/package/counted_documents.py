@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.document_rules import DOCUMENT_TOO_LARGE
 from ortpkg.documents.findings import finding
 from ortpkg.documents.json_documents import read_counted_json, require_object
-from ortpkg.documents.json_limits import CountedJson, DocumentLimits
+from ortpkg.documents.json_limits import CountedJson
 from ortpkg.errors import Finding, PackageFormatError
 from ortpkg.package.document_names import MANIFEST
 

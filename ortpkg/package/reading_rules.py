@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ortpkg.documents import document_rules
+from ortpkg.documents.document_limits import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.documents.frozen import FrozenMapping
-from ortpkg.documents.json_limits import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.errors import UsageError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package import rules

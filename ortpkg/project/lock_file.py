@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document, read_document
-from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import PackageFormatError, UsageError, quoted
 from ortpkg.storage.file_replacement import replace_file
 

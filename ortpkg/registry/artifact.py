@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import parse_document
-from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
 from ortpkg.package.integrity.digests import check_recordable
 from ortpkg.package.paths.path_resolver import why_not_portable

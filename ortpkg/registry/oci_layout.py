@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.json_documents import dump_document, parse_document, read_document
-from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import (
     ArtifactFormatError,
     ArtifactNotFoundError,

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.document_rules import DOCUMENT_TOO_LARGE
 from ortpkg.documents.findings import json_pointer
 from ortpkg.documents.json_documents import read_json
-from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27
 from ortpkg.package.document_names import MANIFEST, METADATA

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from ortpkg.documents.document_limits import DEFAULT_LIMITS
 from ortpkg.documents.document_rules import DOCUMENT_SHAPE
 from ortpkg.documents.findings import MOST_FINDINGS, FindingCollector
 from ortpkg.documents.json_documents import read_counted_json
-from ortpkg.documents.json_limits import DEFAULT_LIMITS
 from ortpkg.errors import Finding, PackageFormatError, Severity
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package import counted_documents, reader

@@ -25,12 +25,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.document_rules import DOCUMENT_SHAPE
 from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.findings import finding
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document, parse_document, read_document
-from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files

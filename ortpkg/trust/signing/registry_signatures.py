@@ -13,8 +13,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.json_documents import parse_document
-from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import ArtifactFormatError, ArtifactNotFoundError, PackageFormatError
 from ortpkg.registry.descriptors import Descriptor, parse_descriptor
 from ortpkg.registry.referrers import fallback_tag

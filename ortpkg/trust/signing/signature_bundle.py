@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.json_documents import parse_document
-from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import PackageFormatError, SignatureError, quoted
 from ortpkg.trust.signing.statement import PAYLOAD_TYPE
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.json_documents import parse_document
-from ortpkg.documents.json_limits import DocumentLimits
 from ortpkg.errors import PackageFormatError, SignatureError, quoted
 from ortpkg.package.integrity.digests import check_recordable
 from ortpkg.package.sidecar import SIGNATURE_FILE, SIGNATURES_DIRECTORY
