@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection
 
 from ortpkg.errors import UsageError, quoted
+from ortpkg.names import closest
 
 CPU_EP = "CPUExecutionProvider"
 OPENVINO_EP = "OpenVINOExecutionProvider"
@@ -245,11 +246,9 @@ def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
 
     ``known`` adds names beyond ONNX Runtime's list, e.g. of installed plug-ins.
     """
-    import difflib  # only on the way to a message
-
     names = {**_FULL_NAMES, **{_squeezed(name): name for name in known}}
     squeezed = _squeezed(text)
-    near = difflib.get_close_matches(squeezed, names, n=1, cutoff=0.8)
-    if not near:
-        near = difflib.get_close_matches(squeezed.removesuffix(_SUFFIX), names, n=1, cutoff=0.8)
-    return names[near[0]] if near and names[near[0]] != text else None
+    near = closest(squeezed, names, cutoff=0.8) or closest(
+        squeezed.removesuffix(_SUFFIX), names, cutoff=0.8
+    )
+    return names[near] if near and names[near] != text else None

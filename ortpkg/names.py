@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from ortpkg.errors import quoted
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The known name that ``name`` was probably meant to be, ignoring case.
 
-    None where nothing is near.
+    None where nothing is as near as ``cutoff``, from 0 (anything) to 1 (the same).
     """
+    import difflib  # only on the way to a message
+
     by_lower_case = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=cutoff)
     return by_lower_case[found[0]] if found else None
 
 

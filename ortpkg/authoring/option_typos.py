@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from ortpkg.names import closest
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES
 from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
@@ -28,5 +27,4 @@ def meant_session_option(key: str) -> str | None:
     if key in _KNOWN:
         return None
     name = key.lower() if "." in key else f"{_CONFIG_ENTRY}{key.lower()}"
-    found = difflib.get_close_matches(name, sorted(_KNOWN), n=1, cutoff=_CUTOFF)
-    return found[0] if found else None
+    return closest(name, sorted(_KNOWN), cutoff=_CUTOFF)

@@ -20,6 +20,7 @@ import jsonschema_rs
 from ortpkg.documents.document_rules import DOCUMENT_SHAPE
 from ortpkg.documents.findings import finding, json_pointer
 from ortpkg.errors import Finding, quoted, unquoted
+from ortpkg.names import did_you_mean
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -137,15 +138,15 @@ def _describe(error: ValidationError, document: str) -> Iterator[Finding]:
                 dict.fromkeys(key for needed in present for key in needed if key not in instance)
             )
         case "additionalProperties":
-            known = ", ".join(schema.get("properties", ()))
-            for key in (key for key in instance if key not in schema.get("properties", ())):
-                message = f"key {quoted(key)} is not known"
+            known = schema.get("properties", ())
+            for key in (key for key in instance if key not in known):
+                message = f"key {quoted(key)} is not known{did_you_mean(key, known)}"
                 yield finding(
                     DOCUMENT_SHAPE,
                     document,
                     message,
                     pointer=json_pointer(*path, key),
-                    remedy=f"one of {known}",
+                    remedy=f"one of {', '.join(known)}",
                 )
             return
         case "maxItems" | "maxProperties":

@@ -50,7 +50,8 @@ def read_counted_json(
 ) -> CountedJson:
     """The same as :func:`read_json`, with how much the document holds."""
     try:
-        return parse_counted_json(_read_bytes(path, document, limits.nbytes), document, limits)
+        data = read_bytes(path, document=document, most_nbytes=limits.nbytes)
+        return parse_counted_json(data, document, limits)
     except PackageFormatError as error:
         error.path = Path(path)
         raise
@@ -78,7 +79,8 @@ def dump_document(value: Any) -> bytes:
         raise ValueError(f"{quoted(line)} is not well-formed Unicode") from error
 
 
-def _read_bytes(path: Path | str, document: str, most_nbytes: int) -> bytes:
+def read_bytes(path: Path | str, *, document: str, most_nbytes: int) -> bytes:
+    """The bytes of the file ``path``, whatever it holds. PackageFormatError where that fails."""
     try:
         # Looked at before it is opened: opening a FIFO would wait for ever.
         status = os.stat(path)  # noqa: PTH116  # half the cost of Path.stat, and this is on the way to every session

@@ -45,6 +45,8 @@ def parse_counted_json(data: bytes, document: str, limits: DocumentLimits) -> Co
     Raises PackageFormatError where it is none, or breaks a limit; ``document`` names it in
     findings.
     """
+    if len(data) > limits.nbytes:
+        fail(DOCUMENT_TOO_LARGE, document, f"is larger than {limits.nbytes} bytes")
     written = data.partition(b"\0")[0] if limits.text_after_nul else data
     try:
         text = written.decode("utf-8-sig")

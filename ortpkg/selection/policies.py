@@ -13,6 +13,7 @@ from enum import StrEnum
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 
 
@@ -114,10 +115,7 @@ def policy_named(name: str) -> str:
     known = (*POLICIES, *RELEASE_POLICIES)
     if normal in known:
         return normal
-    import difflib  # only on the way to a message
-
-    near = difflib.get_close_matches(normal, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(normal, known)
     raise UsageError(f"there is no policy {quoted(name)}{hint} (policies: {', '.join(known)})")
 
 

@@ -6,7 +6,6 @@ in onnxruntime.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +25,7 @@ from ortpkg.graph.types import (
 )
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.kernels.polling import poll_run, polled
+from ortpkg.names import did_you_mean
 from ortpkg.session.node_args import NodeArg
 from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.sparse_tensor import SparseTensor
@@ -143,8 +143,8 @@ def check_feeds(
     for name in feeds:
         if name not in all_known:
             raise InvalidFeedError(
-                f"the model has no input {quoted(name)}{did_you_mean(name, known)}; its inputs are"
-                f" {_listed(known)}",
+                f"the model has no input {quoted(name)}{did_you_mean(str(name), known)}; its"
+                f" inputs are {_listed(known)}",
                 name=str(name),
                 expected=_listed(known),
             )
@@ -199,12 +199,6 @@ def check_output_names(names: Sequence[str] | None, outputs: Sequence[str]) -> l
                 f"its outputs are {_listed(outputs)}"
             )
     return [positions[name] for name in names]
-
-
-def did_you_mean(name: object, known: Sequence[str]) -> str:
-    """ ", did you mean 'x'?" for the nearest known name, "" where none is near."""
-    near = difflib.get_close_matches(str(name), known, n=1)
-    return f", did you mean {quoted(near[0])}?" if near else ""
 
 
 def _listed(names: Sequence[str]) -> str:

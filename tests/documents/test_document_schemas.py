@@ -266,8 +266,8 @@ def test_names_keys_that_need_another() -> None:
 def test_names_unknown_keys_where_the_format_is_ours() -> None:
     found = findings("samples", {"schema_version": "1.0", "samples": [], "smaples": []})
     expected = (
-        "d#/smaples: key 'smaples' is not known (one of schema_version, samples,"
-        " additional_metadata) [ORT005]"
+        "d#/smaples: key 'smaples' is not known (did you mean 'samples'?) (one of"
+        " schema_version, samples, additional_metadata) [ORT005]"
     )
     assert found == [expected]
 

@@ -270,7 +270,7 @@ def test_policies_of_releases_are_known_by_name_but_are_no_order_of_devices() ->
     assert policy_named("ONNXRUNTIME_1.31") == ONNXRUNTIME_1_31
     with pytest.raises(
         UsageError,
-        match=r"no policy 'onnxruntime-1.30'; did you mean 'onnxruntime-1.31'\? \(policies: ",
+        match=r"no policy 'onnxruntime-1.30' \(did you mean 'onnxruntime-1.31'\?\) \(policies: ",
     ):
         policy_named("onnxruntime-1.30")
     with pytest.raises(UsageError, match=r"policy onnxruntime-1\.27 is no order of devices"):

@@ -187,7 +187,7 @@ def test_an_unknown_policy_is_a_usage_error_with_the_nearest_name(
 ) -> None:
     with pytest.raises(
         UsageError,
-        match=r"there is no policy 'prefer-nup'; did you mean 'prefer-npu'\? \(policies: ",
+        match=r"there is no policy 'prefer-nup' \(did you mean 'prefer-npu'\?\) \(policies: ",
     ):
         select(machines["bare"], [variants["cpu"]], policy="prefer-nup")
 

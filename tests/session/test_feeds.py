@@ -23,7 +23,7 @@ GOOD: dict[str, Any] = {
 }
 
 WRONG = {
-    "unknown name": ({"imagf": 1}, [], "no input 'imagf', did you mean 'image'?"),
+    "unknown name": ({"imagf": 1}, [], "no input 'imagf' (did you mean 'image'?)"),
     "missing name": (
         {},
         ["sizes"],

@@ -147,7 +147,7 @@ def test_runs_only_what_is_asked_for_by_name() -> None:
 def test_unknown_output_is_an_error_with_a_suggestion() -> None:
     with (
         session_of(RESIDUAL) as session,
-        pytest.raises(UsageError, match=r"no output 'yy', did you mean 'y'\?"),
+        pytest.raises(UsageError, match=r"no output 'yy' \(did you mean 'y'\?\)"),
     ):
         session.run(["yy"], batch(1))
 
