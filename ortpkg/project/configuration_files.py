@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.toml_documents import read_toml
 from ortpkg.errors import UsageError, quoted
 from ortpkg.host.directories import CONFIG_ENVIRONMENT, config_directory
 from ortpkg.package.formats.enclosing_package import enclosing_package
 
 PROJECT_FILE, _PYPROJECT = "ortpkg.toml", "pyproject.toml"
-#: Larger than any file that somebody wrote.
-_MOST_NBYTES = 1 << 20
 
 
 def user_config_file() -> Path:
@@ -65,17 +64,4 @@ def toml_document(file: Path, mention: bytes = b"") -> dict[str, Any] | None:
     """
     if not os.path.isfile(file):  # noqa: PTH113 - as above
         return None
-    import tomllib  # only where there is a file
-
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(_MOST_NBYTES + 1)
-        if mention not in data:
-            return None
-        if len(data) > _MOST_NBYTES:
-            raise UsageError(
-                f"{quoted(file)} is larger than {_MOST_NBYTES} bytes: that is no configuration"
-            )
-        return tomllib.loads(data.decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{quoted(file)} cannot be read: {error}") from error
+    return read_toml(file, called=quoted(file), mention=mention)

@@ -19,6 +19,7 @@ from typing import Any
 from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import parse_document
+from ortpkg.documents.json_limits import parse_counted_json
 from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
 from ortpkg.package.integrity.digests import check_recordable
 from ortpkg.package.paths.path_resolver import why_not_portable
@@ -300,8 +301,8 @@ class _ArtifactParser:
         if text is None:
             return None
         try:
-            names = json.loads(text)
-        except (ValueError, RecursionError):
+            names = parse_counted_json(text.encode(), "the annotation", _LIMITS).value
+        except PackageFormatError:
             names = None
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise self._wrong(

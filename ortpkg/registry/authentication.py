@@ -10,15 +10,20 @@ reached by https where the registry is, and no redirect takes them further.
 from __future__ import annotations
 
 import base64
-import json
 import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
-from ortpkg.errors import RegistryAuthenticationError, RegistryError, quoted, unquoted
+from ortpkg.documents.json_documents import parse_document
+from ortpkg.errors import (
+    PackageFormatError,
+    RegistryAuthenticationError,
+    RegistryError,
+    quoted,
+    unquoted,
+)
 from ortpkg.registry.challenges import Challenge, parse_challenges
 from ortpkg.registry.credentials import Credentials
 from ortpkg.registry.http_addresses import next_url
@@ -169,12 +174,12 @@ class Authenticator:
                 status=answer.status,
             )
         try:
-            document: Any = json.loads(answer.body)
+            document = parse_document(answer.body, document="the answer")
             token = document.get("token") or document.get("access_token")
             if not isinstance(token, str):
                 raise TypeError
             life_s = document.get("expires_in")
-        except (ValueError, TypeError, AttributeError, RecursionError):
+        except (PackageFormatError, TypeError):
             raise RegistryError(f"{place} gives no token", registry=self._name) from None
         if not isinstance(life_s, int | float) or isinstance(life_s, bool):
             life_s = _TOKEN_LIFE_S

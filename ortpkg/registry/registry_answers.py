@@ -5,12 +5,14 @@ Source: OCI distribution specification 1.1, "Error Codes".
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
+from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import (
     ArtifactFormatError,
     ArtifactNotFoundError,
+    PackageFormatError,
     RegistryAuthenticationError,
     RegistryError,
     quoted,
@@ -22,6 +24,7 @@ from ortpkg.registry.http_transport import Answer
 #: A registry's list of errors, and everything else that is small.
 MOST_ANSWER_NBYTES = 4 << 20
 _MOST_ERROR_NBYTES = 64 * 1024
+_LIMITS = DocumentLimits(nbytes=MOST_ANSWER_NBYTES, depth=32)
 _DIGEST_INVALID = "DIGEST_INVALID"
 
 
@@ -72,15 +75,12 @@ def is_wrong_digest(error: RegistryError) -> bool:
 def parse_json_object(body: bytes, what: str, registry: str) -> dict[str, Any]:
     """The JSON object that an answer is. ArtifactFormatError for anything else."""
     try:
-        document = json.loads(body)
-        if not isinstance(document, dict):
-            raise ValueError  # noqa: TRY004
-    except (ValueError, RecursionError):
+        return parse_document(body, document="the answer", limits=_LIMITS)
+    except PackageFormatError as error:
         raise ArtifactFormatError(
-            f"{what}: {registry} answers with something that is no JSON object",
+            f"{what}: {registry} answers with something that is no JSON object: {error}",
             registry=registry,
-        ) from None
-    return document
+        ) from error
 
 
 def _error_body(answer: Answer) -> bytes:
@@ -94,9 +94,9 @@ def _error_body(answer: Answer) -> bytes:
 def _first_error(body: bytes) -> tuple[str, str]:
     """(code, both code and message for people) of the first error that a body lists."""
     try:
-        first = json.loads(body)["errors"][0]
+        first = parse_document(body, document="the answer", limits=_LIMITS)["errors"][0]
         code, message = first.get("code"), first.get("message")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+    except (PackageFormatError, KeyError, IndexError, TypeError, AttributeError):
         return "", ""
     texts = [text for text in (code, message) if isinstance(text, str) and text]
     return (code if isinstance(code, str) else ""), ", ".join(

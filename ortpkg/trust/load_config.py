@@ -10,16 +10,17 @@ A package may carry it (``provider_options``), so that one text holds in onnxrun
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
-from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.documents.document_limits import DocumentLimits
+from ortpkg.documents.json_documents import parse_document
+from ortpkg.errors import InvalidSessionOptionError, PackageFormatError, quoted
 
 LOAD_CONFIG = "load_config"
 #: What ortpkg asks for where nobody says otherwise: OpenVINO's CPU plug-in computes in bfloat16
 #: where the CPU has it.
 FLOAT32_CONFIG = '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'
-_MOST_CHARACTERS = 1 << 16
+_LIMITS = DocumentLimits(nbytes=1 << 16, depth=16)
 _FORM = '{"DEVICE": {"PROPERTY": "value"}}'
 #: Properties that only tune a computation: what a stranger's package may set. Others load or write
 #: files.
@@ -39,10 +40,10 @@ _TUNING = frozenset(
 def read_load_config(text: str) -> Mapping[str, Mapping[str, str]]:
     """Device → property → value. InvalidSessionOptionError where the text is not of that form."""
     try:
-        found = json.loads(text) if len(text) <= _MOST_CHARACTERS else None
-    except (ValueError, RecursionError):
+        found = parse_document(text.encode(), document=LOAD_CONFIG, limits=_LIMITS)
+    except (PackageFormatError, ValueError):
         found = None
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+    if found is None or not all(isinstance(each, dict) for each in found.values()):
         raise InvalidSessionOptionError(
             f"{LOAD_CONFIG} is JSON, {_FORM}, not {quoted(text)}", key=LOAD_CONFIG
         )

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.toml_documents import read_toml
 from ortpkg.errors import UsageError, quoted
 from ortpkg.host.directories import config_directory
 from ortpkg.names import did_you_mean
@@ -39,7 +39,7 @@ from ortpkg.trust.trust_policy import PublisherRule, TrustPolicy
 POLICY_ENVIRONMENT = "ORTPKG_TRUST_POLICY"
 _FILE = "trust.toml"
 _ANYONE = "anyone"
-_MOST_NBYTES = 1 << 20
+_MOST_KEY_NBYTES = 1 << 20
 _TOP = ("signers", "packages")
 _SIGNER = ("key", "identity", "trust_roots")
 _RULE = ("names", "signers", "native_contexts", "minimal_version", "valid_until")
@@ -74,7 +74,7 @@ class _PolicyReader:
         self._signers: dict[str, TrustedSigner] = {}
 
     def read(self) -> TrustPolicy:
-        document = self._document()
+        document = read_toml(self._path, called=f"the trust policy {quoted(self._path)}") or {}
         self._check_keys(document, _TOP, "")
         signers, rules = document.get("signers", {}), document.get("packages", [])
         if not isinstance(signers, dict):
@@ -87,23 +87,6 @@ class _PolicyReader:
             source=self._path,
             rules=tuple(self._rule(table, number) for number, table in enumerate(rules, 1)),
         )
-
-    def _document(self) -> dict[str, Any]:
-        try:
-            with self._path.open("rb") as file:
-                content = file.read(_MOST_NBYTES + 1)
-        except OSError as error:
-            raise UsageError(
-                f"the trust policy {quoted(self._path)} cannot be read: {error.strerror}"
-            ) from error
-        if len(content) > _MOST_NBYTES:
-            raise UsageError(f"the trust policy {quoted(self._path)} is larger than 1 MiB")
-        try:
-            return tomllib.loads(content.decode())
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-            raise UsageError(
-                f"the trust policy {quoted(self._path)} is no TOML: {quoted(error)}"
-            ) from error
 
     def _signer(self, name: str, table: object) -> TrustedSigner:
         where = f"signers.{name}"
@@ -183,12 +166,12 @@ class _PolicyReader:
         path = self._path.parent / self._text(value, where)
         try:
             with path.open("rb") as file:
-                content = file.read(_MOST_NBYTES + 1)
+                content = file.read(_MOST_KEY_NBYTES + 1)
         except OSError as error:
             raise self._wrong(
                 where, f"names {quoted(path)}, which cannot be read: {error.strerror}"
             ) from error
-        if not content.strip() or len(content) > _MOST_NBYTES:
+        if not content.strip() or len(content) > _MOST_KEY_NBYTES:
             raise self._wrong(where, f"names {quoted(path)}, which is no PEM file")
         return content
 

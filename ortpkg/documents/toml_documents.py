@@ -1,0 +1,31 @@
+"""TOML files that people write, under a limit of size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ortpkg.documents.json_documents import read_bytes
+from ortpkg.errors import PackageFormatError, UsageError, quoted
+
+#: Larger than any file that somebody wrote.
+_MOST_NBYTES = 1 << 20
+
+
+def read_toml(path: Path, *, called: str, mention: bytes = b"") -> dict[str, Any] | None:
+    """What the file says; None where ``mention`` does not occur in it.
+
+    UsageError, which calls the file ``called``, where it cannot be read.
+    """
+    import tomllib  # only where there is a file
+
+    try:
+        data = read_bytes(path, document=called, most_nbytes=_MOST_NBYTES)
+    except PackageFormatError as error:
+        raise UsageError(f"{called} {error.findings[0].message}") from error
+    if mention not in data:
+        return None
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and TOMLDecodeError, too
+        raise UsageError(f"{called} is no TOML: {quoted(error)}") from error
