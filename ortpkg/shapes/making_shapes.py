@@ -116,18 +116,14 @@ def range_(context: ShapeContext) -> None:
     if element_type in {ElementType.INT64, ElementType.INT32, ElementType.INT16}:
         start, limit, step = (context.size(slot) for slot in range(3))
         if isinstance(start, int) and isinstance(limit, int) and isinstance(step, int) and step:
-            values = range(start, limit, step)
-            context.make(
-                0,
-                (len(values),),
-                element_type,
-                list(values) if len(values) <= MOST_ELEMENTS else None,
-            )
+            count = max(0, -((start - limit) // step))  # len(range(...)) ends at 2^63
+            elements = range(start, limit, step) if count <= MOST_ELEMENTS else None
+            context.make(0, (count,), element_type, elements)
         elif start is not None and limit is not None and isinstance(step, int) and step > 0:
-            count = context.compute(
+            length = context.compute(
                 lambda: larger(0, floor_divide(limit - start + (step - 1), step))
             )
-            context.make(0, (count,), element_type)
+            context.make(0, (length,), element_type)
         else:
             context.make(0, (context.new_size(),), element_type)
         return
