@@ -1,1 +1,4 @@
-"""Arrays that a user gives or gets: .npy, .npz, JSON and text files, feeds, generated inputs."""
+"""Arrays that a user gives or gets: .npy, .npz, JSON and text files, feeds, generated inputs.
+
+All modules are for all.
+"""

@@ -1,6 +1,7 @@
 """The onnx package's interface of a backend, as ``onnxruntime.backend``: prepare a model, run it.
 
 Source: ``onnx.backend.base``. Imports onnx; ``import ortpkg`` does not import this.
+No module of ortpkg imports it.
 """
 
 from __future__ import annotations

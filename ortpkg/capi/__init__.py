@@ -1,4 +1,7 @@
-"""Where programs written for onnxruntime look for its exceptions and native classes."""
+"""Where programs written for onnxruntime look for its exceptions and native classes.
+
+No module of ortpkg imports this.
+"""
 
 from __future__ import annotations
 

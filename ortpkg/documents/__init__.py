@@ -2,5 +2,7 @@
 
 Packages, profiles of machines, projects, locks, signatures and what registries answer are read
 here alone. ``json_limits`` says what is accepted; what is wrong is a finding (``findings``) of a
-rule (``document_rules``). All modules are for all.
+rule (``document_rules``).
+
+Within alone: ``json_depth``; what else is here is for all.
 """

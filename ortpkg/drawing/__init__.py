@@ -1,1 +1,4 @@
-"""Pictures as SVG, drawn by hand: they load nothing and are readable without a program."""
+"""Pictures as SVG, drawn by hand: they load nothing and are readable without a program.
+
+All modules are for all.
+"""

@@ -4,4 +4,8 @@
 a finding of a rule (``rules``). The folders, from the ground up: ``paths`` (what a path of a
 stranger may name), ``integrity`` (digests), ``formats`` (each generation of documents), ``changes``
 (how a package is changed and repaired), ``archive`` (one packed file).
+
+Within alone: ``counted_documents``, ``reading_rules``, ``schema_version``,
+``formats.declared_values``, ``formats.sparse_variants``, ``formats.universal_format``,
+``integrity.absent_files``; what else is here is for all, but for what a folder keeps to itself.
 """

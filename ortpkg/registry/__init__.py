@@ -4,4 +4,7 @@ Repositories are OCI registries and OCI image layouts.
 
 It knows bytes and documents, not which variant a machine wants, and not where a machine keeps what
 arrived: that is ``store`` and what stands above it.
+
+For others: ``artifact``, ``credentials``, ``descriptors``, ``document_layer``, ``http_addresses``,
+``references``, ``referrers``, ``registry_client``, ``repositories``, ``repository``, ``secret``.
 """

@@ -4,6 +4,6 @@
 they do; ``metadata_rules`` (1.26, 1.27) and
 ``component_rules`` (1.28 on) judge as they do, and ``release_selector`` chooses by them.
 
-Within alone: ``common_rules``, ``component_rules``, ``metadata_rules``; what else is here is for
-all.
+Within alone: ``common_rules``, ``component_rules``, ``metadata_rules``, ``release_1_27``; what else
+is here is for all.
 """

@@ -1,5 +1,6 @@
 """Files that change: replaced in one step, locked, and known again by their stamps and digests.
 
-Facts about files and backends are remembered here, and changes that a dry run only rehearses. All
-modules are for all.
+Facts about files and backends are remembered here, and changes that a dry run only rehearses.
+
+Within alone: ``file_clone``, ``write_behind``; what else is here is for all.
 """

@@ -4,9 +4,11 @@ It knows blobs, files and names, neither what a machine wants (``selection``) no
 travel (``registry``). Its layout, and what other tools may read of it, is in docs/store.md; why it
 needs no locks to be right, in docs/adr/0021-store.md.
 
-For others: ``installed_packages`` (what running a package needs), ``package_store`` (all that is
-done with a store), ``blob_store`` (content by digest), ``package_trees`` (what a tree is made of),
-``generations`` and ``receipts`` (the values that say what is installed), ``usage_log`` and
-``collection`` (those that say what ran and what was collected), ``leases`` (what an open session
-holds). The rest serves these.
+``installed_packages`` is what running a package needs, ``package_store`` all that is done with a
+store; ``generations`` and ``receipts`` have the values that say what is installed, ``collection``
+those that say what was collected; ``leases`` is what an open session holds, ``package_trees`` what
+a tree is made of.
+
+For others: ``collection``, ``generations``, ``installed_packages``, ``leases``, ``package_store``,
+``package_trees``, ``receipts``.
 """

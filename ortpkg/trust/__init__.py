@@ -4,5 +4,11 @@
 files with their digests; ``safe_options``, ``session_option_values`` and ``load_config`` are the
 lists that they go by, ``judged_contexts`` the files that were judged. ``signing`` is the signatures
 of packages, ``trust_policy`` with its file whose are accepted for what, ``publisher_trust`` what
-follows for native contexts. All of them are for all.
+follows for native contexts.
+
+For others: ``context_trust``, ``judged_contexts``, ``load_config``, ``option_policy``,
+``package_verification``, ``safe_options``, ``session_option_values``,
+``signing.openssf_signature``, ``signing.registry_signatures``, ``signing.signature_bundle``,
+``signing.signature_files``, ``signing.signed_package``, ``signing.signing_certificates``,
+``signing.signing_keys``, ``trust_policy``, ``trust_policy_file``.
 """
