@@ -10,51 +10,29 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from ortpkg.errors import ArchiveError, AuthoringError, quoted
+from ortpkg.package.archive.archive_directory import (
+    DEFAULT_LIMITS,
+    ArchiveLimits,
+    read_at,
+    read_directory,
+)
 from ortpkg.package.archive.zip_format import (
     DEFLATED,
-    END_NBYTES,
     LOCAL_NBYTES,
-    ZIP64_END_NBYTES,
-    ZIP64_LOCATOR_NBYTES,
     EntryHeader,
     ZipFormatError,
     check_local,
     local_variable_nbytes,
-    parse_central,
-    parse_end,
 )
-from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.storage.file_operations import open_regular
 
-_TAIL_NBYTES = END_NBYTES + ZIP64_LOCATOR_NBYTES + ZIP64_END_NBYTES
 _INPUT_NBYTES = 256 * 1024
-_FREE_NBYTES = 1024 * 1024  # so little may be packed in any ratio
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveLimits:
-    """How much an archive may hold.
-
-    Attributes:
-        entries: files and folders.
-        nbytes: of all files, unpacked.
-        ratio: bytes unpacked per byte packed, of each file and of all together.
-        directory_nbytes: of the central directory, which is read as a whole.
-    """
-
-    entries: int = 100_001
-    nbytes: int = 1 << 40
-    ratio: int = 100
-    directory_nbytes: int = 64 * 1024 * 1024
-
-
-DEFAULT_LIMITS = ArchiveLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,49 +133,8 @@ def _read_headers(
     stream: BinaryIO, file_nbytes: int, limits: ArchiveLimits
 ) -> list[tuple[EntryHeader, int]]:
     """Every entry and where its data begin, in the order of the directory."""
-    tail_nbytes = min(file_nbytes, _TAIL_NBYTES)
-    place = parse_end(_read_at(stream, file_nbytes - tail_nbytes, tail_nbytes), file_nbytes)
-    if place.count > limits.entries:
-        raise ZipFormatError(f"has {place.count} entries; at most {limits.entries} are read")
-    if place.nbytes > limits.directory_nbytes:
-        raise ZipFormatError(f"has a directory of more than {limits.directory_nbytes} bytes")
-    entries = list(parse_central(_read_at(stream, place.offset, place.nbytes), place.count))
-    _check_names(entries)
-    _check_sizes(entries, file_nbytes, limits)
-    return _check_layout(stream, entries, place.offset)
-
-
-def _check_names(entries: list[EntryHeader]) -> None:
-    for entry in entries:
-        if reason := why_not_portable_file(
-            entry.name.removesuffix("/") if entry.is_folder else entry.name
-        ):
-            raise ZipFormatError(f"entry {quoted(entry.name)} {reason}")
-    if collision := find_collision(entry.name for entry in entries):
-        first, second = map(quoted, collision)
-        raise ZipFormatError(
-            f"entries {first} and {second} are the same file on some systems, or file and folder"
-        )
-    folders = [entry.name for entry in entries if entry.is_folder]
-    if len(set(folders)) < len(folders):
-        raise ZipFormatError("has an entry for a folder twice")
-
-
-def _check_sizes(entries: list[EntryHeader], file_nbytes: int, limits: ArchiveLimits) -> None:
-    for entry in entries:
-        if entry.nbytes > max(_FREE_NBYTES, entry.compressed_nbytes * limits.ratio):
-            raise ZipFormatError(
-                f"entry {quoted(entry.name)} would grow from {entry.compressed_nbytes} to"
-                f" {entry.nbytes} bytes, more than {limits.ratio} times as many"
-            )
-    total = sum(entry.nbytes for entry in entries)
-    if total > limits.nbytes:
-        raise ZipFormatError(f"would grow to {total} bytes; at most {limits.nbytes} are unpacked")
-    if total > max(_FREE_NBYTES, file_nbytes * limits.ratio):
-        raise ZipFormatError(
-            f"would grow from {file_nbytes} to {total} bytes, more than {limits.ratio} times as"
-            " many"
-        )
+    entries, end = read_directory(stream, file_nbytes, limits)
+    return _check_layout(stream, entries, end)
 
 
 def _check_layout(
@@ -213,10 +150,10 @@ def _check_layout(
                 "overlaps another one" if entry.offset < position else "has foreign bytes before it"
             )
             raise ZipFormatError(f"entry {quoted(entry.name)} {what}")
-        fixed = _read_at(stream, position, LOCAL_NBYTES)
+        fixed = read_at(stream, position, LOCAL_NBYTES)
         try:
             name_nbytes, extra_nbytes = local_variable_nbytes(fixed)
-            variable = _read_at(stream, position + LOCAL_NBYTES, name_nbytes + extra_nbytes)
+            variable = read_at(stream, position + LOCAL_NBYTES, name_nbytes + extra_nbytes)
             check_local(entry, fixed, variable[:name_nbytes], variable[name_nbytes:])
         except ZipFormatError as error:
             raise ZipFormatError(f"entry {quoted(entry.name)} {error}") from None
@@ -227,14 +164,6 @@ def _check_layout(
     if position != end:
         raise ZipFormatError("has foreign bytes before its directory")
     return [(entry, starts[index]) for index, entry in enumerate(entries)]
-
-
-def _read_at(stream: BinaryIO, offset: int, nbytes: int) -> bytes:
-    stream.seek(offset)
-    data = stream.read(nbytes)
-    if len(data) != nbytes:
-        raise ZipFormatError("is truncated")
-    return data
 
 
 class _CheckedStream:
@@ -275,19 +204,25 @@ class _CheckedStream:
 
 def _stored(stream: BinaryIO, header: EntryHeader, start: int) -> Iterator[bytes]:
     for offset in range(0, header.nbytes, _INPUT_NBYTES):
-        yield _read_at(stream, start + offset, min(_INPUT_NBYTES, header.nbytes - offset))
+        yield read_at(stream, start + offset, min(_INPUT_NBYTES, header.nbytes - offset))
 
 
 def _inflated(stream: BinaryIO, header: EntryHeader, start: int) -> Iterator[bytes]:
+    packed = (
+        read_at(stream, start + offset, min(_INPUT_NBYTES, header.compressed_nbytes - offset))
+        for offset in range(0, header.compressed_nbytes, _INPUT_NBYTES)
+    )
+    return inflated(packed)
+
+
+def inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
     """Inflates in bounded pieces.
 
     What follows the end of the deflated data, or is missing, is an error.
     """
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    for offset in range(0, header.compressed_nbytes, _INPUT_NBYTES):
-        data = _read_at(
-            stream, start + offset, min(_INPUT_NBYTES, header.compressed_nbytes - offset)
-        )
+    for piece in packed:
+        data = piece
         while data:
             if chunk := inflater.decompress(data, _INPUT_NBYTES):
                 yield chunk

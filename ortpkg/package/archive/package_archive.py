@@ -19,13 +19,8 @@ from ortpkg.errors import (
     PackageFormatError,
     quoted,
 )
-from ortpkg.package.archive.archive_reader import (
-    DEFAULT_LIMITS,
-    ArchiveLimits,
-    ArchiveReader,
-    EntryStream,
-    open_archive,
-)
+from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS, ArchiveLimits
+from ortpkg.package.archive.archive_reader import ArchiveReader, EntryStream, open_archive
 from ortpkg.package.archive.archive_writer import ArchiveWriter
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.staging import check_is_free, is_replaceable, planned_contents, staged

@@ -9,13 +9,8 @@ from pathlib import Path
 
 from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import ArchiveError
-from ortpkg.package.archive.archive_reader import (
-    DEFAULT_LIMITS,
-    ArchiveEntry,
-    ArchiveLimits,
-    ArchiveReader,
-    open_archive,
-)
+from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS, ArchiveLimits
+from ortpkg.package.archive.archive_reader import ArchiveEntry, ArchiveReader, open_archive
 from ortpkg.package.archive.package_archive import recorded_in
 from ortpkg.package.integrity.digests import LIMITS
 from ortpkg.package.integrity.verification import (

@@ -1,0 +1,165 @@
+"""The directory of a packed package: what is in it, and where, without a look at the files.
+
+Enough to read single files of an archive that lies elsewhere, whose bytes are then compared with
+digests.json; ``archive_reader`` holds what a whole archive says against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ortpkg.errors import ArchiveError, quoted
+from ortpkg.package.archive.zip_format import (
+    DEFLATED,
+    END_NBYTES,
+    LOCAL_NBYTES,
+    ZIP64_END_NBYTES,
+    ZIP64_LOCATOR_NBYTES,
+    EntryHeader,
+    ZipFormatError,
+    parse_central,
+    parse_end,
+)
+from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
+
+_TAIL_NBYTES = END_NBYTES + ZIP64_LOCATOR_NBYTES + ZIP64_END_NBYTES
+_FREE_NBYTES = 1024 * 1024  # so little may be packed in any ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveLimits:
+    """How much an archive may hold.
+
+    Attributes:
+        entries: files and folders.
+        nbytes: of all files, unpacked.
+        ratio: bytes unpacked per byte packed, of each file and of all together.
+        directory_nbytes: of the central directory, which is read as a whole.
+    """
+
+    entries: int = 100_001
+    nbytes: int = 1 << 40
+    ratio: int = 100
+    directory_nbytes: int = 64 * 1024 * 1024
+
+
+DEFAULT_LIMITS = ArchiveLimits()
+
+
+class Seekable(Protocol):
+    """What a directory is read from."""
+
+    def seek(self, offset: int, /) -> int:
+        """Goes to a byte."""
+
+    def read(self, nbytes: int, /) -> bytes:
+        """Bytes from there on: fewer where there are no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveMember:
+    """Where the data of a file lie in an archive whose entries lie one after another.
+
+    Attributes:
+        name: its path in the package.
+        start: the first byte of its data; they end where the next entry begins.
+        packed_nbytes: of them.
+        nbytes: of the file.
+        is_deflated: whether it is compressed.
+    """
+
+    name: str
+    start: int
+    packed_nbytes: int
+    nbytes: int
+    is_deflated: bool
+
+
+def read_members(
+    stream: Seekable, file_nbytes: int, *, where: str, limits: ArchiveLimits = DEFAULT_LIMITS
+) -> tuple[ArchiveMember, ...]:
+    """The files of an archive by its directory alone, in the order in which they lie there.
+
+    Their own headers are not looked at: who reads data compares them with a digest.
+    ArchiveError for a directory that says two things, or breaks a limit; ``where``: the archive.
+    """
+    try:
+        entries, end = read_directory(stream, file_nbytes, limits)
+        ordered = sorted(entries, key=lambda entry: entry.offset)
+        ends = [*(entry.offset for entry in ordered[1:]), end]
+        for entry, entry_end in zip(ordered, ends, strict=True):
+            least = LOCAL_NBYTES + len(entry.name.encode()) + entry.compressed_nbytes
+            if entry.offset + least > entry_end:
+                raise ZipFormatError(f"entry {quoted(entry.name)} overlaps what follows it")
+    except ZipFormatError as error:
+        raise ArchiveError(f"{quoted(where)} {error}") from None
+    return tuple(
+        ArchiveMember(
+            name=entry.name,
+            start=entry_end - entry.compressed_nbytes,
+            packed_nbytes=entry.compressed_nbytes,
+            nbytes=entry.nbytes,
+            is_deflated=entry.method == DEFLATED,
+        )
+        for entry, entry_end in zip(ordered, ends, strict=True)
+        if not entry.is_folder
+    )
+
+
+def read_directory(
+    stream: Seekable, file_nbytes: int, limits: ArchiveLimits
+) -> tuple[list[EntryHeader], int]:
+    """What the directory says of every entry, and where it begins."""
+    tail_nbytes = min(file_nbytes, _TAIL_NBYTES)
+    place = parse_end(read_at(stream, file_nbytes - tail_nbytes, tail_nbytes), file_nbytes)
+    if place.count > limits.entries:
+        raise ZipFormatError(f"has {place.count} entries; at most {limits.entries} are read")
+    if place.nbytes > limits.directory_nbytes:
+        raise ZipFormatError(f"has a directory of more than {limits.directory_nbytes} bytes")
+    entries = list(parse_central(read_at(stream, place.offset, place.nbytes), place.count))
+    _check_names(entries)
+    _check_sizes(entries, file_nbytes, limits)
+    return entries, place.offset
+
+
+def read_at(stream: Seekable, offset: int, nbytes: int) -> bytes:
+    """Just these bytes. ZipFormatError where there are fewer."""
+    stream.seek(offset)
+    data = stream.read(nbytes)
+    if len(data) != nbytes:
+        raise ZipFormatError("is truncated")
+    return data
+
+
+def _check_names(entries: list[EntryHeader]) -> None:
+    for entry in entries:
+        if reason := why_not_portable_file(
+            entry.name.removesuffix("/") if entry.is_folder else entry.name
+        ):
+            raise ZipFormatError(f"entry {quoted(entry.name)} {reason}")
+    if collision := find_collision(entry.name for entry in entries):
+        first, second = map(quoted, collision)
+        raise ZipFormatError(
+            f"entries {first} and {second} are the same file on some systems, or file and folder"
+        )
+    folders = [entry.name for entry in entries if entry.is_folder]
+    if len(set(folders)) < len(folders):
+        raise ZipFormatError("has an entry for a folder twice")
+
+
+def _check_sizes(entries: list[EntryHeader], file_nbytes: int, limits: ArchiveLimits) -> None:
+    for entry in entries:
+        if entry.nbytes > max(_FREE_NBYTES, entry.compressed_nbytes * limits.ratio):
+            raise ZipFormatError(
+                f"entry {quoted(entry.name)} would grow from {entry.compressed_nbytes} to"
+                f" {entry.nbytes} bytes, more than {limits.ratio} times as many"
+            )
+    total = sum(entry.nbytes for entry in entries)
+    if total > limits.nbytes:
+        raise ZipFormatError(f"would grow to {total} bytes; at most {limits.nbytes} are unpacked")
+    if total > max(_FREE_NBYTES, file_nbytes * limits.ratio):
+        raise ZipFormatError(
+            f"would grow from {file_nbytes} to {total} bytes, more than {limits.ratio} times as"
+            " many"
+        )
