@@ -5,22 +5,16 @@ Source: OCI distribution specification 1.1, "Pulling blobs"; RFC 9110, 14 (range
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
-from ortpkg.errors import ArtifactFormatError, RegistryError, RegistryUnreachableError
+from ortpkg.errors import ArtifactFormatError
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.http_transport import Answer
 from ortpkg.registry.registry_answers import refusal
 from ortpkg.registry.registry_client import RegistryClient
 from ortpkg.registry.repository import RangeNotSupportedError
-
-_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(?:\d{1,18}|\*)")
-#: A connection that brought as much as this brought the work on.
-_LEAST_PROGRESS_NBYTES = 64 * 1024
-#: However much each of them brings, a blob is not fetched by more connections.
-_MOST_CONNECTIONS = 1000
+from ortpkg.registry.resumed_download import ResumedDownload, foreign_encoding, part_of
 
 
 class BlobDownload:
@@ -48,86 +42,47 @@ class BlobDownload:
         self._path = path
         self._scopes = scopes
         self._descriptor = descriptor
-        self._offset = self._position = offset
+        self._offset = offset
         self._what = what
-        self._retries = client.retries()
 
-    @contextmanager
-    def opened(self) -> Iterator[Iterator[bytes]]:
+    def opened(self) -> AbstractContextManager[Iterator[bytes]]:
         """The chunks, once the registry has begun to answer."""
-        if self._position >= self._descriptor.nbytes:
-            yield iter(())
-            return
-        answer = self._asked()
-        chunks = self._chunks(answer)
-        try:
-            yield chunks
-        finally:
-            chunks.close()  # type: ignore[attr-defined]  # a generator: closes the connection
-            answer.close()
-
-    def _chunks(self, answer: Answer) -> Iterator[bytes]:
-        for _ in range(_MOST_CONNECTIONS):
-            began = self._position
-            try:
-                with answer:
-                    yield from self._pieces(answer)
-                if self._position == self._descriptor.nbytes:
-                    return
-                raise self._wrong_size(answer, f"ends it after {self._position}")
-            except RegistryUnreachableError as error:
-                if self._position - began >= _LEAST_PROGRESS_NBYTES:
-                    self._retries.progressed()
-                if error.is_lasting or not self._retries.wait():
-                    raise
-            answer = self._asked()
-        raise RegistryError(
-            f"{self._what}: not whole after {_MOST_CONNECTIONS} connections",
-            registry=str(self._client.host),
+        nbytes = self._descriptor.nbytes
+        download = ResumedDownload(
+            self._asked,
+            self._client.retries(),
+            start=min(self._offset, nbytes),
+            end=nbytes,
+            what=self._what,
+            wrong_size=self._wrong_size,
         )
+        return download.opened()
 
-    def _pieces(self, answer: Answer) -> Iterator[bytes]:
-        """What the answer has beyond the position, and never more than there is to be."""
-        skipped = self._position if answer.status == 200 else 0
-        for chunk in answer.chunks():
-            if skipped:
-                dropped = min(skipped, len(chunk))
-                skipped -= dropped
-                chunk = chunk[dropped:]
-            room = self._descriptor.nbytes - self._position
-            if len(chunk) > room:
-                raise self._wrong_size(answer, "sends more")
-            if chunk:
-                self._position += len(chunk)
-                yield chunk
-            if self._position == self._descriptor.nbytes and answer.nbytes is not None:
-                return
-
-    def _asked(self) -> Answer:
+    def _asked(self, position: int) -> Answer:
         """An answer that has what is wanted: 206 from the position on, or 200 with all of it."""
-        headers = {"Range": f"bytes={self._position}-"} if self._position else {}
+        headers = {"Range": f"bytes={position}-"} if position else {}
         answer = self._client.open("GET", self._path, scopes=self._scopes, headers=headers)
         try:
-            self._check(answer)
+            self._check(answer, position)
         except BaseException:
             answer.close()
             raise
         return answer
 
-    def _check(self, answer: Answer) -> None:
+    def _check(self, answer: Answer, position: int) -> None:
         whole = self._descriptor.nbytes
-        if (encoding := answer.header("Content-Encoding")) not in {None, "", "identity"}:
+        if (encoding := foreign_encoding(answer)) is not None:
             raise ArtifactFormatError(
                 f"{self._what}: {answer.host} sends it in the encoding {encoding!r:.40}, which was"
                 " not asked for",
                 registry=answer.host,
                 layer=self._descriptor.digest,
             )
-        if answer.status == 206 and self._position:
-            match = _RANGE.fullmatch(answer.header("Content-Range") or "")
-            if match is None or int(match[1]) != self._position or int(match[2]) >= whole:
+        if answer.status == 206 and position:
+            part = part_of(answer)
+            if part is None or part[0] != position or part[1] >= whole:
                 raise self._wrong_size(answer, "sends another part than was asked for")
-            expected = whole - self._position
+            expected = whole - position
         elif answer.status == 200:
             if self._offset:  # the caller may have what comes before; it decides
                 raise RangeNotSupportedError(
@@ -135,7 +90,7 @@ class BlobDownload:
                 )
             expected = whole
         elif answer.status == 416:
-            raise self._wrong_size(answer, f"has no byte {self._position}")
+            raise self._wrong_size(answer, f"has no byte {position}")
         else:
             raise refusal(answer, self._what)
         if answer.nbytes is not None and answer.nbytes > expected:

@@ -1,0 +1,116 @@
+"""Bytes behind HTTP, gone on with from where a connection broke off.
+
+Source: RFC 9110, 14 (ranges).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ortpkg.errors import RegistryError, RegistryUnreachableError
+from ortpkg.registry.http_retries import Retries
+from ortpkg.registry.http_transport import Answer
+
+_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
+#: A connection that brought as much as this brought the work on.
+_LEAST_PROGRESS_NBYTES = 64 * 1024
+#: However much each of them brings, nothing is fetched by more connections.
+_MOST_CONNECTIONS = 1000
+
+
+class ResumedDownload:
+    """Some bytes of one thing, read once.
+
+    Args:
+        ask: asks for what begins at a byte, and checks what the answer says: 206 with what begins
+            there, or 200 with all of it.
+        retries: how often, without progress, it is asked again.
+        start, end: which bytes; ``end`` None where nobody knows how many there are.
+        what: what messages call it.
+        wrong_size: the error for an answer with fewer or more bytes than it is to have.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[int], Answer],
+        retries: Retries,
+        *,
+        start: int,
+        end: int | None,
+        what: str,
+        wrong_size: Callable[[Answer, str], RegistryError],
+    ) -> None:
+        self._ask = ask
+        self._retries = retries
+        self._position = start
+        self._end = end
+        self._what = what
+        self._wrong_size = wrong_size
+
+    @contextmanager
+    def opened(self) -> Iterator[Iterator[bytes]]:
+        """The chunks, once there is an answer."""
+        if self._position == self._end:
+            yield iter(())
+            return
+        answer = self._ask(self._position)
+        chunks = self._chunks(answer)
+        try:
+            yield chunks
+        finally:
+            chunks.close()  # type: ignore[attr-defined]  # a generator: closes the connection
+            answer.close()
+
+    def _chunks(self, answer: Answer) -> Iterator[bytes]:
+        for _ in range(_MOST_CONNECTIONS):
+            began = self._position
+            try:
+                with answer:
+                    yield from self._pieces(answer)
+                if self._end is None or self._position == self._end:
+                    return
+                raise self._wrong_size(answer, f"ends it after {self._position}")
+            except RegistryUnreachableError as error:
+                if self._position - began >= _LEAST_PROGRESS_NBYTES:
+                    self._retries.progressed()
+                if error.is_lasting or not self._retries.wait():
+                    raise
+            answer = self._ask(self._position)
+        raise RegistryError(
+            f"{self._what}: not whole after {_MOST_CONNECTIONS} connections", registry=answer.host
+        )
+
+    def _pieces(self, answer: Answer) -> Iterator[bytes]:
+        """What the answer has beyond the position, and never more than there is to be."""
+        skipped = self._position if answer.status == 200 else 0
+        for chunk in answer.chunks():
+            if skipped:
+                dropped = min(skipped, len(chunk))
+                skipped -= dropped
+                chunk = chunk[dropped:]
+            if self._end is not None and len(chunk) > self._end - self._position:
+                raise self._wrong_size(answer, "sends more")
+            if chunk:
+                self._position += len(chunk)
+                yield chunk
+            if self._position == self._end and answer.nbytes is not None:
+                return
+
+
+def part_of(answer: Answer) -> tuple[int, int, int | None] | None:
+    """Which bytes an answer of status 206 has, first and last, and of how many.
+
+    None where it does not say.
+    """
+    match = _RANGE.fullmatch(answer.header("Content-Range") or "")
+    if match is None:
+        return None
+    return int(match[1]), int(match[2]), None if match[3] == "*" else int(match[3])
+
+
+def foreign_encoding(answer: Answer) -> str | None:
+    """The encoding that the bytes come in, which nobody asked for; None where they come as is."""
+    encoding = answer.header("Content-Encoding")
+    return None if encoding in {None, "", "identity"} else encoding
