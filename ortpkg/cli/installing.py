@@ -20,7 +20,7 @@ ReferencesArgument = Annotated[
         metavar="REF...",
         help=(
             "oci://host[:port]/repository[:tag], oci-layout:FOLDER[:tag], a package's folder, or a"
-            " packed file (name.ortpkg)."
+            " packed file (name.ortpkg), here or at https://, s3://, gs://, az://, hf://."
         ),
     ),
 ]

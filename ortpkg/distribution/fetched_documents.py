@@ -6,19 +6,18 @@ size, is in ``digests.json``, and the manifest may say nothing else.
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.distribution.opened_documents import opened_documents
 from ortpkg.distribution.package_sources import PackageSource
 from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
 from ortpkg.package.integrity.digests import PackageDigests, parse_digests
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.path_resolver import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
-from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.registry.artifact import PackageArtifact, parse_artifact
 from ortpkg.registry.descriptors import Descriptor
@@ -53,16 +52,9 @@ class FetchedDocuments:
         name = self.artifact.name
         return f"{'package' if why_not_a_name(name) else name}.ortpackage"
 
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[PackageInfo]:
+    def opened(self) -> AbstractContextManager[PackageInfo]:
         """The package, with nothing but its documents. PackageFormatError for a wrong one."""
-        with tempfile.TemporaryDirectory(prefix="ortpkg-") as temporary:
-            root = Path(temporary, self.folder)
-            root.mkdir()
-            for path, content in self.documents.items():
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).write_bytes(content)
-            yield open_package(root)
+        return opened_documents(self.documents, self.folder)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,17 +69,33 @@ class PackageFiles:
 def artifact_of(
     package: PackageInfo, source: PackageFiles
 ) -> tuple[PackageArtifact, dict[str, bytes]]:
-    """The artifact, and the contents of the layers that are no files: digest → bytes."""
-    documents = source.documents()
+    """The artifact of a package's folder.
+
+    And the contents of the layers that are no files: digest → bytes.
+    """
+    return artifact_of_documents(
+        package, source.documents(), source.digests, needs_of_variants(package)
+    )
+
+
+def artifact_of_documents(
+    package: PackageInfo,
+    documents: Mapping[str, bytes],
+    digests: PackageDigests,
+    needs: Mapping[str, tuple[str, ...]],
+) -> tuple[PackageArtifact, dict[str, bytes]]:
+    """As :func:`artifact_of`, of a package that is not here.
+
+    ``needs``: file → the variants that need it; where it says nothing, it is told by folders.
+    """
     layer, tar = pack_documents(documents), tar_of(documents)
     tar_digest = f"sha256:{hash_bytes(tar).sha256}"
     documents_layer = documents_descriptor(
         digest=f"sha256:{hash_bytes(layer).sha256}", nbytes=len(layer), tar_digest=tar_digest
     )
-    needs = needs_of_variants(package)
     files = {
         path: _package_file(path, recorded.digests[-1], recorded.nbytes, needs.get(path))
-        for path, recorded in source.digests.files.items()
+        for path, recorded in digests.files.items()
         if path not in documents
     }
     diff_ids = (tar_digest, *(each.layer.digest for _, each in sorted(files.items())))
@@ -98,7 +115,7 @@ def artifact_of(
         name=package.name,
         version=package.version or "",
         description=package.description or "",
-        package_digest=source.digests.package_digest,
+        package_digest=digests.package_digest,
         config=config_layer,
         documents=documents_layer,
         files=files,

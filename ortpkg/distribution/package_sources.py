@@ -17,7 +17,8 @@ from typing import Self
 
 from ortpkg.authoring.opening import package_folder
 from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
-from ortpkg.errors import ArtifactNotFoundError, PackageReferenceError, quoted
+from ortpkg.distribution.packed_source import opened_packed_package
+from ortpkg.errors import ArtifactNotFoundError, quoted
 from ortpkg.package.reader import open_package
 from ortpkg.registry.artifact import dump_artifact
 from ortpkg.registry.descriptors import Descriptor
@@ -73,10 +74,10 @@ def opened_source(
     """The package that a reference names, for as long as the context lasts.
 
     Raises:
-        PackageReferenceError: no package can be taken from what it names.
         RegistryError: the registry failed, or has no such package.
         PackageNotInstalledError: nothing of that name is in ``store``.
         PackageError: a folder or packed file is no valid package.
+        UsageError: the library that reads that place is not installed.
     """
     if isinstance(reference, OciReference | LayoutReference):
         yield _in_repository(reference)
@@ -99,12 +100,16 @@ def opened_source(
                 read_blob=origin.read,
             )
     else:
-        raise PackageReferenceError(
-            f"{quoted(str(reference))} is no place to install from: that is"
-            " oci://host/repository[:tag], oci-layout:FOLDER[:tag], a package's folder or a packed"
-            " file (name.ortpkg)",
-            reference=str(reference),
-        )
+        with opened_packed_package(reference, store, progress) as packed:
+            yield PackageSource(
+                where=packed.file.where,
+                reference=str(reference),
+                tag=packed.version if is_tag(packed.version) else "",
+                digest=f"sha256:{hash_bytes(packed.manifest).sha256}",
+                manifest=packed.manifest,
+                name="",
+                read_blob=packed.read,
+            )
 
 
 def _in_repository(reference: OciReference | LayoutReference) -> PackageSource:

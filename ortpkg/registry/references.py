@@ -13,18 +13,20 @@ from pathlib import Path
 from ortpkg.errors import PackageReferenceError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.registry.descriptors import is_digest
+from ortpkg.registry.url_references import (
+    ARCHIVE_SUFFIX,
+    URL_SCHEMES,
+    UrlReference,
+    parse_url_reference,
+)
 
 DEFAULT_TAG = "latest"
-ARCHIVE_SUFFIX = ".ortpkg"
 _PATH_SUFFIXES = (".ortpackage", ARCHIVE_SUFFIX, ".onnx")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _LAYOUT = "oci-layout:"
 _OCI = "oci"
 _PLAIN_OCI = "oci+http"
-_HTTPS = "https"
-#: Kinds of storage that a library behind an extra reads: scheme → extra.
-OBJECT_SCHEMES = {"s3": "s3", "gs": "s3", "az": "s3", "hf": "hf"}
-_SCHEMES = (_OCI, _PLAIN_OCI, _HTTPS, *OBJECT_SCHEMES)
+_SCHEMES = (_OCI, _PLAIN_OCI, *URL_SCHEMES)
 
 _PART = "[a-z0-9]+(?:(?:[.]|_|__|-+)[a-z0-9]+)*"
 _NAME = re.compile(_PART)
@@ -123,17 +125,6 @@ class LayoutReference:
         return f"{_LAYOUT}{self.directory}{_version_text(self.tag, self.digest)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlReference:
-    """A packed file (``name.ortpkg``) behind a URL: ``https``, or a scheme of OBJECT_SCHEMES."""
-
-    scheme: str
-    url: str
-
-    def __str__(self) -> str:
-        return self.url
-
-
 Reference = PathReference | StoreReference | OciReference | LayoutReference | UrlReference
 
 
@@ -179,21 +170,10 @@ def is_tag(text: str) -> bool:
 def _with_scheme(text: str, scheme: str, rest: str) -> Reference:
     if scheme in (_OCI, _PLAIN_OCI):
         return _oci_reference(text, rest, is_plain_http=scheme == _PLAIN_OCI)
-    if scheme == "http":
-        raise _wrong(text, "plain HTTP is not taken: use https://")
-    if scheme not in _SCHEMES:
+    if scheme not in (*_SCHEMES, "http"):
         known = ", ".join(f"{each}://" for each in _SCHEMES)
         raise _wrong(text, f"{quoted(scheme)} is none of {known}{did_you_mean(scheme, _SCHEMES)}")
-    if not rest.strip("/"):
-        raise _wrong(text, f"it ends after {scheme}://")
-    path = rest.partition("?")[0].partition("#")[0]
-    if scheme == _HTTPS and not path.endswith(ARCHIVE_SUFFIX):
-        raise _wrong(
-            text,
-            f"a package behind https:// is a packed file, whose name ends in {ARCHIVE_SUFFIX};"
-            " a registry is oci://host/repository",
-        )
-    return UrlReference(scheme=scheme, url=f"{scheme}://{rest}")
+    return parse_url_reference(text, scheme, rest)
 
 
 def _oci_reference(text: str, rest: str, *, is_plain_http: bool) -> OciReference:

@@ -6,6 +6,7 @@ Which files a machine wants, and where they come from, is decided above.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from ortpkg.errors import PackageNotInstalledError, StoreError, quoted
@@ -54,6 +55,21 @@ class PackageStore(InstalledPackages):
         """Makes a package's folder of blobs that are there; the caller holds its key and blobs."""
         with self._folder.errors(f"make {content.folder}"):
             return make_tree(self._folder, content)
+
+    def disk_errors(self) -> contextlib.AbstractContextManager[None]:
+        """StoreError, with what to do, for what the store's disk refuses meanwhile."""
+        return self._folder.errors("use its disk")
+
+    @contextlib.contextmanager
+    def scratch_file(self) -> Iterator[Path]:
+        """A file that does not exist yet, for what does not stay; gone when the context is left."""
+        with self.disk_errors():
+            self._folder.prepare()
+            path = self._folder.new_staging()
+        try:
+            yield path
+        finally:
+            self._folder.remove_quietly(path)
 
     def install(
         self,

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import ortpkg
 from ortpkg.distribution.publishing import publish
+from ortpkg.registry.http_retries import Clock
 from ortpkg.registry.oci_layout import OciLayout
 from ortpkg.store.package_store import PackageStore
+from tests.registry.file_server import FileServer, serving
 
+PACKED_PATH = "/models/digits.ortpkg"
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_packages"
 
 
@@ -37,3 +42,22 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackageStore:
     monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
     monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
     return PackageStore()
+
+
+@pytest.fixture(scope="session")
+def packed_digits(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The sample package as one file."""
+    folder = tmp_path_factory.mktemp("packed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: folder / "locks")
+        ortpkg.pack(SAMPLES / "digits.ortpackage", folder / "digits.ortpkg")
+    return (folder / "digits.ortpkg").read_bytes()
+
+
+@pytest.fixture
+def server(packed_digits: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """A server that has it; who asks it again does not wait."""
+    clock = Clock(sleep=lambda _: None)
+    monkeypatch.setattr("ortpkg.registry.http_transport.Clock", lambda: clock)
+    with serving(FileServer(files={PACKED_PATH: packed_digits})) as running:
+        yield running

@@ -13,9 +13,9 @@ from ortpkg.registry.references import (
     PathReference,
     Reference,
     StoreReference,
-    UrlReference,
     parse_reference,
 )
+from ortpkg.registry.url_references import UrlReference
 
 DIGEST = "sha256:" + "ab" * 32
 
@@ -57,6 +57,14 @@ DIGEST = "sha256:" + "ab" * 32
             UrlReference(scheme="https", url="https://a.example/d.ortpkg"),
         ),
         ("s3://bucket/d.ortpkg", UrlReference(scheme="s3", url="s3://bucket/d.ortpkg")),
+        (
+            "http://127.0.0.1:8000/d.ortpkg",
+            UrlReference(scheme="http", url="http://127.0.0.1:8000/d.ortpkg"),
+        ),
+        (
+            "ortpkg+http://files.example/d.ortpkg",
+            UrlReference(scheme="http", url="http://files.example/d.ortpkg"),
+        ),
     ],
 )
 def test_a_reference_names(text: str, expected: Reference) -> None:
@@ -65,7 +73,17 @@ def test_a_reference_names(text: str, expected: Reference) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [f"digits:2@{DIGEST}", "oci://h:1/a/b:t", "oci+http://h/a", f"oci-layout:a:v1@{DIGEST}"],
+    [
+        f"digits:2@{DIGEST}",
+        "oci://h:1/a/b:t",
+        "oci+http://h/a",
+        f"oci-layout:a:v1@{DIGEST}",
+        "https://h/a.ortpkg",
+        "http://localhost:80/a.ortpkg",
+        "ortpkg+http://h/a.ortpkg",
+        "gs://bucket/a/b.ortpkg",
+        "hf://ann/digits@v1/a/b.ortpkg",
+    ],
 )
 def test_a_reference_is_written_as_it_is_read(text: str) -> None:
     assert str(parse_reference(text)) == text
@@ -85,6 +103,13 @@ def test_a_reference_is_written_as_it_is_read(text: str) -> None:
         ("http://h/d.ortpkg", "plain HTTP"),
         ("https://h/d", "oci://host/repository"),
         ("https://", "ends after"),
+        ("https://h:0x/d.ortpkg", "Port could not"),
+        ("s3://bucket/", "a packed file"),
+        ("s3://bucket/d.ortpkg#x", "no . or #"),
+        ("s3://-/d.ortpkg", "not the name of a bucket"),
+        ("hf://digits/d.ortpkg", "hf://OWNER/NAME"),
+        ("hf://ann/digits@../d.ortpkg", "hf://OWNER/NAME"),
+        ("hf://ann/digits/../d.ortpkg", "hf://OWNER/NAME"),
         ("oci://h", "names no repository"),
         ("oci://h/", "names no repository"),
         ("oci:///d", "not a host"),
@@ -105,11 +130,29 @@ def test_what_breaks_the_grammar_is_refused(text: str, what: str) -> None:
     assert raised.value.reference == text
 
 
-def test_a_password_in_a_reference_is_not_repeated() -> None:
-    with pytest.raises(PackageReferenceError, match="ortpkg login") as raised:
-        parse_reference("oci://user:secret@h/d")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "oci://user:secret@h/d",
+        "https://user:secret@h/d.ortpkg",
+        "s3://secret@h/d.ortpkg",
+        "https://h/d?signature=secret",
+        "http://h/d.ortpkg?signature=secret",
+    ],
+)
+def test_a_secret_in_a_reference_is_not_repeated(text: str) -> None:
+    with pytest.raises(PackageReferenceError) as raised:
+        parse_reference(text)
 
     assert "secret" not in str(raised.value) + raised.value.reference
+
+
+def test_a_signed_address_is_used_as_it_is_and_shown_without_the_signature() -> None:
+    reference = parse_reference("https://h/d.ortpkg?signature=secret")
+
+    assert isinstance(reference, UrlReference)
+    assert reference.url == "https://h/d.ortpkg?signature=secret"
+    assert str(reference) == "https://h/d.ortpkg"
 
 
 def test_a_word_that_is_a_folder_here_is_that_folder(

@@ -6,6 +6,8 @@ digests.json; ``archive_reader`` holds what a whole archive says against it.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +27,7 @@ from ortpkg.package.paths.portable_names import find_collision, why_not_portable
 
 _TAIL_NBYTES = END_NBYTES + ZIP64_LOCATOR_NBYTES + ZIP64_END_NBYTES
 _FREE_NBYTES = 1024 * 1024  # so little may be packed in any ratio
+_INFLATED_NBYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,41 @@ def read_members(
         for entry, entry_end in zip(ordered, ends, strict=True)
         if not entry.is_folder
     )
+
+
+def unpacked(member: ArchiveMember, packed: Iterable[bytes], *, where: str) -> Iterator[bytes]:
+    """The file of a member whose data are ``packed``, in bounded pieces.
+
+    Not compared with a digest. ArchiveError where they cannot be inflated.
+    """
+    if not member.is_deflated:
+        yield from packed
+        return
+    try:
+        yield from inflated(packed)
+    except (ZipFormatError, zlib.error) as error:
+        raise ArchiveError(f"{quoted(where)}: entry {quoted(member.name)} {error}") from None
+
+
+def inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
+    """Inflates in bounded pieces.
+
+    What follows the end of the deflated data, or is missing, is an error.
+    """
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    for piece in packed:
+        data = piece
+        while data:
+            if chunk := inflater.decompress(data, _INFLATED_NBYTES):
+                yield chunk
+            data = inflater.unconsumed_tail
+            if inflater.eof and (data or inflater.unused_data):
+                raise ZipFormatError("has foreign bytes after its data")
+    while not inflater.eof:
+        chunk = inflater.decompress(b"", _INFLATED_NBYTES)
+        if not chunk:
+            raise ZipFormatError("has data that do not end")
+        yield chunk
 
 
 def read_directory(

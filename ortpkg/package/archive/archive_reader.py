@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -19,6 +19,7 @@ from ortpkg.errors import ArchiveError, AuthoringError, quoted
 from ortpkg.package.archive.archive_directory import (
     DEFAULT_LIMITS,
     ArchiveLimits,
+    inflated,
     read_at,
     read_directory,
 )
@@ -213,24 +214,3 @@ def _inflated(stream: BinaryIO, header: EntryHeader, start: int) -> Iterator[byt
         for offset in range(0, header.compressed_nbytes, _INPUT_NBYTES)
     )
     return inflated(packed)
-
-
-def inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
-    """Inflates in bounded pieces.
-
-    What follows the end of the deflated data, or is missing, is an error.
-    """
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    for piece in packed:
-        data = piece
-        while data:
-            if chunk := inflater.decompress(data, _INPUT_NBYTES):
-                yield chunk
-            data = inflater.unconsumed_tail
-            if inflater.eof and (data or inflater.unused_data):
-                raise ZipFormatError("has foreign bytes after its data")
-    while not inflater.eof:
-        chunk = inflater.decompress(b"", _INPUT_NBYTES)
-        if not chunk:
-            raise ZipFormatError("has data that do not end")
-        yield chunk

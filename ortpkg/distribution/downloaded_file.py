@@ -1,0 +1,76 @@
+"""A file whose server sends no parts of it: brought here as a whole, for as long as it is used."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ortpkg.errors import ArtifactFormatError
+from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS
+from ortpkg.registry.remote_file import RemoteFile
+from ortpkg.storage.hashing import Progress
+from ortpkg.store.package_store import PackageStore
+
+_CHUNK_NBYTES = 1024 * 1024
+
+
+class DownloadedFile(RemoteFile):
+    """The file at ``path``, which came from ``where``."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        self._path = path
+        self._where = where
+        self._nbytes = path.stat().st_size
+
+    @property
+    def where(self) -> str:
+        return self._where
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+    @property
+    def has_parts(self) -> bool:
+        return True
+
+    @contextlib.contextmanager
+    def read(self, start: int = 0, end: int | None = None) -> Iterator[Iterator[bytes]]:
+        with self._path.open("rb") as stream:
+            stream.seek(start)
+            left = (self._nbytes if end is None else end) - start
+
+            def chunks() -> Iterator[bytes]:
+                nonlocal left
+                while left > 0 and (chunk := stream.read(min(left, _CHUNK_NBYTES))):
+                    left -= len(chunk)
+                    yield chunk
+
+            yield chunks()
+
+
+@contextlib.contextmanager
+def in_parts(
+    file: RemoteFile, store: PackageStore, progress: Progress | None
+) -> Iterator[RemoteFile]:
+    """``file``, or a copy of it on the store's disk, so that parts of it can be read.
+
+    ArtifactFormatError where it is larger than any package; StoreError for a full disk.
+    """
+    if file.has_parts:
+        yield file
+        return
+    with store.scratch_file() as path:
+        with store.disk_errors(), path.open("xb") as target, file.read() as chunks:
+            for chunk in chunks:
+                target.write(chunk)
+                done = target.tell()
+                if done > DEFAULT_LIMITS.nbytes:
+                    raise ArtifactFormatError(
+                        f"{file.where} has more than {DEFAULT_LIMITS.nbytes} bytes",
+                        registry=file.where,
+                    )
+                if progress is not None:
+                    progress(file.where, done, max(done, file.nbytes or 0))
+        yield DownloadedFile(path, file.where)

@@ -1,0 +1,144 @@
+"""A file in a bucket of S3, Google Cloud Storage or Azure, by the library obstore.
+
+Credentials, region and endpoint are found as that library finds them (``AWS_ACCESS_KEY_ID``,
+``AWS_ENDPOINT_URL``, ``GOOGLE_APPLICATION_CREDENTIALS``, ``AZURE_STORAGE_ACCOUNT_NAME``, ...); it
+writes nothing to the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
+
+from ortpkg.errors import (
+    ArtifactNotFoundError,
+    RegistryAuthenticationError,
+    RegistryError,
+    RegistryUnreachableError,
+    UsageError,
+    quoted,
+)
+from ortpkg.registry.http_addresses import is_loopback
+from ortpkg.registry.remote_file import RemoteFile
+from ortpkg.registry.url_references import UrlReference, needs_extra
+from ortpkg.version import __version__
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore
+
+#: So much is asked for at once: what breaks off is asked for again, by the library.
+_PIECE_NBYTES = 8 * 1024 * 1024
+_TIMEOUT = "120s"
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_MOST_CHARACTERS = 300
+
+
+class BucketFile(RemoteFile):
+    """The object ``key`` of a store. Use :meth:`opened`, which asks what it is.
+
+    Args:
+        store: the bucket.
+        key: the object's name in it.
+        where: what messages call it.
+    """
+
+    def __init__(self, store: ObjectStore, key: str, *, where: str) -> None:
+        import obstore  # loaded already by who made the store
+
+        self._store = store
+        self._key = key
+        self._where = where
+        with _errors(where):
+            found = obstore.head(store, key)
+        self._nbytes = found["size"]
+        self._tag = found["e_tag"]
+
+    @classmethod
+    def opened(cls, reference: UrlReference) -> Self:
+        """The object that a reference names.
+
+        UsageError where the library is not installed; else as :class:`RemoteFile` says.
+        """
+        try:
+            from obstore.store import from_url  # 16 MB of machine code
+        except ImportError as error:
+            raise UsageError(needs_extra(reference.scheme)) from error
+        bucket, _, key = reference.url.partition("://")[2].partition("/")
+        where = str(reference)
+        with _errors(where):
+            store = from_url(f"{reference.scheme}://{bucket}", client_options=_client_options())
+        return cls(store, key, where=where)
+
+    @property
+    def where(self) -> str:
+        return self._where
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+    @property
+    def has_parts(self) -> bool:
+        return True
+
+    @contextmanager
+    def read(self, start: int = 0, end: int | None = None) -> Iterator[Iterator[bytes]]:
+        yield self._pieces(start, self._nbytes if end is None else end)
+
+    def _pieces(self, start: int, end: int) -> Iterator[bytes]:
+        import obstore  # see above
+
+        for position in range(start, end, _PIECE_NBYTES):
+            wanted = (position, min(position + _PIECE_NBYTES, end))
+            with _errors(self._where):
+                found = obstore.get(
+                    self._store, self._key, options={"range": wanted, "if_match": self._tag}
+                )
+                content = bytes(found.bytes())
+            if len(content) != wanted[1] - wanted[0]:
+                raise RegistryError(
+                    f"{self._where}: {len(content)} bytes came for a part of"
+                    f" {wanted[1] - wanted[0]}",
+                    registry=self._where,
+                )
+            yield content
+
+
+def _client_options() -> ClientConfig:
+    """Plain HTTP on this machine alone, or where ``AWS_ALLOW_HTTP`` and the like ask for it."""
+    options: ClientConfig = {"user_agent": f"ortpkg/{__version__}", "timeout": _TIMEOUT}
+    endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "")
+    if is_loopback(urlsplit(endpoint).hostname or ""):
+        options["allow_http"] = True
+    return options
+
+
+@contextmanager
+def _errors(where: str) -> Iterator[None]:
+    """What the library raises, as errors of ours: of its texts the first line, without queries."""
+    from obstore.exceptions import (
+        BaseError,
+        PermissionDeniedError,
+        PreconditionError,
+        UnauthenticatedError,
+    )
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ArtifactNotFoundError(f"{where}: there is no such file", registry=where) from error
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise RegistryAuthenticationError(
+            f"{where}: it is given to nobody without credentials, or not to these", registry=where
+        ) from error
+    except PreconditionError as error:
+        raise RegistryError(
+            f"{where}: it is another file by now than when it was begun: try again", registry=where
+        ) from error
+    except (BaseError, OSError, ValueError) as error:
+        text = re.sub(r"\?\S*", "", str(error).partition("\n")[0])[:_MOST_CHARACTERS]
+        raise RegistryUnreachableError(f"{where}: {quoted(text)}", registry=where) from None
