@@ -14,9 +14,9 @@ from pathlib import Path
 from ortpkg.distribution.downloaded_file import in_parts
 from ortpkg.distribution.opened_documents import opened_documents
 from ortpkg.distribution.package_artifact import artifact_of_documents
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import ArchiveError, ArtifactFormatError, OrtpkgError, PackageFormatError, quoted
 from ortpkg.package.archive.archive_directory import ArchiveMember, read_members, unpacked
-from ortpkg.package.frozen import EMPTY
 from ortpkg.package.integrity.digests import PackageDigests, parse_digests
 from ortpkg.package.paths.path_resolver import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE
