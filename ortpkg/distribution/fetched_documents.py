@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.distribution.fetching import fetch_layers
 from ortpkg.distribution.opened_documents import opened_documents
 from ortpkg.distribution.package_sources import PackageSource
 from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
@@ -74,8 +75,7 @@ def fetched_documents(source: PackageSource, store: PackageStore) -> Iterator[Fe
     layers = (artifact.config, artifact.documents)
     with store.hold(digests=[source.digest, *(layer.digest for layer in layers)]):
         store.blobs.add_bytes(source.manifest)
-        for layer in layers:
-            fetch_blob(layer, source, store)
+        fetch_layers(layers, source, store)
         yield _unpacked(artifact, source, store)
 
 
@@ -92,13 +92,6 @@ def _unpacked(
     )
     _check(fetched)
     return fetched
-
-
-def fetch_blob(layer: Descriptor, source: PackageSource, store: PackageStore) -> int:
-    """Fetches one layer that is not in the store yet; how many bytes came."""
-    return store.blobs.receive(
-        layer, lambda offset: source.read_blob(layer, offset), source=source.where
-    )
 
 
 def _check_size(layer: Descriptor, most_nbytes: int, source: PackageSource) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from ortpkg.distribution.package_sources import PackageSource
+from ortpkg.errors import ArtifactFormatError, ArtifactNotFoundError
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.package_store import PackageStore
@@ -32,7 +33,8 @@ def fetch_layers(
 ) -> int:
     """Fetches the layers that the store has not; how many bytes came.
 
-    What had arrived of one when something failed, or somebody interrupted, is gone on from later.
+    What had arrived of one when the way broke, or somebody interrupted, is gone on from later; of a
+    source that lies, or lacks one, nothing is kept.
 
     Args:
         layers: what is wanted; the caller has a lease on them.
@@ -40,13 +42,22 @@ def fetch_layers(
         progress: called with (where from, bytes done, bytes in all), by several threads.
 
     Raises:
-        LayerMismatchError: what came is something else.
+        ArtifactFormatError: what came is something else.
         RegistryError: the source failed; StoreError: the store cannot be used.
     """
     missing = missing_layers(layers, store)
     if not missing:
         return 0
     transfer = _Transfer(source, store, progress, sum(layer.nbytes for layer in missing))
+    try:
+        return _fetched(missing, transfer)
+    except (ArtifactFormatError, ArtifactNotFoundError):
+        for layer in missing:
+            store.blobs.forget_partial(layer.digest)
+        raise
+
+
+def _fetched(missing: Sequence[Descriptor], transfer: _Transfer) -> int:
     pool = ThreadPoolExecutor(min(_MOST_AT_ONCE, len(missing)), thread_name_prefix="ortpkg-fetch")
     try:
         tasks = [pool.submit(transfer.fetch, layer) for layer in missing]

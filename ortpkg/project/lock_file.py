@@ -15,7 +15,7 @@ from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document, read_document
-from ortpkg.errors import PackageFormatError, UsageError, quoted
+from ortpkg.errors import AuthoringError, PackageFormatError, UsageError, quoted
 from ortpkg.storage.file_replacement import replace_file
 
 LOCK_FILE = "ortpkg.lock"
@@ -97,13 +97,13 @@ def read_lock(folder: Path) -> Lock | None:
 def write_lock(folder: Path, lock: Lock) -> None:
     """Writes the lock of the project in ``folder``, in one step.
 
-    UsageError where that is not possible; the one that was there stays.
+    AuthoringError where that is not possible; the one that was there stays.
     """
     content = dump_lock(lock)
     try:
         replace_file(folder / LOCK_FILE, lambda file: file.write(content))
     except OSError as error:
-        raise UsageError(
+        raise AuthoringError(
             f"{quoted(folder / LOCK_FILE)} cannot be written: {error.strerror or error}"
         ) from error
 

@@ -96,7 +96,7 @@ def unpack_documents(layer: BinaryIO, *, registry: str, digest: str) -> dict[str
 
 
 def _check_entry(entry: tarfile.TarInfo, taken: set[str], count: int) -> None:
-    if not entry.isreg():
+    if not entry.isreg() or entry.issparse():  # a sparse one is as large as it says
         raise _WrongLayerError(f"holds {quoted(entry.name)}, which is not a plain file")
     if count >= MOST_DOCUMENTS:
         raise _WrongLayerError(f"holds more than {MOST_DOCUMENTS} documents")

@@ -36,6 +36,9 @@ _REDIRECTS_WITH_METHOD = frozenset({307, 308})
 #: So long may an answer take that is no blob.
 _MOST_ANSWER_S = 300.0
 _PIECE_NBYTES = 64 * 1024
+_LEAST_CHUNK_NBYTES = 256 * 1024
+#: A connection that brings less in so long is taken for broken.
+_DRIP_NBYTES, _DRIP_S = 64 * 1024, 60.0
 _MOST_DRAINED_NBYTES = 64 * 1024
 
 
@@ -114,9 +117,33 @@ class Answer:
         return b"".join(pieces)
 
     def chunks(self) -> Iterator[bytes]:
-        """The body as it comes; RegistryUnreachableError where it breaks off."""
-        while chunk := self._next(lambda: self._response.read(CHUNK_NBYTES)):
-            yield chunk
+        """The body as it comes; RegistryUnreachableError where it breaks off, or only drips."""
+        while True:
+            pieces, error = self._pieces()
+            if pieces:
+                yield pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            if error is not None:
+                raise error
+            if not pieces:
+                return
+
+    def _pieces(self) -> tuple[list[bytes], RegistryUnreachableError | None]:
+        """What makes a chunk, none at the end; and what went wrong behind it."""
+        pieces: list[bytes] = []
+        nbytes, until_s = 0, self._clock.now_s() + _DRIP_S
+        while nbytes < _LEAST_CHUNK_NBYTES:
+            try:
+                piece = self._next(lambda: self._response.read1(CHUNK_NBYTES))
+            except RegistryUnreachableError as error:
+                return pieces, error
+            if not piece:
+                break
+            pieces.append(piece)
+            nbytes += len(piece)
+            if nbytes < _DRIP_NBYTES and self._clock.now_s() > until_s:
+                why = f"{self.host}: {nbytes} bytes in {_DRIP_S:g} s are too few"
+                return pieces, RegistryUnreachableError(why, registry=self.host)
+        return pieces, None
 
     def close(self) -> None:
         """Gives the connection back, or closes it."""

@@ -18,7 +18,7 @@ from ortpkg.errors import LayerMismatchError, StoreError, quoted
 from ortpkg.registry.descriptors import Descriptor, is_digest
 from ortpkg.registry.repository import RangeNotSupportedError
 from ortpkg.storage.hashing import hash_bytes, hash_file
-from ortpkg.store.partial_blobs import ClaimedPart, claimed_part, nbytes_on_the_way
+from ortpkg.store.partial_blobs import ClaimedPart, claimed_part, free_parts, nbytes_on_the_way
 from ortpkg.store.store_folder import StoreFolder
 
 _CHUNK_NBYTES = 1024 * 1024
@@ -119,6 +119,12 @@ class BlobStore:
                 self._take(transfer, part.path, read)
                 self._publish(part, descriptor.sha256)
         return transfer.nbytes_read
+
+    def forget_partial(self, digest: str) -> None:
+        """Removes what broken transfers left of a blob, as far as nobody goes on with it."""
+        with self._folder.errors("remove a partial blob"):
+            for path in free_parts(self._folder, digest.removeprefix("sha256:")):
+                self._folder.discard(path)
 
     def check(self, digest: str) -> bool:
         """Hashes a blob that is there, and takes it out of the store where it is damaged."""

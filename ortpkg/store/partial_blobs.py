@@ -62,15 +62,19 @@ def claimed_part(folder: StoreFolder, sha256: str) -> Iterator[ClaimedPart]:
 
 def _take_over(folder: StoreFolder, sha256: str, path: Path) -> None:
     """Claims the longest of what is free; where others were faster, nothing."""
-    free = [
+    for found in sorted(free_parts(folder, sha256), key=_nbytes, reverse=True):
+        with contextlib.suppress(FileNotFoundError):
+            folder.operations.replace(found, path)
+            return
+
+
+def free_parts(folder: StoreFolder, sha256: str) -> list[Path]:
+    """What has arrived of a blob, and nobody works at."""
+    return [
         folder.partial / name
         for name in names_in(folder.partial)
         if name.startswith(sha256) and is_free(folder.partial / name)
     ]
-    for found in sorted(free, key=_nbytes, reverse=True):
-        with contextlib.suppress(FileNotFoundError):
-            folder.operations.replace(found, path)
-            return
 
 
 def _set_free(folder: StoreFolder, sha256: str, path: Path) -> None:

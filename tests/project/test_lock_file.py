@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import UsageError
+from ortpkg.errors import AuthoringError, UsageError
 from ortpkg.project.lock_file import (
     LOCK_FILE,
     Lock,
@@ -80,7 +80,7 @@ def test_what_is_no_lock_is_refused(tmp_path: Path, text: str, what: str) -> Non
 def test_a_lock_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     (tmp_path / LOCK_FILE).mkdir()
 
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(AuthoringError, match="cannot be written"):
         write_lock(tmp_path, LOCK)
 
     assert [path.name for path in tmp_path.iterdir()] == [LOCK_FILE]

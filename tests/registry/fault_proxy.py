@@ -41,6 +41,7 @@ class Fault:
         headers: headers in place of the answer's own; None takes one away.
         body: the answer's body in place of its own.
         content_length: is said of the answer, whatever it has.
+        drip_s: the answer's body comes byte by byte, so long after each other.
     """
 
     method: str = ""
@@ -56,6 +57,7 @@ class Fault:
     headers: Mapping[str, str | None] = field(default_factory=dict)
     body: bytes | None = None
     content_length: int | None = None
+    drip_s: float = 0.0
 
 
 @dataclass
@@ -222,7 +224,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", length)
         self.end_headers()
         shown = body if fault.cut_answer is None else body[: fault.cut_answer]
-        if self.command != "HEAD":
+        for index in range(len(shown) if fault.drip_s and self.command != "HEAD" else 0):
+            self.wfile.write(shown[index : index + 1])
+            time.sleep(fault.drip_s)
+        if self.command != "HEAD" and not fault.drip_s:
             self.wfile.write(shown)
             with self.server.proxy.lock:
                 self.server.proxy.sent[path] += len(shown)

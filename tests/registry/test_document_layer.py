@@ -69,6 +69,13 @@ def link(entry: tarfile.TarInfo) -> None:
     entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
 
 
+def with_a_hole(entry: tarfile.TarInfo) -> None:
+    """512 bytes that say that they are a file of 1 TiB."""
+    entry.size = 512
+    said = {"size": str(1 << 40), "realsize": str(1 << 40), "map": "0,512", "name": entry.name}
+    entry.pax_headers = {f"GNU.sparse.{key}": text for key, text in said.items()}
+
+
 @pytest.mark.parametrize(
     ("layer", "what"),
     [
@@ -81,6 +88,7 @@ def link(entry: tarfile.TarInfo) -> None:
         (archive_of(("a\\b.json", plain)), "relative path"),
         (archive_of(("con.json", plain)), "con.json"),
         (archive_of(("a.json", link)), "not a plain file"),
+        (archive_of(("a.json", with_a_hole)), "not a plain file"),
         (archive_of(("a.json", plain), ("A.json", plain)), "twice"),
     ],
     ids=itertools.count(),  # compressed bytes have the time in them
