@@ -180,7 +180,7 @@ def offer_for(
 def _devices_to_ask(
     component: ComponentInfo, hardware: Iterable[HardwareDevice], wishes: SelectionWishes
 ) -> tuple[HardwareDevice, ...]:
-    """GPUs of unknown free memory, if a variant needs much of one; to ask takes time."""
+    """GPUs of unknown free memory, if a variant needs much of it; to ask them takes time."""
     silent = [
         device
         for device in hardware
@@ -203,7 +203,7 @@ def records_of(
 ) -> SelectionRecords | None:
     """What was measured and what failed on this machine.
 
-    None on another one, and where there is nothing.
+    None where another machine is asked about, and where nothing is recorded.
     """
     if machine:
         return None

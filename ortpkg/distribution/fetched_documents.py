@@ -120,7 +120,7 @@ def _digests_in(
 
 
 def _check(fetched: FetchedDocuments) -> None:
-    """Manifest and documents say the same of every file, and all files can be one package's."""
+    """Raises where manifest and documents differ about a file, or files cannot be one package's."""
     source, artifact = fetched.source, fetched.artifact
     stated = {path: (each.layer.sha256, each.layer.nbytes) for path, each in artifact.files.items()}
     for path, content in fetched.documents.items():

@@ -16,9 +16,9 @@ _MOST_AT_ONCE = 4
 
 
 def missing_layers(layers: Iterable[Descriptor], store: PackageStore) -> list[Descriptor]:
-    """Those that the store has not, each once, the largest first.
+    """The layers that the store does not have, each once, the largest first.
 
-    So that none is left to one connection at the end.
+    Large ones come first so that, at the end, all connections have something to do.
     """
     missing = {each.digest: each for each in layers if not store.blobs.has(each.digest)}
     return sorted(missing.values(), key=lambda layer: (-layer.nbytes, layer.digest))
@@ -31,10 +31,10 @@ def fetch_layers(
     *,
     progress: Progress | None = None,
 ) -> int:
-    """Fetches the layers that the store has not; how many bytes came.
+    """Fetches the layers that the store does not have; returns how many bytes came.
 
-    What had arrived of one when the way broke, or somebody interrupted, is gone on from later; of a
-    source that lies, or lacks one, nothing is kept.
+    After a broken connection or an interrupt, the next call goes on with what has arrived; of a
+    source that lies, or lacks a layer, nothing is kept.
 
     Args:
         layers: what is wanted; the caller has a lease on them.

@@ -54,17 +54,17 @@ class InstallPlan:
 
     @property
     def moving_nbytes(self) -> int:
-        """Of the layers that are going to be fetched; documents have been."""
+        """Bytes of the layers that are going to be fetched; the documents are here already."""
         return sum(layer.nbytes for layer in self.missing)
 
     @property
     def nbytes(self) -> int:
-        """Of the files that will be here."""
+        """Bytes of the files that will be here."""
         return self.full_nbytes - sum(each.nbytes for each in self.content.absent.values())
 
     @property
     def full_nbytes(self) -> int:
-        """Of all files that the package has."""
+        """Bytes of all files that the package has."""
         return sum(each.nbytes for each in self.fetched.digests.files.values())
 
     @cached_property

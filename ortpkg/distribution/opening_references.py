@@ -30,9 +30,9 @@ def use_package(
 ) -> Path:
     """The folder of the package that a reference names, which stays until this process ends.
 
-    A name means what is installed under it, of the version that a project around is locked on.
-    What lies in a registry or layout is installed where
-    nothing has its name yet; else it is fetched, used, and the name goes on to mean what it meant.
+    A name means what is installed under it, of the version that a project around is locked on. What
+    lies in a registry or layout is installed where nothing has its name yet. Where something has,
+    it is fetched and used, and the name goes on to mean what it meant.
 
     Args:
         reference: a path is given back as it is.

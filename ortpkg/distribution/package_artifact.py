@@ -1,4 +1,4 @@
-"""The artifact that a package's folder makes: the same manifest and layers, whoever makes it when.
+"""The artifact that a package's folder makes: always the same manifest and the same layers.
 
 ``push`` sends it; ``install`` of a folder takes its layers from there.
 """

@@ -79,9 +79,9 @@ def sign_artifact(
     certificates: Sequence[bytes] = (),
     is_rehearsal: bool = False,
 ) -> Descriptor:
-    """Signs the package that a tag or digest of a repository names; nothing of it is downloaded.
+    """Signs the package that a tag or digest of a repository names, by its documents alone.
 
-    But its documents: the layers' digests are held against digests.json, and that is signed.
+    Only they are downloaded. digests.json is signed, once the layers' digests agree with it.
 
     Returns the manifest that was signed.
     """
@@ -98,7 +98,7 @@ def sign_artifact(
 def attach_own_signatures(
     root: Path, record: bytes, repository: Repository, manifest: bytes
 ) -> int:
-    """Publishes the signatures that lie in a package beside its ``manifest``; how many.
+    """Publishes the signatures that lie in a package beside its ``manifest``; returns how many.
 
     Those over other files, as a change of the package leaves them, stay behind. With the first, the
     manifest is written, without a tag.

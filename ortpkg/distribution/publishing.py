@@ -78,9 +78,9 @@ def publish(
 ) -> PublishReport:
     """Publishes the package at ``root``: missing files as layers, the manifest, tags, signatures.
 
-    What is read of the repository meanwhile never lacks a layer.
+    Who reads the repository meanwhile never finds a manifest without its layers.
 
-    The same package gives the same artifact, whoever publishes it when.
+    The same package always gives the same artifact, whoever publishes it.
 
     Args:
         root: the package's directory.

@@ -89,7 +89,7 @@ def pull(
 
 
 def _installed_wishes(reference: Reference, store: PackageStore) -> InstallWishes | None:
-    """Of an installed package: what is installed of it."""
+    """For an installed package, what is installed of it; else what this machine runs best."""
     if not isinstance(reference, StoreReference):
         return None
     installed = store.find(reference.name, tag=reference.tag, digest=reference.digest)

@@ -1,7 +1,8 @@
 """Whether what is installed is what would be installed now, and the way there.
 
-It is not where the tag names another version, and not where the machine, or what can run on it,
-changed so that another variant is chosen of the same version.
+An installed package is out of date where its tag names another version by now, or where the
+machine, or what can run on it, has changed so that another variant of the same version would be
+chosen.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class InstallWishes:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As a generation keeps them, by which its package is chosen again."""
+        """The wishes as texts: a generation keeps them, and its package is upgraded by them."""
         lists = [
             *(f"profile={_findable(each)}" for each in self.profiles),
             *(f"variant={each}" for each in self.variants),

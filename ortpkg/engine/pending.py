@@ -28,7 +28,7 @@ class Pending:
         self._results: list[Value] = []
 
     def then(self, finish: Callable[[Any], Value]) -> Pending:
-        """The same, with ``finish`` applied to the result at last.
+        """This object, which applies ``finish`` to the result at last.
 
         Called before the result is asked for.
         """

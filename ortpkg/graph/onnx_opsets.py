@@ -15,7 +15,8 @@ from ortpkg.graph.onnx_operators import (
 #: Operators that onnxruntime adds to ONNX's own domain, in version 1; later opsets took some of
 #: them over.
 ADDED_BY_ONNXRUNTIME = frozenset({"LayerNormalization", "SimplifiedLayerNormalization"})
-#: Operators of ONNX's own domain that onnxruntime defines from opset 1 on, the engine or not.
+#: Operators of ONNX's own domain that onnxruntime defines from opset 1 on, whether or not this
+#: engine has them.
 ONNXRUNTIME_ADDITIONS: frozenset[str] = ADDED_BY_ONNXRUNTIME | {
     *(
         "DisentangledAttention_TRT",
@@ -25,7 +26,7 @@ ONNXRUNTIME_ADDITIONS: frozenset[str] = ADDED_BY_ONNXRUNTIME | {
     ),
     *("MeanVarianceNormalization", "MemcpyFromHost", "MemcpyToHost", "ThresholdedRelu"),
 }
-#: The same, in opsets before 10 only.
+#: Operators of ONNX's own domain that onnxruntime defines in opsets before 10 only.
 OLD_ONNXRUNTIME_ADDITIONS: frozenset[str] = frozenset(
     {
         *(

@@ -35,7 +35,7 @@ _MOST_TIMEOUT_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """What a backend said: ``value``, or None and why: ``failure``; ``is_hang`` (no answer)."""
+    """What a backend said: ``value``, or None with a ``failure``; ``is_hang`` for no answer."""
 
     value: Any = None
     failure: str = ""
@@ -148,7 +148,7 @@ def _ask_child(
 
 
 def _remembered_hang(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None:
-    """That it hung lately; None where it did not."""
+    """The answer that says that it hung lately; None where it did not."""
     hang = read_fact(_hangs_of(kind), key)
     if not isinstance(hang, dict):
         return None

@@ -46,7 +46,7 @@ class WatchedRun(Watched, Protocol):
 
     @property
     def is_watched(self) -> bool:
-        """Whether the run has any limit, or can be cancelled: where not, nobody need look."""
+        """Whether the run has any limit, or can be cancelled; else nobody has to look at it."""
         ...
 
 

@@ -52,7 +52,7 @@ class _InterruptedHere(BaseException):
 
 
 class _EndedError(Exception):
-    """The same, outside of the computation."""
+    """Raised behind the computation that :class:`_InterruptedHere` ended, for its caller."""
 
 
 class _PythonCall:

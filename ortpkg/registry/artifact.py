@@ -59,8 +59,8 @@ class PackageFile:
     Attributes:
         path: in the package.
         layer: its bytes; the digest is the one in ``digests.json``.
-        variants: ``component/variant`` of those that need it. None: whoever made the artifact does
-            not say, and the file's place does.
+        variants: ``component/variant`` of those that need it. None where whoever made the artifact
+            does not say; then the file's place does.
     """
 
     path: str
@@ -117,7 +117,7 @@ def documents_descriptor(*, digest: str, nbytes: int, tar_digest: str) -> Descri
 def file_descriptor(
     path: str, *, sha256: str, nbytes: int, variants: tuple[str, ...] | None = None
 ) -> Descriptor:
-    """The layer of one file. The same file gives the same descriptor, whoever packs it when."""
+    """The layer of one file. The same file always gives the same descriptor, whoever packs it."""
     metadata = {
         "name": path.rpartition("/")[2],
         "mode": 0o644,

@@ -77,7 +77,7 @@ class Authenticator:
         self._tokens: dict[tuple[str, ...], _Token] = {}
 
     def authorization(self, scopes: tuple[str, ...]) -> Secret | None:
-        """The header for a request, by what the registry asked for before; None: it did not yet."""
+        """The header for a request, by what the registry asked for before, or None."""
         with self._lock:
             return self._authorization(scopes)
 

@@ -18,7 +18,7 @@ from ortpkg.registry.resumed_download import ResumedDownload, foreign_encoding, 
 
 
 class BlobDownload:
-    """One blob, read once.
+    """One blob on its way from a registry; an object of this class reads it once.
 
     Args:
         client: the registry.

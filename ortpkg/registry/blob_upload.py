@@ -49,7 +49,7 @@ class _ContentError(Exception):
 
 
 class BlobUpload:
-    """One blob, written once.
+    """One blob on its way to a registry; an object of this class writes it once.
 
     Args:
         client: the registry.
@@ -57,7 +57,7 @@ class BlobUpload:
         scopes: what a token must allow.
         descriptor: what it is.
         open_content: as for ``Repository.write_blob``.
-        progress: the same; a byte that goes twice counts once.
+        progress: as for ``Repository.write_blob``; a byte that goes twice counts once.
         what: what messages call it.
     """
 
@@ -229,7 +229,7 @@ class BlobUpload:
         return error
 
     def _mismatch(self, reason: str) -> LayerMismatchError:
-        """The content is another than was said: which one, it says itself."""
+        """The error for content of another digest than was stated, with that digest."""
         sha256 = hashlib.sha256()
         with self._open_content() as content:
             while chunk := content.read(CHUNK_NBYTES):

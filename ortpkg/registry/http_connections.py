@@ -113,7 +113,7 @@ class Connections:
 
 
 def failure(host: str, error: Exception) -> RegistryUnreachableError:
-    """What a failure of the connection is to users."""
+    """The error that users see where a connection fails."""
     reason, is_lasting, is_unconnected = _reason(error)
     return RegistryUnreachableError(
         f"{host}: {reason}", registry=host, is_lasting=is_lasting, is_unconnected=is_unconnected

@@ -51,7 +51,7 @@ class Request:
         authorization: goes to this address's host, port and scheme alone.
         open_body: the body from its beginning, each time that the request is made.
         follows_redirects: whether its answer may send us elsewhere.
-        is_repeatable: whether it may be made again: nobody knows what became of it.
+        is_repeatable: whether it may be made again where nobody knows what became of the first.
     """
 
     method: str
@@ -220,11 +220,11 @@ class HttpTransport:
         return self._repeated(request, lambda answer: answer)
 
     def open_once(self, request: Request) -> Answer:
-        """The same without repetition or redirects."""
+        """The answer to one request, without repetition or redirects."""
         return self._once(request)
 
     def exchange(self, request: Request, *, most_nbytes: int) -> WholeAnswer:
-        """The same with the body read, of at most ``most_nbytes``."""
+        """The answer with its body, of at most ``most_nbytes``, read."""
 
         def read(answer: Answer) -> WholeAnswer:
             with answer:

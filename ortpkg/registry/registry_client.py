@@ -103,7 +103,7 @@ class RegistryClient:
         open_body: Callable[[], Body] | None = None,
         most_nbytes: int = MOST_ANSWER_NBYTES,
     ) -> WholeAnswer:
-        """The same with the body read. What breaks off in its middle is asked for again."""
+        """The answer with its body read. A body that breaks off is asked for again."""
         retries = self.retries()
         while True:
             answer = self.open(method, path, scopes=scopes, headers=headers, open_body=open_body)

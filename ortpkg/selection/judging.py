@@ -175,7 +175,7 @@ class Judges:
             yield self._candidate(declared_at, ep_device_at)
 
     def _of_variant(self, declared_at: int) -> Iterable[Candidate]:
-        """The same, with the ranks that count."""
+        """What is found of a variant, with the ranks after its backend was chosen by records."""
         found = self._judged_everywhere(declared_at)
         if not self._has_choice(self._variants[declared_at]):
             return found

@@ -92,7 +92,7 @@ def split_to_sequence(context: ShapeContext) -> None:
 
 @infers("ConcatFromSequence")
 def concat_from_sequence(context: ShapeContext) -> None:
-    """Of elements of one rank; with ``new_axis`` they are stacked."""
+    """Joins elements of one rank; with ``new_axis`` they are stacked."""
     given = context.known(0)
     element = given.element if isinstance(given, KnownSequence) else None
     element_type = context.element_type(0)

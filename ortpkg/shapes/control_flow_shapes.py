@@ -1,6 +1,6 @@
 """If, Loop and Scan: inference goes through their sub-graphs.
 
-What a loop carries is widened until it holds.
+What is known of a value that a loop carries is reduced until every iteration keeps to it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def loop(context: ShapeContext) -> None:
 def _widened(
     before: Sequence[Knowledge | None], after: Sequence[Knowledge | None]
 ) -> list[Knowledge | None]:
-    """``after``; elements that changed once may change again."""
+    """``after``, without elements that changed: they may change again."""
     found: list[Knowledge | None] = []
     for was, now in zip(before, after, strict=True):
         changed = was != now and isinstance(now, KnownTensor) and now.elements is not None
@@ -100,7 +100,7 @@ def _stack(context: ShapeContext, slot: int, each: Knowledge | None, count: Size
 
 
 def _sizes_of_each(context: ShapeContext, each: KnownTensor, count: Size) -> Sizes | None:
-    """The sizes of what ``count`` iterations collect: of none, those that are no numbers are 0."""
+    """The sizes of what ``count`` iterations collect; after none, unknown sizes are 0."""
     if each.shape is None or is_positive(count):
         return each.shape
     return tuple(

@@ -38,7 +38,7 @@ class Symbol:
 
     @property
     def depth(self) -> int:
-        """0: operations that are nested in it."""
+        """0, since no operation is nested in it."""
         return 0
 
     def __str__(self) -> str:

@@ -66,7 +66,7 @@ _FEWEST_VISITS = 1000
 def types_are_known(model: Model, *, with_sizes: bool) -> bool:
     """Whether each node's outputs have types, so that inference adds nothing.
 
-    ``with_sizes``: and no size is unknown.
+    ``with_sizes``: whether also every size is known.
     """
     for graph in all_graphs(model.graph):
         for node in graph.nodes:
@@ -269,7 +269,7 @@ class _Inference:
         return symbol(name, is_anonymous=True)
 
     def _simple(self, known: Knowledge | None) -> Knowledge | None:
-        """The same with new symbols for large expressions."""
+        """``known`` with a new symbol for each size that is neither a number nor a symbol."""
         if not isinstance(known, KnownTensor) or known.shape is None:
             return known
         shape = tuple(

@@ -69,7 +69,7 @@ def _axes(context: ShapeContext, shape: Sizes, *, by_input: bool) -> frozenset[i
 
 
 def _reduced_elements(context: ShapeContext, axes: frozenset[int]) -> list[Size | None] | None:
-    """Of a followed vector that is reduced to one number: products of sizes, for one."""
+    """What a followed vector becomes that is reduced to one number, such as a product."""
     given = context.elements(0)
     if (
         given is None

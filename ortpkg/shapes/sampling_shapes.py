@@ -114,7 +114,7 @@ def grid_sample(context: ShapeContext) -> None:
 
 @infers("AffineGrid")
 def affine_grid(context: ShapeContext) -> None:
-    """For sizes (N, C, H, W) a grid (N, H, W, 2), for five likewise with 3."""
+    """For sizes (N, C, H, W) a grid (N, H, W, 2), for (N, C, D, H, W) one of (N, D, H, W, 3)."""
     sizes = context.elements(1)
     if sizes is None:
         count = context.shape(1)
@@ -144,7 +144,7 @@ def image_decoder(context: ShapeContext) -> None:
 
 @infers("DFT")
 def dft(context: ShapeContext) -> None:
-    """One side has half of the frequencies and one.
+    """A one-sided spectrum has one frequency more than half of them.
 
     The last axis holds real and imaginary parts.
     """

@@ -32,7 +32,7 @@ class ShapeError(ValueError):
 class SubgraphInference(Protocol):
     """Infers a sub-graph of the node at hand, given what is known of its inputs.
 
-    What is known of its outputs.
+    Returns what is known of its outputs.
     """
 
     def __call__(

@@ -145,7 +145,7 @@ def _is_either(size: Expression, first: Expression) -> bool:
 
 
 def product(sizes: Iterator[Size] | tuple[Size, ...] | list[Size]) -> Size:
-    """Of all; 1 of none."""
+    """The product of all; 1 where there are none."""
     found = list(sizes)
     if any(isinstance(size, int) and size == 0 for size in found):
         return 0
@@ -154,5 +154,5 @@ def product(sizes: Iterator[Size] | tuple[Size, ...] | list[Size]) -> Size:
 
 
 def total(*sizes: Size) -> Size:
-    """The sum of all; 0 of none."""
+    """The sum of all; 0 where there are none."""
     return reduce(operator.add, sizes, 0)

@@ -74,7 +74,7 @@ class BlobStore:
         return content
 
     def add_bytes(self, content: bytes) -> str:
-        """Puts small content into the store; its digest."""
+        """Puts small content into the store; returns its digest."""
         sha256 = hash_bytes(content).sha256
         digest = f"sha256:{sha256}"
         if not self.has(digest):
@@ -90,10 +90,10 @@ class BlobStore:
     def receive(
         self, descriptor: Descriptor, read: Read, *, source: str, progress: Progress | None = None
     ) -> int:
-        """Puts a blob into the store that comes from elsewhere; verified while it arrives.
+        """Puts a blob that comes from elsewhere into the store, verified while it arrives.
 
-        What arrived before a break is kept, hashed anew, and gone on from; by another process, too.
-        Where another one brings the blob already, it is waited for.
+        What arrived before a break is kept; the next call, of another process too, hashes it and
+        goes on from there. Where another one brings the blob already, it is waited for.
 
         Args:
             descriptor: what it is.
@@ -143,7 +143,7 @@ class BlobStore:
                     yield digest
 
     def _is_brought(self, descriptor: Descriptor) -> bool:
-        """Waits while another process, or thread, brings the blob; whether it is there then.
+        """Waits while another process or thread brings the blob; returns whether it is there.
 
         Workers of one service start at once, and want the same. Who brings nothing more for a while
         is no longer waited for.
@@ -158,7 +158,7 @@ class BlobStore:
         return self.has(descriptor.digest)
 
     def _take(self, transfer: _Transfer, part: Path, read: Read) -> None:
-        """Takes the rest of what ``part`` has; where the whole is not right, all of it, once."""
+        """Takes what ``part`` lacks; where the whole is not right then, all of it anew, once."""
         kept_nbytes = transfer.hash_what_is_there(part)
         try:
             transfer.take(part, read)
@@ -178,7 +178,7 @@ class BlobStore:
     def _publish(self, part: ClaimedPart, sha256: str) -> None:
         """Gives a part that is whole, verified and durable its name.
 
-        Who comes second changes nothing: trees may be linked to the first.
+        A second one of that name changes nothing: trees may be linked to the first.
         """
         folder = self._folder
         folder.make_folder(folder.blobs)
@@ -206,13 +206,13 @@ class _Transfer:
         self.nbytes_read = 0
 
     def begin_anew(self) -> None:
-        """As if nothing had come."""
+        """Forgets what has come."""
         self._tell(-self._nbytes)
         self._sha256 = hashlib.sha256()
         self._nbytes = 0
 
     def hash_what_is_there(self, part: Path) -> int:
-        """Hashes what a broken transfer left in ``part``; how much that is."""
+        """Hashes what a broken transfer left in ``part``; returns how many bytes that are."""
         with part.open("rb") as file:
             while chunk := file.read(_CHUNK_NBYTES):
                 self._sha256.update(chunk)

@@ -52,7 +52,7 @@ class CollectionRules:
     Attributes:
         keep: so many generations of each name, the newest; the one in use is always kept.
         grace_s: what is younger stays.
-        used_within_s: generations that ran within that time stay; 0: that is not asked.
+        used_within_s: generations that ran within that time stay; 0 keeps none for that reason.
         partial_age_s: a partial download to which nothing came for that long goes.
     """
 
@@ -103,7 +103,7 @@ class _Plan:
     kept: list[Collected] = field(default_factory=list)
 
     def restricted_to(self, other: _Plan) -> _Plan:
-        """What is in both."""
+        """What both plans remove."""
         return _Plan(
             generations={
                 key: each for key, each in self.generations.items() if key in other.generations
@@ -148,7 +148,7 @@ def collect(
 
 
 def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
-    """What the rules leave to nobody.
+    """What is to be removed by the rules.
 
     Leases are looked at before names: an installation gives up its lease after its generation is
     there.
@@ -213,7 +213,7 @@ def _split(
 
 
 def _take_away(folder: StoreFolder, plan: _Plan) -> Iterator[Path]:
-    """Takes everything out of its place, first what names, then what is named; where it is now."""
+    """Takes all out of its place, first what names, then what is named; returns where it is now."""
     for generation in plan.generations.values():
         remove_generation(folder, generation)
     for key in sorted(plan.trees):

@@ -1,4 +1,4 @@
-"""Which versions of a package are installed under a name, and which is in use.
+"""Which versions of a package are installed under a name, and which of them is in use.
 
 ``names/<name>/generations/<number>/generation.json`` is one installation, which never changes: of
 several processes that want a number, one gets it. ``names/<name>/current.json`` says which counts,
@@ -64,7 +64,7 @@ class Generation:
     full_nbytes: int = 0
 
     def is_same_as(self, other: Generation) -> bool:
-        """Whether both install the same, whenever and why ever."""
+        """Whether both install the same, at whatever time and for whatever reason."""
         return _without_circumstances(self) == _without_circumstances(other)
 
 

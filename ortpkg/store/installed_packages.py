@@ -76,7 +76,7 @@ class InstalledPackages:
     def __init__(
         self, root: Path | None = None, *, operations: FileOperations | None = None
     ) -> None:
-        """The store at ``root``; left out: ``ORTPKG_STORE``, else the user's folder for data."""
+        """The store at ``root``, by default ``ORTPKG_STORE`` or in the user's folder for data."""
         self.root = (root or store_directory()).absolute()
         self._folder = StoreFolder(self.root, operations or FileOperations())
 
@@ -124,7 +124,7 @@ class InstalledPackages:
     def open(
         self, name: str, *, tag: str | None = None, digest: str | None = None
     ) -> InstalledPackage:
-        """As :meth:`find`, and it stays there until it is closed."""
+        """What :meth:`find` finds, which stays there until it is closed."""
         with self._folder.errors(f"open {quoted(name)}"):
             for _ in range(_MOST_ATTEMPTS):
                 generation = find_generation(self._folder, name, tag=tag, digest=digest)
@@ -145,7 +145,7 @@ class InstalledPackages:
         return found
 
     def note_use(self, generation: Generation, variant: str) -> None:
-        """Writes down that a variant, ``component/variant``, runs now; where it can be."""
+        """Writes down, where it can, that a variant, ``component/variant``, runs now."""
         note_use(self._folder, generation, variant)
 
     def uses(self, name: str) -> tuple[Use, ...]:

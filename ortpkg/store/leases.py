@@ -87,7 +87,7 @@ class Lease:
         )
 
     def release(self) -> None:
-        """Gives free what was held. A second time nothing happens."""
+        """Lets go of what was held. A second call does nothing."""
         if self._release is not None:
             self._release()
 

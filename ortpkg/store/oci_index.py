@@ -20,7 +20,7 @@ _VERSION = "org.opencontainers.image.version"
 
 
 def write_index(folder: StoreFolder, current: Sequence[Generation]) -> bool:
-    """Writes an entry for each generation whose manifest is a blob here; whether that is new."""
+    """Writes an entry for each generation whose manifest is a blob here; returns if any is new."""
     manifests = [
         descriptor.to_json() for each in current if (descriptor := _descriptor_of(folder, each))
     ]

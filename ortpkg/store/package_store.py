@@ -47,7 +47,7 @@ class PackageStore(InstalledPackages):
     def __init__(
         self, root: Path | None = None, *, operations: FileOperations | None = None
     ) -> None:
-        """As :class:`InstalledPackages`."""
+        """Takes what :class:`InstalledPackages` takes."""
         super().__init__(root, operations=operations)
         self.blobs = BlobStore(self._folder)
 

@@ -88,7 +88,7 @@ class PackageTree:
 
 
 def make_tree(folder: StoreFolder, content: TreeContent) -> PackageTree:
-    """Makes a tree; where there is one of that key already, that one.
+    """Makes a tree, or gives the one of that key that there is already.
 
     The caller has a lease on its key and blobs.
 
@@ -126,7 +126,7 @@ def read_tree(folder: StoreFolder, key: str) -> PackageTree | None:
 
 
 def tree_keys(folder: StoreFolder) -> Iterator[str]:
-    """All trees."""
+    """The keys of all trees, sorted."""
     for manifest in names_in(folder.packages):
         for key in names_in(folder.packages / manifest):
             if _KEY.fullmatch(found := f"{manifest}/{key}"):

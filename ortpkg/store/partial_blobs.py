@@ -35,7 +35,7 @@ class ClaimedPart:
         hold(self._descriptor)
 
     def let_go(self) -> None:
-        """Before it is renamed: Windows renames no file that is open."""
+        """Closes the file, before it is renamed: Windows renames no open file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
@@ -61,7 +61,7 @@ def claimed_part(folder: StoreFolder, sha256: str) -> Iterator[ClaimedPart]:
 
 
 def _take_over(folder: StoreFolder, sha256: str, path: Path) -> None:
-    """Claims the longest of what is free; where others were faster, nothing."""
+    """Claims the longest part that is free; does nothing where others were faster."""
     for found in sorted(free_parts(folder, sha256), key=_nbytes, reverse=True):
         with contextlib.suppress(FileNotFoundError):
             folder.operations.replace(found, path)

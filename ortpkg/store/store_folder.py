@@ -165,9 +165,10 @@ class StoreFolder:
         return self.staging / new_name()
 
     def set_aside(self, path: Path) -> Path:
-        """Takes a folder or file out of its place in one step; where it is now, to be deleted.
+        """Takes a folder or file out of its place in one step; returns where it is now.
 
-        What a killed process did not delete there is gc's. FileNotFoundError where there is none.
+        Who called deletes it there; what a killed process did not delete, gc does.
+        FileNotFoundError where there is none.
         """
         place = self.new_staging()
         self.operations.replace(path, place)
@@ -210,7 +211,7 @@ class StoreFolder:
 
     @contextlib.contextmanager
     def errors(self, doing: str) -> Iterator[None]:
-        """StoreError, with why it cannot be, for what the system refuses meanwhile."""
+        """Turns what the system refuses meanwhile into StoreError, which says why."""
         try:
             yield
         except OSError as error:

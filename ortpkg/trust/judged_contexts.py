@@ -90,8 +90,8 @@ def load_only(
 ) -> Mapping[Path, MappedContext] | None:
     """The files of a model's contexts, if all that foreign code may read have one of these SHA-256.
 
-    For a process that loads what another one judged. None where there are none; EpContextError for
-    another context.
+    For a process that loads what another one judged. None where the model has no contexts;
+    EpContextError for one of another digest.
     """
     found = contexts_to_judge(contexts)
     if not found:

@@ -113,12 +113,9 @@ def provider_options_of(
 
 
 def _real_path(path: str) -> str:
-    """``path`` with links followed.
+    """``path`` with links followed, unless it is longer than the system can read anything at.
 
-    One that the system cannot look at by its text, since nothing can be read there.
-
-    Following links takes a look at each beginning of the path, of which a package may name a
-    million.
+    Following links looks at each beginning of a path, of which a stranger's may have a million.
     """
     if len(path) > _LONGEST_PATH:
         path = os.path.normpath(path)

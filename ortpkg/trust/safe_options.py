@@ -131,7 +131,7 @@ SAFE_PROVIDER_OPTIONS: Mapping[str, frozenset[str]] = {
 def unsafe_provider_options(options: Mapping[str, str], ep: str | None) -> list[str]:
     """Keys of what may do more than tune a computation on ``ep``.
 
-    None: on any EP that has such an option.
+    ``ep`` None stands for any EP that has such an option.
     """
     allowed = (
         frozenset().union(*SAFE_PROVIDER_OPTIONS.values())

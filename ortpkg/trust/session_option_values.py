@@ -119,7 +119,7 @@ def read_as_onnxruntime(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_leniently(options: Mapping[str, str]) -> dict[str, str]:
-    """The same, but what onnxruntime 1.31 refuses stays as written: it may be our spelling."""
+    """As :func:`read_as_onnxruntime`; what 1.31 refuses stays as it is: it may be our spelling."""
     read = {
         key: _TYPED[key][0](value) if key in _TYPED else value for key, value in options.items()
     }

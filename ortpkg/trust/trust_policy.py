@@ -29,7 +29,7 @@ class PublisherRule:
     Attributes:
         names: patterns with ``*`` and ``?`` of names (``vision-*``) and of references without a
             version (``oci://models.example/vision/*``).
-        signers: of whom one has to vouch for the package; None: nobody has to.
+        signers: one of them has to vouch for the package; where this is None, nobody has to.
         may_ship_native_contexts: their compiled contexts run without ``--trust``.
         minimal_version: older ones are refused; "" takes any.
         valid_until: after that day nothing is accepted until somebody looks at the rule again.
@@ -89,7 +89,7 @@ class TrustPolicy:
             record: the bytes of its digests.json; the caller compares the files with it.
             signatures: what lies beside the package.
             reference: where it comes from, without a version.
-            today: for tests.
+            today: the day that ``valid_until`` is compared with; left out, today in UTC.
         """
         rule = next((rule for rule in self.rules if rule.is_about(name, reference)), None)
         called = quoted(name or reference)

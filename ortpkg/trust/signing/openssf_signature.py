@@ -207,7 +207,7 @@ def _check_signer(bundle: SignatureBundle, signer: TrustedSigner, where: str) ->
 
 
 def _check_covers(statement: Statement, record: bytes, where: str) -> None:
-    """Every recorded file is signed with the digest recorded, and nothing else is."""
+    """SignatureError unless just the recorded files are signed, with the recorded digests."""
     digests = _recorded(record, where)
     expected = _signed_files(record, digests)
     signed = dict(statement.files)
