@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import inspect
@@ -37,6 +38,23 @@ def test_no_source_file_speaks_in_ids_of_requirements() -> None:
         for path in SOURCES
     }
     assert not {path.relative_to(ROOT).as_posix(): each for path, each in found.items() if each}
+
+
+def _methods() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The public methods of public classes, each with the name of its class."""
+    for path in SOURCES:
+        for kind in ast.parse(path.read_bytes()).body:
+            if isinstance(kind, ast.ClassDef) and not kind.name.startswith("_"):
+                methods = (each for each in kind.body if isinstance(each, ast.FunctionDef))
+                yield from ((kind.name, each) for each in methods if not each.name.startswith("_"))
+
+
+def test_every_method_says_its_contract_or_has_that_of_its_interface() -> None:
+    methods = list(_methods())
+    told = {each.name for _, each in methods if ast.get_docstring(each)}
+    silent = [f"{kind}.{each.name}" for kind, each in methods if each.name not in told]
+    assert silent == []
+    assert "resolve" in told  # by Repository, for OciLayout.resolve, which says nothing
 
 
 # --- public names ---------------------------------------------------------------------------------

@@ -176,9 +176,11 @@ class WholeAnswer:
 
     @property
     def status(self) -> int:
+        """As HTTP numbers them."""
         return self.answer.status
 
     def header(self, name: str) -> str | None:
+        """See :meth:`Answer.header`."""
         return self.answer.header(name)
 
 

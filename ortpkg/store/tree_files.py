@@ -29,11 +29,7 @@ _CHUNK_NBYTES = 1024 * 1024
 
 
 class FileMaker:
-    """Makes the files of one tree, in the first of some ways that works.
-
-    Attributes:
-        mode: the way that worked last; before the first file, the first that is tried.
-    """
+    """Makes the files of one tree, in the first of some ways that works."""
 
     def __init__(self, operations: FileOperations, *, is_linked: bool) -> None:
         self._operations = operations
@@ -43,6 +39,7 @@ class FileMaker:
 
     @property
     def mode(self) -> FileMode:
+        """The way that worked last; before the first file, the first that is tried."""
         return self._ways[0]
 
     def make(self, blob: Path, target: Path) -> None:
