@@ -108,14 +108,7 @@ def bench(
     Raises what selecting raises for wrong names, and PackageFormatError or UsageError for samples
     that cannot be used.
     """
-    threads = wishes.threads or default_threads()
-    generous_nbytes = int(machine_memory_nbytes() * _MEMORY_SHARE)
-    plan = replace(
-        plan,
-        threads=threads,
-        memory_limit_nbytes=plan.memory_limit_nbytes or generous_nbytes,
-        generous_nbytes=generous_nbytes,
-    )
+    plan = _on_this_machine(plan, wishes)
     names = (
         [wishes.component] if wishes.component else [each.name for each in package.component_models]
     )
@@ -151,6 +144,17 @@ def bench(
         quarantined=tuple(_quarantine_entries(results, offer)),
     )
     return _recorded(package, report, offer, wishes, notes)
+
+
+def _on_this_machine(plan: Plan, wishes: BenchWishes) -> Plan:
+    """The plan with threads and memory of this machine, where nobody says otherwise."""
+    generous_nbytes = int(machine_memory_nbytes() * _MEMORY_SHARE)
+    return replace(
+        plan,
+        threads=wishes.threads or default_threads(),
+        memory_limit_nbytes=plan.memory_limit_nbytes or generous_nbytes,
+        generous_nbytes=generous_nbytes,
+    )
 
 
 def measurements_of(

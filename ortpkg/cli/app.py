@@ -153,40 +153,56 @@ def run(words: Sequence[str]) -> int:
 
 def _call(words: Sequence[str], output: Output) -> int:
     words = _without_help_command(words)
-    is_completion = _COMPLETION in os.environ
-    given = words_to_complete() if is_completion else words
-    called = next((word for word in given if not word.startswith("-")), None)
-    if not is_completion and _asks_for_help(words):
+    if _COMPLETION in os.environ:
+        return _complete(words)
+    if _asks_for_help(words):
         configure(is_colorless="--no-color" in words)
         print_help(
             COMMANDS, {**_EXIT_CODES, INTERNAL_ERROR: "a bug in ortpkg", **_VERIFY_EXIT_CODES}
         )
         return ExitCode.DONE if words else ExitCode.USAGE
-    if (
-        called is not None
-        and not is_completion
-        and called not in COMMANDS
-        and _is_global(words, called)
-    ):
+    called = _first_word(words)
+    if called is None or not _is_global(words, called):
+        return _invoke(_application(called, NO_DEFAULTS, is_alone=False), words, {}, output)
+    if called not in COMMANDS:
         return _wrong_usage(
             f"there is no command {quoted(called)}{did_you_mean(called, COMMANDS)}; see ortpkg"
             " --help",
             output,
         )
-    wants_one = called in COMMANDS and not is_completion and _is_global(words, called)
     try:
-        defaults = option_defaults(called, words, output) if wants_one and called else NO_DEFAULTS
+        defaults = option_defaults(called, words, output)
     except UsageError as error:
         return _wrong_usage(str(error), output)
-    application = typer.main.get_command(_application(called, defaults, is_alone=wants_one))
-    default_map = {called: dict(defaults.values)} if called else {}
-    if is_completion:
-        application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
+    application = _application(called, defaults, is_alone=True)
+    return _invoke(application, words, {called: dict(defaults.values)}, output)
+
+
+def _first_word(words: Sequence[str]) -> str | None:
+    """The command, if there is one: the first word that is no flag."""
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def _complete(words: Sequence[str]) -> int:
+    """Prints what the shell offers for the words that it has in the environment."""
+    called = _first_word(words_to_complete())
+    application = typer.main.get_command(_application(called, NO_DEFAULTS, is_alone=False))
+    application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
+    return ExitCode.DONE
+
+
+def _invoke(
+    application: typer.Typer,
+    words: Sequence[str],
+    defaults: dict[str, dict[str, Any]],
+    output: Output,
+) -> int:
+    command = typer.main.get_command(application)
     try:
         # typer's own way of running a command prints errors as it likes, and ends with 1 where a
         # reader has gone.
-        with application.make_context("ortpkg", list(words), default_map=default_map) as context:
-            application.invoke(context)
+        with command.make_context("ortpkg", list(words), default_map=defaults) as context:
+            command.invoke(context)
     except typer.Exit as error:
         return error.exit_code
     except typer.TyperException as error:
@@ -203,7 +219,7 @@ def _call(words: Sequence[str], output: Output) -> int:
 
 def _without_help_command(words: Sequence[str]) -> list[str]:
     """``help COMMAND`` as ``COMMAND --help``, and ``help`` alone as ``--help``."""
-    called = next((word for word in words if not word.startswith("-")), None)
+    called = _first_word(words)
     if called != "help" or not _is_global(words, called):
         return list(words)
     place = list(words).index(called)

@@ -142,13 +142,7 @@ def _print_machine(profile: MachineProfile, output: Output, *, show_facts: bool)
     )
     output.line()
     if show_facts:
-        for device in profile.machine.hardware:
-            output.table(
-                [Column("fact"), Column("value", wraps=24), Column("source", drops=1)],
-                _fact_rows(device),
-                title=device.name or device.type.value,
-            )
-            output.line()
+        _print_facts(profile, output)
     output.table(
         [
             Column("execution provider", short=short_ep_names),
@@ -162,6 +156,16 @@ def _print_machine(profile: MachineProfile, output: Output, *, show_facts: bool)
     )
     for note in profile.machine.notes:
         output.note(f"note: {note}")
+
+
+def _print_facts(profile: MachineProfile, output: Output) -> None:
+    for device in profile.machine.hardware:
+        output.table(
+            [Column("fact"), Column("value", wraps=24), Column("source", drops=1)],
+            _fact_rows(device),
+            title=device.name or device.type.value,
+        )
+        output.line()
 
 
 def _hardware_row(device: HardwareDevice) -> tuple[str, ...]:

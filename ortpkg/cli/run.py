@@ -55,6 +55,7 @@ from ortpkg.selection.wishes import SelectionWishes
 
 if TYPE_CHECKING:
     from ortpkg.measuring.canary import CanaryWishes
+    from ortpkg.package.formats.samples import SampleSet
     from ortpkg.samples.sample_runner import SampleReport
     from ortpkg.session.options import RunOptions
     from ortpkg.session.placement import Placement
@@ -316,6 +317,18 @@ class _Runner:
             self.output.warning(error)
         return []
 
+    def _own_samples(self) -> list[SampleSet]:
+        from ortpkg.package.formats.samples import read_samples
+
+        own = [each for each in read_samples(self.package.info) if self._is_ours(each.component)]
+        if not own:
+            names = ", ".join(f"{quoted(argument.name)}" for argument in self.session.get_inputs())
+            raise UsageError(
+                f"{_what(self.package)} {self._why_no_samples()}: give --input NAME=FILE for"
+                f" {names}, or --random"
+            )
+        return own
+
     def _why_no_samples(self) -> str:
         info = self.package.info
         if not any(path.startswith(f"{SAMPLES_DIRECTORY}/") for path in info.absent_files):
@@ -327,17 +340,10 @@ class _Runner:
     def run_samples(self, output: Path | None, run_options: Any) -> int:
         """Runs the package's own samples and compares what comes out; the exit code."""
         from ortpkg.arrays.array_files import write_npz  # numpy
-        from ortpkg.package.formats.samples import read_samples
         from ortpkg.pipelines.run_limits import SharedRunOptions
         from ortpkg.samples.sample_runner import run_samples
 
-        own = [each for each in read_samples(self.package.info) if self._is_ours(each.component)]
-        if not own:
-            names = ", ".join(f"{quoted(argument.name)}" for argument in self.session.get_inputs())
-            raise UsageError(
-                f"{_what(self.package)} {self._why_no_samples()}: give --input NAME=FILE for"
-                f" {names}, or --random"
-            )
+        own = self._own_samples()
         if self.verify:
             self.package.verify_samples(own)
         self.describe()

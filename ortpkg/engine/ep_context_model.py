@@ -72,7 +72,21 @@ def dump_ep_context_model(
             f"{CONTEXT_FILE_PATH}: {quoted(path)} exists already; delete it or name another file: a"
             " context model is never written over"
         )
-    #: A context that is carried over may take constants, which its fused node does not.
+    model.opset_imports.setdefault(MICROSOFT_DOMAIN, _MICROSOFT_VERSION)
+    _add_compatibility_info(model, {kernel.provider for kernel in fused.values()}, providers)
+    _save(model, stand_ins, options)
+    files = [
+        path,
+        *([path.with_name(options.external_initializers)] if options.external_initializers else []),
+    ]
+    for provider in providers:
+        provider.add_ep_context_model(files)
+    return path
+
+
+def _save(model: Model, stand_ins: Mapping[Node, Node], options: EpContextOptions) -> None:
+    path = options.output_path
+    # A context that is carried over may take constants, which its fused node does not.
     carried_inputs = {name for node in stand_ins.values() for name in node.inputs}
     write_options = WriteOptions(
         tensor=inline_tensor,
@@ -80,8 +94,6 @@ def dump_ep_context_model(
         keeps_initializer=lambda graph, name: name in carried_inputs or _is_used(graph, name),
         stand_in=lambda node: stand_ins.get(node, node),
     )
-    model.opset_imports.setdefault(MICROSOFT_DOMAIN, _MICROSOFT_VERSION)
-    _add_compatibility_info(model, {kernel.provider for kernel in fused.values()}, providers)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_model(
@@ -96,13 +108,6 @@ def dump_ep_context_model(
         raise SessionError(
             f"the context model {quoted(path)} cannot be written: {error}"
         ) from error
-    files = [
-        path,
-        *([path.with_name(options.external_initializers)] if options.external_initializers else []),
-    ]
-    for provider in providers:
-        provider.add_ep_context_model(files)
-    return path
 
 
 def _stand_ins(

@@ -80,24 +80,18 @@ def select_as_release(
         each.name: rules.constraints_of(each) if constraints is None else constraints.get(each.name)
         for each in component.variants
     }
-    name = rules.selecting_ep(asked)
-    ep = None if name is None else _selecting_ep(name, ordered, rules)
+    ep = _selecting_ep(rules.selecting_ep(asked), ordered, rules)
     judged = [
         _judge(variant, stated[variant.name], ep, rules, compatibility, refusal)
         for variant in component.variants
     ]
     eligible = _in_order([each for each in judged if each.judgement.code is None], stated, rules)
-    if (
-        eligible
-        and rules.names_end_at_nul
-        and (reason := _why_ambiguous(eligible[0].variant, component))
-    ):
+    if reason := _why_ambiguous(eligible, component, rules):
         judged = [
             _rejected(variant, ReasonCode.PACKAGE_REFUSED, reason) for variant in component.variants
         ]
         eligible = []
-    best_score = max((each.judgement.score for each in eligible), default=0)
-    tied = tuple(each.variant.name for each in eligible if each.judgement.score == best_score)
+    tied = _tied(eligible)
     verdicts = _verdicts(
         eligible, [each for each in judged if each.judgement.code is not None], rules
     )
@@ -134,8 +128,12 @@ def _full_names(
     return [ep_named(ep, named) for ep in eps]
 
 
-def _selecting_ep(name: str, ep_devices: Sequence[EpDevice], rules: ReleaseRules) -> SelectingEp:
+def _selecting_ep(
+    name: str | None, ep_devices: Sequence[EpDevice], rules: ReleaseRules
+) -> SelectingEp | None:
     """The EP as the release knows it: as onnxruntime reports it here, else as another does."""
+    if name is None:
+        return None
     places = tuple(each for each in ep_devices if each.ep_name == name)
     backends = [each.backend for each in places]
     reporting = _ONNXRUNTIME if _ONNXRUNTIME in backends else next(iter(backends), "")
@@ -176,12 +174,22 @@ def _rejected(variant: VariantInfo, code: ReasonCode, reason: str) -> _Judged:
     )
 
 
-def _why_ambiguous(winner: VariantInfo, component: ComponentInfo) -> str:
-    """Why a release that has chosen ``winner`` cannot say which that is: to it, names end at a NUL.
+def _tied(eligible: Sequence[_Judged]) -> tuple[str, ...]:
+    """The variants with the best score, in order."""
+    best_score = max((each.judgement.score for each in eligible), default=0)
+    return tuple(each.variant.name for each in eligible if each.judgement.score == best_score)
 
-    "" if it can.
+
+def _why_ambiguous(
+    eligible: Sequence[_Judged], component: ComponentInfo, rules: ReleaseRules
+) -> str:
+    """Why a release cannot say which variant it has chosen, the first that is eligible.
+
+    To some, names end at a NUL. "" where it can, and where there is none.
     """
-    name = until_nul(winner.name)
+    if not eligible or not rules.names_end_at_nul:
+        return ""
+    name = until_nul(eligible[0].variant.name)
     if sum(until_nul(each.name) == name for each in component.variants) == 1:
         return ""
     return (

@@ -119,14 +119,9 @@ class GraphPlanner:
             has_pattern=self._options.enable_mem_pattern,
         )
         patterns = trace_static_shapes(plan, allocation).generate_patterns()
-        verifies = self._options.config_entries.get(VERIFY_PLAN_ENTRY) == "1"
-        if verifies:
+        if self._verifies:
             verify_plan(plan, allocation, patterns)
-        size_classes = None
-        if graph.parent is None and has_symbolic_sizes(allocation):
-            size_classes = SizeClassPlanner(
-                plan, allocation, symbol_sources(graph, plan), verifies=verifies
-            )
+        size_classes = self._size_classes(graph, plan, allocation)
         pool = None
         if self._options.enable_mem_pattern and not is_parallel:
             pool = self._workspace_pool(allocation, None if size_classes is not None else patterns)
@@ -145,6 +140,19 @@ class GraphPlanner:
             gate=self._gate(graph),
             memories=self._memories,
         )
+
+    @property
+    def _verifies(self) -> bool:
+        return self._options.config_entries.get(VERIFY_PLAN_ENTRY) == "1"
+
+    def _size_classes(
+        self, graph: Graph, plan: ExecutionPlan, allocation: AllocationPlan
+    ) -> SizeClassPlanner | None:
+        """What plans memory for the sizes of a run; None for static sizes, and for sub-graphs."""
+        if graph.parent is not None or not has_symbolic_sizes(allocation):
+            return None
+        sources = symbol_sources(graph, plan)
+        return SizeClassPlanner(plan, allocation, sources, verifies=self._verifies)
 
     def _gate(self, graph: Graph) -> RunGate | None:
         """What runs enter by; None for a graph inside of another's run."""

@@ -32,14 +32,7 @@ def isolated_parts(
             " with isolate=False",
             key="transformers",
         )
-    digests, allowance_nbytes = None, 0
-    if wishes.check_contexts is not None or limits.memory_limit_nbytes is not None:
-        model = load_wished(wishes)
-        allowance_nbytes = COPIES_OF_A_MODEL * sum(
-            each.nbytes for each in model.graph.initializers.values()
-        )
-        if wishes.check_contexts is not None:
-            digests = _judged_digests(model.graph, wishes.check_contexts)
+    digests, allowance_nbytes = _judged_model(wishes, limits)
     session = IsolatedSession(
         SessionRequest(
             source=wishes.source,
@@ -67,6 +60,17 @@ def isolated_parts(
         metadata=facts["metadata"],
         is_native=True,
     )
+
+
+def _judged_model(wishes: SessionWishes, limits: LoadLimits) -> tuple[tuple[str, ...] | None, int]:
+    """(SHA-256 of the contexts that the child may load, None for any; bytes its copies take)."""
+    if wishes.check_contexts is None and limits.memory_limit_nbytes is None:
+        return None, 0
+    graph = load_wished(wishes).graph
+    nbytes = COPIES_OF_A_MODEL * sum(each.nbytes for each in graph.initializers.values())
+    if wishes.check_contexts is None:
+        return None, nbytes
+    return _judged_digests(graph, wishes.check_contexts), nbytes
 
 
 def _judged_digests(graph: Graph, check_contexts: ContextCheck) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue
@@ -205,7 +205,6 @@ def _graph_plan(executable: ExecutableGraph, path: str, sizes: Mapping[str, int]
     patterns = SizeClassPlanner(plan, allocation, dict.fromkeys(sizes, (0, 0))).patterns_at(
         tuple(sizes.values())
     )
-    names = {step.node_index: step.node_name for step in plan.steps}
     values = tuple(
         _planned_value(executable, patterns, index, sizes) for index in _order(executable)
     )
@@ -239,13 +238,17 @@ def _graph_plan(executable: ExecutableGraph, path: str, sizes: Mapping[str, int]
             if step.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST}
             and step.kernel.domain == ONNX_DOMAIN
         ),
-        subgraphs=tuple(
-            _graph_plan(
-                subgraph.executable, f"{path}/{names[index]}.{attribute}".lstrip("/"), sizes
-            )
-            for (index, attribute), subgraph in executable.subgraphs.items()
-        ),
+        subgraphs=tuple(_subgraph_plans(executable, path, sizes)),
     )
+
+
+def _subgraph_plans(
+    executable: ExecutableGraph, path: str, sizes: Mapping[str, int]
+) -> Iterator[GraphPlan]:
+    names = {step.node_index: step.node_name for step in executable.plan.steps}
+    for (index, attribute), subgraph in executable.subgraphs.items():
+        place = f"{path}/{names[index]}.{attribute}".lstrip("/")
+        yield _graph_plan(subgraph.executable, place, sizes)
 
 
 def _input_symbols(executable: ExecutableGraph) -> frozenset[str] | None:

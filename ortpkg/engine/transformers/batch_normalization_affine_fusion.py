@@ -10,6 +10,7 @@ import numpy as np
 
 from ortpkg.engine.transformers.conv_batch_normalization_fusion import is_inference
 from ortpkg.engine.transformers.rewriting import (
+    Array,
     add_constant,
     constant_array,
     is_per_channel,
@@ -60,26 +61,29 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
     if operand.dtype != scale.dtype or not is_per_channel(operand.shape, rank, channels):
         return False
     wide = per_channel(operand, rank, channels).astype(np.float64)
+    moved_bias = bias * wide if node.op_type == "Mul" else bias + wide
     if node.op_type == "Mul":
-        new_scale, new_bias = scale * wide, bias * wide
-    else:
-        new_scale, new_bias = scale, bias + wide
+        scale = (scale * wide).astype(scale.dtype)
+    _replace(graph, normalization, node, scale, moved_bias.astype(bias.dtype))
+    return True
+
+
+def _replace(graph: Graph, normalization: Node, node: Node, scale: Array, bias: Array) -> None:
+    """Puts one normalization in place of both nodes."""
     x, _, _, mean, variance = normalization.inputs
-    inputs = [
-        x,
-        add_constant(graph, normalization.inputs[_SCALE], new_scale.astype(scale.dtype)),
-        add_constant(graph, normalization.inputs[_BIAS], new_bias.astype(bias.dtype)),
-        mean,
-        variance,
-    ]
     replace_nodes(
         graph,
         [normalization, node],
         "BatchNormalization",
-        inputs,
+        [
+            x,
+            add_constant(graph, normalization.inputs[_SCALE], scale),
+            add_constant(graph, normalization.inputs[_BIAS], bias),
+            mean,
+            variance,
+        ],
         attributes=normalization.attributes,
     )
-    return True
 
 
 def _rank(graph: Graph, value: str) -> int | None:

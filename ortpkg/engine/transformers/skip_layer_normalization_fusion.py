@@ -35,17 +35,11 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     if not all(same_shape(known.shape, known_shape(graph, operand)) for operand in addition.inputs):
         return False
     nodes, operands, bias = [addition, node], addition.inputs, ""
-    for slot in (0, 1):
-        inner = row_parameter(
-            graph, sole_consumed_producer(graph, addition.inputs[slot], "Add"), "Add", x
-        )
-        if inner is not None:
-            biased = next(
-                value for value in inner[0].inputs if known_shape(graph, value) == known.shape
-            )
-            nodes, bias = [inner[0], addition, node], inner[1]
-            operands = (biased, addition.inputs[1 - slot])
-            break
+    if biased := _biased_operand(graph, addition, x):
+        inner, slot, bias = biased
+        nodes = [inner, addition, node]
+        before = next(value for value in inner.inputs if known_shape(graph, value) == known.shape)
+        operands = (before, addition.inputs[1 - slot])
     keeps_sum = graph.is_output(x) or graph.use_count(x) > 1
     op_type = _NAMES[node.op_type]
     if not _may_fuse(graph, nodes, context) or not has_kernel(
@@ -69,6 +63,15 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         outputs=outputs,
     )
     return True
+
+
+def _biased_operand(graph: Graph, addition: Node, like: str) -> tuple[Node, int, str] | None:
+    """The first operand that is a sum with a bias: the node that adds, the slot, and the bias."""
+    for slot in (0, 1):
+        inner = sole_consumed_producer(graph, addition.inputs[slot], "Add")
+        if found := row_parameter(graph, inner, "Add", like):
+            return found[0], slot, found[1]
+    return None
 
 
 def _may_fuse(graph: Graph, nodes: list[Node], context: TransformContext) -> bool:
