@@ -23,6 +23,7 @@ from ortpkg.authoring.new_variant import (
     check_new_name,
     prepare_variants,
 )
+from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.package_plan import check_intact
 from ortpkg.authoring.sample_tolerances import samples_with_copied_tolerances
 from ortpkg.authoring.variant_entry import VariantEntry
@@ -31,7 +32,6 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.named_parts import component_named, verify_variants_known
@@ -41,7 +41,6 @@ from ortpkg.providers.ep_library_target import precision_options
 from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest, compile_models
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
-from ortpkg.storage.package_lock import lock_package
 
 #: What the metadata of a compiled variant says of its own files; the rest is what its source's
 #: says.
@@ -150,9 +149,7 @@ def compile_variants(
             _compile_group(group, wishes, folder / str(number), notify)
             for number, group in enumerate(groups)
         ]
-        with lock_package(target, on_wait=notify):
-            recover(target, operations=operations)
-            package = open_package(target)
+        with locked_package(target, notify=notify, operations=operations) as package:
             change, variants = _adding(package, groups, made)
             try:
                 commit_change(target, change, operations=operations, progress=progress)

@@ -18,17 +18,16 @@ from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import checked_document
 from ortpkg.authoring.new_variant import Notify, check_names
 from ortpkg.authoring.package_documents import package_documents, without_forbidden_options
+from ortpkg.authoring.package_on_disk import locked_intact_package, write_package
 from ortpkg.authoring.package_plan import (
     PackagePlan,
     change_of,
     check_intact,
-    check_record,
     new_package,
 )
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.package.changes.recovery import recover
-from ortpkg.package.changes.transaction import commit_change, create_package
+from ortpkg.package.changes.transaction import commit_change
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
 from ortpkg.package.integrity.digests import list_files
@@ -36,7 +35,6 @@ from ortpkg.package.package_info import PackageFormat, PackageInfo
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
-from ortpkg.storage.package_lock import lock_package
 
 logger = logging.getLogger(__name__)
 
@@ -72,20 +70,17 @@ def convert(
         target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
         check_intact(source, notify=notify, progress=progress)
         plan = plan_conversion(open_package(source), form, force=force, notify=notify)
-        with lock_package(target, on_wait=notify):
-            create_package(
-                target,
-                new_package(plan),
-                overwrite=overwrite,
-                operations=operations,
-                progress=progress,
-            )
-            return open_written(target)
-    with lock_package(source, on_wait=notify):
-        check_record(source)
-        recover(source, operations=operations)
-        check_intact(source, notify=notify, progress=progress)
-        package = open_package(source)
+        return write_package(
+            target,
+            new_package(plan),
+            overwrite=overwrite,
+            notify=notify,
+            operations=operations,
+            progress=progress,
+        )
+    with locked_intact_package(
+        source, notify=notify, operations=operations, progress=progress
+    ) as package:
         if not (package.root / MANIFEST).is_file():
             raise UsageError(
                 f"{quoted(root)} is a component model on its own; make a new package of it (-o)"

@@ -41,6 +41,7 @@ from ortpkg.authoring.new_variant import (
     prepare_variants,
 )
 from ortpkg.authoring.overall_values import overall_values_after
+from ortpkg.authoring.package_on_disk import locked_package, write_package
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
 from ortpkg.authoring.sharing_plan import SharedLayout
 from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
@@ -50,12 +51,10 @@ from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import (
     DocumentChange,
     PackageChange,
     commit_change,
-    create_package,
 )
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.named_parts import component_named, variant_named
@@ -63,7 +62,6 @@ from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInf
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
-from ortpkg.storage.package_lock import lock_package
 
 _PACKAGE_SUFFIX = ".ortpackage"
 
@@ -93,9 +91,7 @@ def init_package(
         ),
         new_directories={},
     )
-    with lock_package(target, on_wait=notify):
-        create_package(target, change, overwrite=overwrite, operations=operations)
-        return open_written(target)
+    return write_package(target, change, overwrite=overwrite, notify=notify, operations=operations)
 
 
 def create(
@@ -146,12 +142,14 @@ def create(
         signature=next((each.files.facts.signature for each in prepared if each.files.facts), None),
     )
     directories = {f"{MODELS}/{component}/{each.name}": each.files.sources for each in prepared}
-    with lock_package(target, on_wait=notify):
-        change = PackageChange(documents=documents, new_directories=directories)
-        create_package(
-            target, change, overwrite=overwrite, operations=operations, progress=progress
-        )
-        return open_written(target)
+    return write_package(
+        target,
+        PackageChange(documents=documents, new_directories=directories),
+        overwrite=overwrite,
+        notify=notify,
+        operations=operations,
+        progress=progress,
+    )
 
 
 def add_variant(
@@ -214,9 +212,7 @@ def add_variant(
     _check_can_share(package, share_weights)
     _check_is_outside(target, wanted.model)
     (prepared,) = prepare_variants([wanted], notify)
-    with lock_package(target, on_wait=notify):
-        recover(target, operations=operations)
-        package = open_package(target)
+    with locked_package(target, notify=notify, operations=operations) as package:
         extended = component_to_extend(package, component)
         change = _adding(package, extended, prepared, force, notify)
         commit = partial(commit_change, target, operations=operations, progress=progress)
@@ -258,9 +254,7 @@ def remove_variant(
     """
     target = _absolute(root)
     open_package(target)
-    with lock_package(target, on_wait=notify or logger.warning):
-        recover(target, operations=operations)
-        package = open_package(target)
+    with locked_package(target, notify=notify or logger.warning, operations=operations) as package:
         change = _removing(package, component_named(package, component), variant)
         commit_change(target, change, operations=operations)
         return open_written(target)

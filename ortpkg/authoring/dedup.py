@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
 from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.sharing_plan import (
     ComponentPlan,
@@ -26,7 +27,6 @@ from ortpkg.authoring.sharing_plan import (
 )
 from ortpkg.authoring.variant_places import ComponentDocument, DocumentEdits
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
-from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
 from ortpkg.package.integrity.digests import list_files, read_digests
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
@@ -35,7 +35,6 @@ from ortpkg.package.reader import open_package
 from ortpkg.storage.composed_file import ComposedFile
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress, hash_files
-from ortpkg.storage.package_lock import lock_package
 
 logger = logging.getLogger(__name__)
 
@@ -144,9 +143,8 @@ def dedup(
         )
     if dry_run:
         return _Deduplication(package, options, progress).plan_all()
-    with lock_package(target, on_wait=notify or logger.warning):
-        recover(target, operations=operations)
-        return _Deduplication(open_package(target), options, progress).carry_out(operations, notify)
+    with locked_package(target, notify=notify or logger.warning, operations=operations) as package:
+        return _Deduplication(package, options, progress).carry_out(operations, notify)
 
 
 def _share_as_assets(
@@ -163,11 +161,8 @@ def _share_as_assets(
         return replace(
             asset_report(package, plan_assets(package, progress=progress)), is_dry_run=True
         )
-    with lock_package(root, on_wait=notify or logger.warning):
-        recover(root, operations=operations)
-        return carry_out_assets(
-            open_package(root), operations=operations, progress=progress, notify=notify
-        )
+    with locked_package(root, notify=notify or logger.warning, operations=operations) as package:
+        return carry_out_assets(package, operations=operations, progress=progress, notify=notify)
 
 
 def carry_out_assets(

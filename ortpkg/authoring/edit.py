@@ -32,6 +32,7 @@ from ortpkg.authoring.new_variant import (
     checked_session_options,
     prepare_variants,
 )
+from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.removal import files_of_variant, users_of_component
 from ortpkg.authoring.same_content import have_same_files
 from ortpkg.authoring.variant_entry import VariantEntry
@@ -42,7 +43,6 @@ from ortpkg.documents.frozen import EMPTY, freeze
 from ortpkg.errors import AuthoringError, ModelError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
-from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import PackageChange, commit_change
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import ORT, PATH_SESSION_OPTIONS
@@ -58,7 +58,6 @@ from ortpkg.package.package_info import (
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
-from ortpkg.storage.package_lock import lock_package
 
 LICENSE = "license"
 """Key of ``additional_metadata`` in the manifest, which every generation keeps and no reader
@@ -141,9 +140,8 @@ def edit(
     _check_asked_for(edits)
     target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     open_package(target)
-    with lock_package(target, on_wait=notify):
-        recover(target, operations=operations)
-        change = _Edit(open_package(target), edits, notify, force=force).plan()
+    with locked_package(target, notify=notify, operations=operations) as package:
+        change = _Edit(package, edits, notify, force=force).plan()
         commit_change(target, change, operations=operations, progress=progress)
         return open_written(target)
 

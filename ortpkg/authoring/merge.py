@@ -25,11 +25,11 @@ from ortpkg.authoring.overall_values import (
     overall_values_after,
     signature_of_component,
 )
+from ortpkg.authoring.package_on_disk import locked_intact_package, write_package
 from ortpkg.authoring.package_plan import (
     PackagePlan,
     change_of,
     check_intact,
-    check_record,
     edited_plan,
     new_package,
 )
@@ -40,12 +40,10 @@ from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import freeze
 from ortpkg.errors import AuthoringError, ModelError, quoted
-from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import (
     DocumentChange,
     PackageChange,
     commit_change,
-    create_package,
 )
 from ortpkg.package.formats.metadata_format import OWN_FOLDER
 from ortpkg.package.integrity.digests import is_within, list_files
@@ -61,7 +59,6 @@ from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import PIPELINE, SAMPLES
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
-from ortpkg.storage.package_lock import lock_package
 from ortpkg.versions import is_same_version
 
 logger = logging.getLogger(__name__)
@@ -103,20 +100,17 @@ def merge(
         target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
         check_intact(base, notify=notify, progress=progress)
         plan = plan_merge(open_package(base), joining, notify=notify)
-        with lock_package(target, on_wait=notify):
-            create_package(
-                target,
-                new_package(plan),
-                overwrite=overwrite,
-                operations=operations,
-                progress=progress,
-            )
-            return open_written(target)
-    with lock_package(base, on_wait=notify):
-        check_record(base)
-        recover(base, operations=operations)
-        check_intact(base, notify=notify, progress=progress)
-        package = open_package(base)
+        return write_package(
+            target,
+            new_package(plan),
+            overwrite=overwrite,
+            notify=notify,
+            operations=operations,
+            progress=progress,
+        )
+    with locked_intact_package(
+        base, notify=notify, operations=operations, progress=progress
+    ) as package:
         change = change_of(package.root, plan_merge(package, joining, notify=notify))
         if change is None:
             raise AuthoringError(

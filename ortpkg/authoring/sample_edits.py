@@ -13,12 +13,12 @@ from typing import Any
 
 from ortpkg.authoring.document_edits import checked_content
 from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange, commit_change
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.package.named_parts import component_named
@@ -28,7 +28,6 @@ from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY
 from ortpkg.storage.composed_file import ComposedFile
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
-from ortpkg.storage.package_lock import lock_package
 
 _SCHEMA_VERSION = "1.0"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -87,9 +86,8 @@ def put_samples(
     notify = notify or logger.warning
     target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     open_package(target)
-    with lock_package(target, on_wait=notify):
-        recover(target, operations=operations)
-        change = _change(open_package(target), new, overwrite=overwrite)
+    with locked_package(target, notify=notify, operations=operations) as package:
+        change = _change(package, new, overwrite=overwrite)
         commit_change(target, change, operations=operations, progress=progress)
         return open_written(target)
 

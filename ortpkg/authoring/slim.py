@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ortpkg.authoring.document_edits import removing_variants
 from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.package_on_disk import locked_intact_package
 from ortpkg.authoring.package_plan import (
     PackagePlan,
     change_of,
     check_intact,
-    check_record,
     edited_plan,
     new_package,
 )
@@ -30,7 +30,6 @@ from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import DocumentChange, commit_change, create_package
 from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.named_parts import verify_variants_known
@@ -121,11 +120,9 @@ def slim(
                 target, change, overwrite=overwrite, operations=operations, progress=progress
             )
             return _with_result(before, target)
-    with lock_package(source, on_wait=notify):
-        check_record(source)
-        recover(source, operations=operations)
-        check_intact(source, notify=notify, progress=progress)
-        package = open_package(source)
+    with locked_intact_package(
+        source, notify=notify, operations=operations, progress=progress
+    ) as package:
         kept = _kept(package, wanted, notify)
         change_in_place = change_of(package.root, _plan(package, kept))
         if change_in_place is None:

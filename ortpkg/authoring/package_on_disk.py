@@ -1,0 +1,64 @@
+"""A package while a command writes it: its lock is held, and what came of it is read again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.package_plan import check_intact, check_record
+from ortpkg.authoring.written_package import open_written
+from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.transaction import PackageChange, create_package
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.reader import open_package
+from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import Progress
+from ortpkg.storage.package_lock import lock_package
+
+
+@contextlib.contextmanager
+def locked_package(
+    root: Path, *, notify: Notify | None, operations: FileOperations | None
+) -> Iterator[PackageInfo]:
+    """The package at ``root``, which is its caller's alone and without what a killed one left.
+
+    PackageBusyError where another command does not finish changing it.
+    """
+    with lock_package(root, on_wait=notify):
+        recover(root, operations=operations)
+        yield open_package(root)
+
+
+@contextlib.contextmanager
+def locked_intact_package(
+    root: Path,
+    *,
+    notify: Notify,
+    operations: FileOperations | None,
+    progress: Progress | None,
+) -> Iterator[PackageInfo]:
+    """The same where each file is as recorded. DigestMismatchError for one that is not."""
+    with lock_package(root, on_wait=notify):
+        check_record(root)
+        recover(root, operations=operations)
+        check_intact(root, notify=notify, progress=progress)
+        yield open_package(root)
+
+
+def write_package(
+    target: Path,
+    change: PackageChange,
+    *,
+    overwrite: bool,
+    notify: Notify | None,
+    operations: FileOperations | None,
+    progress: Progress | None = None,
+) -> PackageInfo:
+    """Makes the package at ``target`` in one step, and opens it."""
+    with lock_package(target, on_wait=notify):
+        create_package(
+            target, change, overwrite=overwrite, operations=operations, progress=progress
+        )
+        return open_written(target)
