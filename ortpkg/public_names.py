@@ -63,9 +63,21 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.session.sparse_tensor": "SparseTensor",
     "ortpkg.storage.rehearsal": "rehearse",
 }
-MODULE_OF_NAME = {
-    name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()
+#: The same of ``ortpkg.devices``.
+_NAMES_OF_DEVICES: dict[str, str] = {
+    "ortpkg.devices.hardware": "DeviceType EpDevice HardwareDevice",
+    "ortpkg.devices.machine": "Machine",
+    "ortpkg.devices.machine_probe": "probe with_free_memory",
+    "ortpkg.devices.profiles": ("BUILT_IN_PROFILES MachineProfile profile_to_json read_profile"),
 }
+
+
+def _module_of_name(names_of_module: dict[str, str]) -> dict[str, str]:
+    return {name: module for module, names in names_of_module.items() for name in names.split()}
+
+
+MODULE_OF_NAME = _module_of_name(_NAMES_OF_MODULE)
+MODULE_OF_DEVICES_NAME = _module_of_name(_NAMES_OF_DEVICES)
 
 
 def public_names() -> list[str]:
@@ -77,6 +89,15 @@ def public_object(name: str) -> Any:
     """What ``ortpkg`` has under that name. AttributeError where there is none."""
     if name in _MODULES:
         return importlib.import_module(f"ortpkg.{name}")
-    if name in MODULE_OF_NAME:
-        return getattr(importlib.import_module(MODULE_OF_NAME[name]), name)
-    raise AttributeError(f"module 'ortpkg' has no attribute {name!r}")
+    return _loaded(name, MODULE_OF_NAME, "ortpkg")
+
+
+def devices_object(name: str) -> Any:
+    """What ``ortpkg.devices`` has under that name. AttributeError where there is none."""
+    return _loaded(name, MODULE_OF_DEVICES_NAME, "ortpkg.devices")
+
+
+def _loaded(name: str, module_of_name: dict[str, str], asked: str) -> Any:
+    if name not in module_of_name:
+        raise AttributeError(f"module {asked!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(module_of_name[name]), name)

@@ -12,7 +12,7 @@ from ortpkg.bench.candidates import candidates_of
 from ortpkg.bench.pipeline_recording import recordings
 from ortpkg.errors import quoted
 from ortpkg.host.memory import machine_memory_nbytes
-from ortpkg.measuring.bench_candidate import Candidate
+from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.candidate_making import embedded_candidate
 from ortpkg.measuring.fingerprint import default_threads
 from ortpkg.measuring.measure import (
@@ -116,7 +116,7 @@ def bench(
     offer = this_machine(ep=wishes.ep, named=_named_eps(components))
     asked = SelectionWishes(variant=wishes.variant, ep=wishes.ep, device=wishes.device)
     notes = list(offer.notes)
-    candidates: list[Candidate] = []
+    candidates: list[BenchCandidate] = []
     workloads: dict[str, Workload] = {}
     with _only_benchmark(on_note) as problem:
         notes += [problem] if problem else []
@@ -174,7 +174,7 @@ def measurements_of(
 def _with_reference(
     workload: Workload,
     component: ComponentInfo,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[BenchCandidate],
     offer: MachineOffer,
     plan: Plan,
     notes: list[str],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.errors import OrtpkgError, UsageError, quoted
-from ortpkg.measuring.bench_candidate import Candidate
+from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.candidate_making import QUARANTINED, candidate_of
 from ortpkg.measuring.workloads import component_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
@@ -20,7 +20,7 @@ def candidates_of(
     *,
     backend: str | None,
     trust: bool,
-) -> list[Candidate]:
+) -> list[BenchCandidate]:
     """Every variant on every EP device where selection calls it eligible, and quarantined ones.
 
     Those are skipped in measuring.

@@ -10,7 +10,7 @@ import typer
 from ortpkg.authoring.create import add_variant
 from ortpkg.cli.completion import complete_component, complete_device, complete_ep
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.inspect import package_json
+from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     DryRunOption,
     ForceOption,

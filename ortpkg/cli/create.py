@@ -16,7 +16,7 @@ from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.opening import PACKED_SUFFIXES, NamedKind, kind_of
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.inspect import package_json
+from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     DescriptionOption,
     DryRunOption,

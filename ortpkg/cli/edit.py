@@ -10,7 +10,7 @@ import typer
 from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.cli.completion import complete_variant
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.inspect import package_json
+from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     ComponentOption,
     DescriptionOption,

@@ -9,7 +9,7 @@ import typer
 
 from ortpkg.authoring.create import init_package
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.inspect import package_json
+from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     DryRunOption,
     FormatOption,

@@ -9,8 +9,8 @@ import typer
 
 from ortpkg.authoring.merge import merge
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.inspect import package_json
 from ortpkg.cli.package_argument import PackageType, Use
+from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,

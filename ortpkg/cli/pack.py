@@ -9,6 +9,7 @@ import typer
 
 from ortpkg.api.packing import pack
 from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.pack_report import print_packed
 from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,
@@ -16,8 +17,7 @@ from ortpkg.cli.parameters import (
     ReadPackageArgument,
 )
 from ortpkg.cli.progress import copy_progress
-from ortpkg.cli.rendering import Output, nbytes_text
-from ortpkg.cli.unpack import report_json
+from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
 
@@ -52,12 +52,5 @@ def command(
         output.warning(
             f"{package} had no digests.json, so damage to it went unnoticed; the archive has one"
         )
-    if as_json:
-        output.json("pack", report_json(report))
-    else:
-        output.note(
-            f"packed {report.file_count} files, {nbytes_text(report.nbytes)},"
-            f" {report.package_digest}"
-        )
-        output.line(target)
+    print_packed("pack", report, target, output)
     return ExitCode.DONE

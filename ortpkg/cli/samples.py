@@ -11,7 +11,7 @@ import typer
 
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
-from ortpkg.cli.inspect import package_json
+from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     BackendOption,
     ComponentOption,

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ortpkg.api.packing import unpack
 from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.pack_report import print_packed
 from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,
     OverwriteOption,
 )
 from ortpkg.cli.progress import copy_progress
-from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.cli.rendering import Column, Output
 from ortpkg.errors import ExitCode
 from ortpkg.package.archive.archive_reader import open_archive
-from ortpkg.package.archive.package_archive import PackReport
 
 
 def command(
@@ -59,26 +59,8 @@ def command(
         output.warning(
             f"unverified: {file} has no digests.json; one was written for the files as they came"
         )
-    if as_json:
-        output.json("unpack", report_json(report))
-    else:
-        output.note(
-            f"unpacked {report.file_count} files, {nbytes_text(report.nbytes)},"
-            f" {report.package_digest}"
-        )
-        output.line(target)
+    print_packed("unpack", report, target, output)
     return ExitCode.DONE
-
-
-def report_json(report: PackReport) -> dict[str, Any]:
-    """A report of packing or unpacking as JSON."""
-    return {
-        "path": str(report.path),
-        "files": report.file_count,
-        "nbytes": report.nbytes,
-        "package_digest": report.package_digest,
-        "verified": report.is_verified,
-    }
 
 
 def _list(file: Path, output: Output) -> int:

@@ -8,8 +8,9 @@ For others: ``architecture``, ``hardware``, ``implied_device_types``, ``json_for
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from ortpkg.public_names import MODULE_OF_DEVICES_NAME, devices_object
 
 if TYPE_CHECKING:
     from ortpkg.devices.hardware import DeviceType as DeviceType
@@ -23,29 +24,12 @@ if TYPE_CHECKING:
     from ortpkg.devices.profiles import profile_to_json as profile_to_json
     from ortpkg.devices.profiles import read_profile as read_profile
 
-#: Public name → the module that has it; loaded on first use, so that looking at names costs
-#: nothing.
-_LAZY = {
-    "BUILT_IN_PROFILES": "ortpkg.devices.profiles",
-    "DeviceType": "ortpkg.devices.hardware",
-    "EpDevice": "ortpkg.devices.hardware",
-    "HardwareDevice": "ortpkg.devices.hardware",
-    "Machine": "ortpkg.devices.machine",
-    "MachineProfile": "ortpkg.devices.profiles",
-    "probe": "ortpkg.devices.machine_probe",
-    "profile_to_json": "ortpkg.devices.profiles",
-    "read_profile": "ortpkg.devices.profiles",
-    "with_free_memory": "ortpkg.devices.machine_probe",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'ortpkg.devices' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
+    value = devices_object(name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(_LAZY)
+    return sorted(MODULE_OF_DEVICES_NAME)

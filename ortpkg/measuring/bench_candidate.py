@@ -21,7 +21,7 @@ _BACKENDS_ON_CPU = frozenset({DeviceType.CPU})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class BenchCandidate:
     """A variant on an EP device.
 
     Attributes:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import OrtpkgError
-from ortpkg.measuring.bench_candidate import Candidate, is_embedded
+from ortpkg.measuring.bench_candidate import BenchCandidate, is_embedded
 from ortpkg.measuring.workloads import tolerances_of
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.formats.variant_model import why_no_model
@@ -26,7 +26,7 @@ def candidate_of(
     samples: Sequence[SampleSet],
     trust: bool,
     obstacle: str = "",
-) -> Candidate:
+) -> BenchCandidate:
     """The candidate for a verdict that names an EP device.
 
     What stands in its way becomes its obstacle.
@@ -48,7 +48,7 @@ def candidate_of(
             provider_options = provider_options_of(variant, package, ep_device, trust=trust)
         except OrtpkgError as error:
             obstacle = str(error)
-    return Candidate(
+    return BenchCandidate(
         component_name=variant.component_name,
         variant_name=variant.name,
         ep_device=ep_device,
@@ -62,8 +62,8 @@ def candidate_of(
 
 
 def embedded_candidate(
-    component: ComponentInfo, candidates: Sequence[Candidate], offer: MachineOffer
-) -> Candidate | None:
+    component: ComponentInfo, candidates: Sequence[BenchCandidate], offer: MachineOffer
+) -> BenchCandidate | None:
     """The candidate that others are compared with: a variant on the embedded engine.
 
     The first in full precision, if there is any.
@@ -87,8 +87,8 @@ def embedded_candidate(
     return None if device is None or base is None else _moved(base, device)
 
 
-def _moved(base: Candidate, device: EpDevice) -> Candidate:
-    return Candidate(
+def _moved(base: BenchCandidate, device: EpDevice) -> BenchCandidate:
+    return BenchCandidate(
         component_name=base.component_name,
         variant_name=base.variant_name,
         ep_device=device,

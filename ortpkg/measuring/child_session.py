@@ -15,7 +15,7 @@ from ortpkg.trust.judged_contexts import load_only
 
 
 def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
-    """The session of :meth:`Candidate.session_arguments`."""
+    """The session of :meth:`BenchCandidate.session_arguments`."""
     options = SessionOptions()
     for key, value in arguments["session_entries"].items():
         options.add_session_config_entry(key, value)

@@ -41,7 +41,7 @@ def measure(
     """Measures one candidate for one round.
 
     Args:
-        session: :meth:`Candidate.session_arguments`.
+        session: :meth:`BenchCandidate.session_arguments`.
         feeds: file of feeds (``array_file``).
         outputs: file to write the outputs of the first ``checked`` feeds to; "" for none.
         checked, check_s: run so many feeds for their outputs, but no longer than that.

@@ -22,7 +22,7 @@ from ortpkg.errors import quoted, unquoted
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE, Distance, distance, farthest
 from ortpkg.measuring.array_file import read_arrays, write_arrays
-from ortpkg.measuring.bench_candidate import Candidate
+from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.run_statistics import RunTimes, run_times
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
@@ -135,7 +135,7 @@ class CandidateResult:
         compared: over how many feeds.
     """
 
-    candidate: Candidate
+    candidate: BenchCandidate
     outcome: Outcome
     reason: str = ""
     is_held_against: bool = False
@@ -155,7 +155,7 @@ class Step:
 
     done: int
     total: int
-    candidate: Candidate | None
+    candidate: BenchCandidate | None
     round_number: int = 0
 
 
@@ -166,7 +166,7 @@ OnStep = Callable[[Step], None]
 class _Progress:
     """What is known of a candidate so far."""
 
-    candidate: Candidate
+    candidate: BenchCandidate
     rounds: list[dict[str, Any]] = field(default_factory=list)
     ended: CandidateResult | None = None
     distance: Distance | None = None
@@ -178,7 +178,7 @@ class _Progress:
 
 
 def measure_candidates(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[BenchCandidate],
     workloads: Mapping[str, Workload],
     plan: Plan,
     on_step: OnStep = lambda _step: None,
@@ -202,7 +202,7 @@ def measure_candidates(
 
 
 def run_once(
-    candidate: Candidate, workload: Workload, plan: Plan
+    candidate: BenchCandidate, workload: Workload, plan: Plan
 ) -> tuple[CandidateResult, list[dict[str, npt.NDArray[Any]]]]:
     """Loads a candidate in a child and runs each feed once, untimed: result and outputs."""
     state = _Progress(candidate=candidate, ended=_without_child(candidate))
@@ -217,7 +217,7 @@ def run_once(
     return _result_of(state), outputs
 
 
-def _without_child(candidate: Candidate) -> CandidateResult | None:
+def _without_child(candidate: BenchCandidate) -> CandidateResult | None:
     if candidate.obstacle:
         return CandidateResult(
             candidate=candidate, outcome=Outcome.SKIPPED, reason=candidate.obstacle
@@ -298,7 +298,9 @@ def _measure(
     return actual
 
 
-def _over_limit(candidate: Candidate, plan: Plan, answer: ChildResult) -> CandidateResult | None:
+def _over_limit(
+    candidate: BenchCandidate, plan: Plan, answer: ChildResult
+) -> CandidateResult | None:
     """That it passed a limit which somebody chose, and which says nothing against it."""
     limit_nbytes, generous_nbytes = plan.memory_limit_nbytes, plan.generous_nbytes
     is_narrow = {
@@ -316,7 +318,7 @@ def _over_limit(candidate: Candidate, plan: Plan, answer: ChildResult) -> Candid
 
 
 def _failure_of(
-    candidate: Candidate, workload: Workload, answer: ChildResult
+    candidate: BenchCandidate, workload: Workload, answer: ChildResult
 ) -> CandidateResult | None:
     outcome = _OUTCOMES.get(answer.outcome)
     if outcome is Outcome.SKIPPED:
@@ -356,7 +358,7 @@ def _failure_of(
     return _held_against(candidate, Outcome.FAILED, reason)
 
 
-def _held_against(candidate: Candidate, outcome: Outcome, reason: str) -> CandidateResult:
+def _held_against(candidate: BenchCandidate, outcome: Outcome, reason: str) -> CandidateResult:
     return CandidateResult(
         candidate=candidate, outcome=outcome, reason=reason, is_held_against=True
     )
@@ -382,7 +384,7 @@ def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str,
         )
 
 
-def _tolerances(candidate: Candidate, expected: Feed) -> dict[str, Tolerance]:
+def _tolerances(candidate: BenchCandidate, expected: Feed) -> dict[str, Tolerance]:
     return {name: candidate.tolerances.get(name, DEFAULT_TOLERANCE) for name in expected}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from ortpkg.measuring.bench_candidate import Candidate
+from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.measure import CAUSES, CandidateResult, Outcome, Plan, Workload, run_once
 from ortpkg.measuring.record_store import now_text
 from ortpkg.providers.machine_offer import MachineOffer
@@ -36,7 +36,7 @@ class CanaryResult:
         return self.result.outcome is Outcome.MEASURED
 
 
-def check_variant(candidate: Candidate, workload: Workload, plan: Plan) -> CanaryResult:
+def check_variant(candidate: BenchCandidate, workload: Workload, plan: Plan) -> CanaryResult:
     """Makes a session in a child process and runs the first feed once.
 
     Outputs are compared as far as the workload says what is expected. A crash, a hang, an error and

@@ -13,7 +13,7 @@ from ortpkg.arrays.synthetic_inputs import SEED, DeclaredValue, synthetic_feed
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.graph.model_signature import ValueSignature, read_model_signature
-from ortpkg.measuring.bench_candidate import Candidate
+from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.measure import Feed, Workload
 from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
 from ortpkg.package.package_info import PackageInfo
@@ -69,7 +69,7 @@ def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue
 def component_workload(
     package: PackageInfo,
     component: str,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[BenchCandidate],
     *,
     sizes: Mapping[str, int] = EMPTY,
 ) -> Workload:
@@ -151,7 +151,7 @@ def _sample_count(sample_set: SampleSet, arrays: Sequence[Array]) -> int:
     return lengths.pop()
 
 
-def _inputs(candidates: Sequence[Candidate]) -> tuple[ValueSignature, ...]:
+def _inputs(candidates: Sequence[BenchCandidate]) -> tuple[ValueSignature, ...]:
     """The inputs as all variants take them: a dimension that one of them fixes is fixed for all."""
     paths = dict.fromkeys(each.model_path for each in candidates if each.model_path is not None)
     signatures = [

@@ -11,7 +11,7 @@ import pytest
 from ortpkg.bench.plot import bench_svg
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.measuring.accuracy import Distance
-from ortpkg.measuring.bench_candidate import Candidate
+from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.measure import CandidateResult, Outcome
 from ortpkg.measuring.run_statistics import run_times
 
@@ -23,7 +23,7 @@ def _result(
 ) -> CandidateResult:
     ep_device = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
     return CandidateResult(
-        candidate=Candidate(
+        candidate=BenchCandidate(
             component_name="c", variant_name=name, ep_device=ep_device, model_path=Path("m")
         ),
         outcome=outcome,

@@ -25,7 +25,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.doctor.diagnosis import doctor
 from ortpkg.ep_names import short_ep_names
 from ortpkg.measuring.accuracy import Distance
-from ortpkg.measuring.bench_candidate import Candidate
+from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.measure import CandidateResult, Outcome, Plan
 from ortpkg.measuring.record_store import write_quarantine
 from ortpkg.measuring.run_statistics import run_times
@@ -216,7 +216,7 @@ def test_no_figure_of_a_benchmark_is_broken(
     ]
     results = [
         CandidateResult(
-            candidate=Candidate(
+            candidate=BenchCandidate(
                 component_name="c", variant_name=name, ep_device=place, model_path=Path("m")
             ),
             outcome=Outcome.MEASURED,

@@ -17,7 +17,7 @@ from unittest import mock
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.convert import convert
 from ortpkg.authoring.package_checks import validate
-from ortpkg.cli.inspect import package_json
+from ortpkg.cli.package_json import package_json
 from ortpkg.errors import OrtpkgError, PackageFormatError
 from ortpkg.package.integrity.verification import verify_package
 from ortpkg.package.package_info import PackageFormat

@@ -28,7 +28,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.measuring import child_worker, measure
-from ortpkg.measuring.bench_candidate import Candidate, thread_options
+from ortpkg.measuring.bench_candidate import BenchCandidate, thread_options
 from ortpkg.measuring.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.measuring.record_store import load_records
 from ortpkg.providers.machine_offer import this_machine
@@ -217,8 +217,10 @@ def test_a_pipeline_that_cannot_run_leaves_made_up_inputs(pipeline: Path) -> Non
 # --- the measurement itself -----------------------------------------------------------------------
 
 
-def _candidate(model: Path, name: str = "v") -> Candidate:
-    return Candidate(component_name="c", variant_name=name, ep_device=_EMBEDDED, model_path=model)
+def _candidate(model: Path, name: str = "v") -> BenchCandidate:
+    return BenchCandidate(
+        component_name="c", variant_name=name, ep_device=_EMBEDDED, model_path=model
+    )
 
 
 _FEEDS = [{"x": np.ones((1, 3), np.float32)}]
@@ -322,7 +324,7 @@ def test_every_backend_gets_the_same_number_of_threads(
 ) -> None:
     ep_device = EpDevice(ep_name="X", device=HardwareDevice(type=device_type), backend=backend)
     assert thread_options(ep_device, 3) == expected
-    arguments = Candidate(
+    arguments = BenchCandidate(
         component_name="c", variant_name="v", ep_device=ep_device, model_path=Path("m")
     ).session_arguments(3)
     assert arguments["session_entries"]["session.intra_op_num_threads"] == "3"

@@ -16,7 +16,7 @@ import pytest
 import ortpkg
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
-from ortpkg.measuring.bench_candidate import Candidate
+from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.canary import CanaryWishes
 from ortpkg.measuring.measure import Plan, Workload
 from ortpkg.measuring.stored_record import stored_records
@@ -41,7 +41,7 @@ _ONE = np.ones((1, 3), np.float32)
 def test_compares_one_run_with_what_is_expected(
     tmp_path: Path, factor: float, cause: QuarantineCause | None
 ) -> None:
-    candidate = Candidate(
+    candidate = BenchCandidate(
         component_name="c",
         variant_name="v",
         ep_device=_EMBEDDED,
