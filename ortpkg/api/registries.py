@@ -27,6 +27,7 @@ def install(
     device: str | None = None,
     all_variants: bool = False,
     samples: bool = False,
+    trust_policy: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> InstallReport:
     """Installs a package in the store: its documents, and the files of what this machine runs.
@@ -41,9 +42,12 @@ def install(
         ep, device: only what runs on this execution provider, or kind of device.
         all_variants: everything.
         samples: the package's samples, too.
+        trust_policy: the file that says who may publish what; left out, the one that holds here
+            (docs/trust.md), if any.
         progress: called with (where from, bytes done, bytes in all), by several threads.
 
     Raises:
+        SignatureError: the trust policy refuses it.
         NoSuitableVariantError: nothing fits the machine.
         ArtifactFormatError: what the registry has is no package, or contradicts itself.
         LayerMismatchError: what came is something else than was asked for.
@@ -57,7 +61,13 @@ def install(
         all_variants=all_variants,
         samples=samples,
     )
-    return installation.install(reference, name=name, wishes=wishes, progress=progress)
+    return installation.install(
+        reference,
+        name=name,
+        wishes=wishes,
+        trust_policy=None if trust_policy is None else Path(trust_policy),
+        progress=progress,
+    )
 
 
 def pull(
@@ -70,6 +80,7 @@ def pull(
     device: str | None = None,
     all_variants: bool = False,
     samples: bool = False,
+    trust_policy: str | PathLike[str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PullReport:
@@ -91,6 +102,7 @@ def pull(
         reference,
         root,
         wishes=None if wishes == InstallWishes() else wishes,
+        trust_policy=None if trust_policy is None else Path(trust_policy),
         overwrite=overwrite,
         progress=progress,
     )

@@ -14,7 +14,7 @@ from ortpkg.cli.installing import (
     print_plan,
     wishes_of,
 )
-from ortpkg.cli.parameters import DryRunOption, JsonOption, ProfilesOption
+from ortpkg.cli.parameters import DryRunOption, JsonOption, ProfilesOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.installation import InstallReport, install
@@ -30,6 +30,7 @@ def command(
     device: InstallDeviceOption = None,
     all_variants: AllVariantsOption = False,
     samples: SamplesOption = False,
+    trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -49,6 +50,7 @@ def command(
                 reference,
                 name=name,
                 wishes=wishes,
+                trust_policy=trust_policy,
                 is_rehearsal=dry_run,
                 on_plan=lambda plan: print_plan(plan, output),
                 progress=progress,

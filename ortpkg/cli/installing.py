@@ -10,6 +10,7 @@ import typer
 from ortpkg.cli.completion import complete_device, complete_ep
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.variant_choice import InstallWishes
+from ortpkg.errors import quoted
 
 if TYPE_CHECKING:
     from ortpkg.distribution.installation import InstallPlan
@@ -96,6 +97,8 @@ def print_plan(plan: InstallPlan, output: Output) -> None:
     """Says what is going to be fetched, and why."""
     source = plan.fetched.source
     output.note(f"{plan.name}: {source.reference}, {source.digest}")
+    for each in plan.vouching.acceptances:
+        output.note(f"  signed by {quoted(each.signer.name)} ({each.where})")
     for choice in plan.choices:
         output.note(f"  {choice.name} {choice.why}")
     here = f"{nbytes_text(plan.nbytes)} of {nbytes_text(plan.full_nbytes)}"
@@ -118,4 +121,8 @@ def plan_json(plan: InstallPlan) -> dict[str, Any]:
         "nbytes": plan.nbytes,
         "full_nbytes": plan.full_nbytes,
         "missing_nbytes": plan.moving_nbytes,
+        "signatures": [
+            {"signer": each.signer.name, "signature": each.where}
+            for each in plan.vouching.acceptances
+        ],
     }

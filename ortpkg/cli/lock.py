@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.cli.parameters import DryRunOption, JsonOption
+from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
 from ortpkg.cli.rendering import Output
 from ortpkg.distribution.locking import LockReport, lock_project, project_here
 from ortpkg.errors import ExitCode
@@ -26,6 +26,7 @@ UpgradePackageOption = Annotated[
 def command(
     upgrade: UpgradeOption = False,
     upgrade_package: UpgradePackageOption = None,
+    trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -36,7 +37,10 @@ def command(
     output = Output(is_json=as_json)
     project = project_here()
     report = lock_project(
-        project, upgrade=upgrade or tuple(upgrade_package or ()), is_rehearsal=dry_run
+        project,
+        upgrade=upgrade or tuple(upgrade_package or ()),
+        trust_policy=trust_policy,
+        is_rehearsal=dry_run,
     )
     if as_json:
         output.json("lock", {"dry_run": dry_run, **_report_json(report)})

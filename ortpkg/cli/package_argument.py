@@ -125,6 +125,7 @@ class _Resolver:
             return use_package(
                 reference,
                 wishes,
+                trust_policy=self._options.get("trust_policy"),
                 on_plan=lambda plan: print_plan(plan, self._output),
                 progress=progress,
             )

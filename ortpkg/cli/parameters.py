@@ -200,6 +200,14 @@ TrustOption = Annotated[
         show_default=False,
     ),
 ]
+TrustPolicyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--trust-policy",
+        metavar="FILE",
+        help="Who may publish what; default: ORTPKG_TRUST_POLICY, or your trust.toml.",
+    ),
+]
 BackendOption = Annotated[
     str,
     typer.Option(

@@ -17,7 +17,13 @@ from ortpkg.cli.installing import (
     print_plan,
     wishes_of,
 )
-from ortpkg.cli.parameters import DryRunOption, JsonOption, OverwriteOption, ProfilesOption
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    JsonOption,
+    OverwriteOption,
+    ProfilesOption,
+    TrustPolicyOption,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.pulling import pull
@@ -48,6 +54,7 @@ def command(
     device: InstallDeviceOption = None,
     all_variants: AllVariantsOption = False,
     samples: SamplesOption = False,
+    trust_policy: TrustPolicyOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -65,6 +72,7 @@ def command(
             output_path,
             wishes=None if wishes == InstallWishes() else wishes,
             overwrite=overwrite,
+            trust_policy=trust_policy,
             is_rehearsal=dry_run,
             on_plan=lambda plan: print_plan(plan, output),
             progress=progress,

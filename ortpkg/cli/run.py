@@ -26,6 +26,7 @@ from ortpkg.cli.parameters import (
     ProviderOptionsOption,
     SampledPackageArgument,
     TrustOption,
+    TrustPolicyOption,
     VariantOption,
     parse_options,
 )
@@ -52,6 +53,7 @@ from ortpkg.distribution.used_packages import how_to_fetch_samples
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 from ortpkg.package.sidecar import SAMPLES_DIRECTORY
 from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.trust.policy_place import policy_in_use
 
 if TYPE_CHECKING:
     from ortpkg.measuring.canary import CanaryWishes
@@ -87,6 +89,7 @@ def command(
     cache: CacheOption = False,
     verify: VerifyOption = True,
     trust: TrustOption = False,
+    trust_policy: TrustPolicyOption = None,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
@@ -124,6 +127,7 @@ def command(
     }
     loading["threads"] = threads
     with (
+        policy_in_use(trust_policy),
         guarded(run_options, shown),
         opened(root, compat=compat, allow_external_paths=allow_external_paths) as info,
     ):

@@ -35,7 +35,7 @@ from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import verify_emulated_names
 from ortpkg.providers.plugins import installed_plugins
 from ortpkg.selection.request import backend_named
-from ortpkg.trust.trust_policy_file import POLICY_ENVIRONMENT
+from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
 from ortpkg.variables import flag_variable
 
 #: What commands do where nobody says anything: the value, and how people call it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ortpkg.authoring.opening import is_packed
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import DryRunOption, JsonOption
 from ortpkg.cli.rendering import Output
@@ -18,9 +19,10 @@ from ortpkg.registry.references import (
     LayoutReference,
     OciReference,
     PathReference,
+    Reference,
+    StoreReference,
     parse_reference,
 )
-from ortpkg.registry.repositories import repository_of
 from ortpkg.storage.file_replacement import replace_file
 
 if TYPE_CHECKING:
@@ -117,15 +119,9 @@ def _sign(
     """Signs a package where it lies; returns the file or the digest that is signed."""
     place = parse_reference(package)
     if isinstance(place, OciReference | LayoutReference):
-        subject = sign_artifact(
-            repository_of(place),
-            place.version,
-            signer,
-            certificates=certificates,
-            is_rehearsal=is_rehearsal,
-        )
-        return f"{place.without_version}@{subject.digest}"
-    if isinstance(place, PathReference) and not place.is_archive:
+        digest = sign_artifact(place, signer, certificates=certificates, is_rehearsal=is_rehearsal)
+        return f"{place.without_version}@{digest}"
+    if isinstance(place, PathReference) and not _is_packed(place):
         name = sign_package(
             place.path,
             signer,
@@ -135,10 +131,23 @@ def _sign(
         )
         return str(place.path / name)
     raise PackageReferenceError(
-        f"{quoted(package)} cannot be signed: a package's directory can, and oci://... or"
-        " oci-layout:... where it is published",
-        reference=package,
+        f"{quoted(package)} cannot be signed: {_why_not(place)}", reference=package
     )
+
+
+def _is_packed(place: PathReference) -> bool:
+    return place.is_archive or is_packed(place.path)
+
+
+def _why_not(place: Reference) -> str:
+    if isinstance(place, StoreReference):
+        return (
+            "what is installed is its publisher's; sign it where it is published (oci://... or"
+            f" oci-layout:...), or a copy (ortpkg pull {place} -o FOLDER)"
+        )
+    if isinstance(place, PathReference):
+        return "a packed file is not changed; sign the package's directory, and pack that"
+    return "a package's directory can be, and oci://... or oci-layout:... where it is published"
 
 
 def _read_key(file: Path, password_file: Path | None) -> PrivateKey:

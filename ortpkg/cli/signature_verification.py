@@ -12,10 +12,11 @@ from ortpkg.cli.rendering import Output
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package.reader import open_package
 from ortpkg.registry.references import LayoutReference, OciReference
+from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
 from ortpkg.trust.signing.openssf_signature import Acceptance, TrustedSigner, accepted_signers
 from ortpkg.trust.signing.signed_package import SignedPackage, signed_package
 from ortpkg.trust.trust_policy import check_publisher
-from ortpkg.trust.trust_policy_file import POLICY_ENVIRONMENT, read_policy
+from ortpkg.trust.trust_policy_file import read_policy
 
 KeyOption = Annotated[
     Path | None,
@@ -31,14 +32,6 @@ TrustRootsOption = Annotated[
     Path | None,
     typer.Option(
         "--trust-roots", metavar="FILE", help="The authorities' certificates, in PEM form."
-    ),
-]
-TrustPolicyOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--trust-policy",
-        metavar="FILE",
-        help="Who may publish what; default: ORTPKG_TRUST_POLICY, or your trust.toml.",
     ),
 ]
 
@@ -57,7 +50,7 @@ class WantedSigner:
         """Whether anything was said of it."""
         return any((self.key, self.identity, self.trust_roots, self.policy))
 
-    def check(self, package: SignedPackage, reference: str = "") -> tuple[Acceptance, ...]:
+    def check(self, package: SignedPackage) -> tuple[Acceptance, ...]:
         """Who vouches for the package. SignatureError where nobody does who is wanted."""
         if signers := self._signers():
             return accepted_signers(package.record, package.signatures, signers)
@@ -74,7 +67,7 @@ class WantedSigner:
             package.version,
             package.record,
             package.signatures,
-            reference=reference,
+            reference=package.place,
         )
         return judgement.acceptances
 
@@ -105,10 +98,8 @@ def check_published(
 ) -> tuple[Acceptance, ...]:
     """Who vouches for a published package, of which nothing but the documents is fetched."""
     from ortpkg.distribution.package_signing import signed_artifact  # a client of registries
-    from ortpkg.registry.repositories import repository_of
 
-    package = signed_artifact(repository_of(place), place.version)
-    return wanted.check(package, reference=str(place.without_version))
+    return wanted.check(signed_artifact(place))
 
 
 def print_acceptances(acceptances: tuple[Acceptance, ...], output: Output) -> None:

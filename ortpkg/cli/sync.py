@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import DryRunOption, JsonOption
+from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.installation import InstallReport
@@ -24,6 +24,7 @@ def command(
             "--profile", metavar="NAME", help="Which of the project's machines this one is."
         ),
     ] = None,
+    trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -34,6 +35,7 @@ def command(
             project_here(),
             is_frozen=frozen,
             profile=profile,
+            trust_policy=trust_policy,
             is_rehearsal=dry_run,
             progress=progress,
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.cli.installing import plan_json, print_plan
-from ortpkg.cli.parameters import DryRunOption, JsonOption
+from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.store_json import installed_reference, version_text
@@ -24,7 +24,10 @@ NamesArgument = Annotated[
 
 
 def command(
-    names: NamesArgument = None, dry_run: DryRunOption = False, as_json: JsonOption = False
+    names: NamesArgument = None,
+    trust_policy: TrustPolicyOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
 ) -> int:
     """Install what the references of installed packages name now, chosen as before.
 
@@ -41,6 +44,7 @@ def command(
                 found = upgrade(
                     installed,
                     store=store,
+                    trust_policy=trust_policy,
                     is_rehearsal=dry_run,
                     on_plan=lambda plan: print_plan(plan, output),
                     progress=progress,
@@ -74,6 +78,10 @@ def _print_upgrade(found: Upgrade, output: Output) -> None:
     installed, source = found.installed, found.plan.fetched.source
     if found.is_current:
         output.line(f"{installed.name}: {version_text(installed)} is current")
+        return
+    if found.is_signed_anew:
+        verb = "would get" if found.generation is None else "has"
+        output.line(f"{installed.name}: {verb} other signatures over {version_text(installed)}")
         return
     before = f"{version_text(installed)} ({', '.join(installed.variants)})"
     variants = ", ".join(each.name for each in found.plan.choices)

@@ -12,13 +12,12 @@ from ortpkg.api.verify import record_digests, verify
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.package_argument import NamedPackage, Use, resolved_packages
-from ortpkg.cli.parameters import DryRunOption, JsonOption
+from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.signature_verification import (
     IdentityOption,
     KeyOption,
-    TrustPolicyOption,
     TrustRootsOption,
     WantedSigner,
     acceptances_json,

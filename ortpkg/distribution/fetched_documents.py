@@ -7,26 +7,31 @@ size, is in ``digests.json``, and the manifest may say nothing else.
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from ortpkg.distribution.fetching import fetch_layers
 from ortpkg.distribution.opened_documents import opened_documents
 from ortpkg.distribution.package_sources import PackageSource
-from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
+from ortpkg.errors import ArtifactFormatError, LayerMismatchError, PackageFormatError, quoted
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import PackageDigests, parse_digests
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.path_resolver import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.sidecar import DIGESTS_FILE, SIGNATURE_FILE, is_signature_file
 from ortpkg.registry.artifact import PackageArtifact, parse_artifact
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.document_layer import MOST_NBYTES, unpack_documents
 from ortpkg.registry.repository import MOST_MANIFEST_NBYTES
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.package_store import PackageStore
+from ortpkg.trust.signing.signature_bundle import most_bundle_nbytes
+from ortpkg.trust.signing.signed_package import SignedPackage
 
 #: Of the layer of documents: what may be in it, and what an archive adds.
 _MOST_LAYER_NBYTES = 2 * MOST_NBYTES
@@ -49,6 +54,21 @@ class FetchedDocuments:
     digests: PackageDigests
 
     @property
+    def record(self) -> bytes:
+        """The bytes of its digests.json, which is what is signed."""
+        return self.documents[DIGESTS_FILE]
+
+    def signed(self) -> SignedPackage:
+        """What there is to judge it by: its signatures are fetched, and not believed.
+
+        SignatureError where it does not say what it is called; RegistryError where the source has
+        signatures that are none, or failed.
+        """
+        signatures = self.source.read_signatures(most_bundle_nbytes(len(self.record)))
+        manifest = self.documents.get(MANIFEST, b"")
+        return SignedPackage.of(self.record, manifest, signatures, place=self.source.place)
+
+    @property
     def folder(self) -> str:
         """What the package's folder is called, ``NAME.ortpackage``."""
         name = self.artifact.name
@@ -69,23 +89,45 @@ def fetched_documents(source: PackageSource, store: PackageStore) -> Iterator[Fe
         RegistryError: the source failed.
         StoreError: the store cannot be used.
     """
-    artifact = parse_artifact(source.manifest, registry=source.where)
-    _check_size(artifact.config, MOST_MANIFEST_NBYTES, source)
-    _check_size(artifact.documents, _MOST_LAYER_NBYTES, source)
+    artifact = _artifact_of(source)
     layers = (artifact.config, artifact.documents)
     with store.hold(digests=[source.digest, *(layer.digest for layer in layers)]):
         store.blobs.add_bytes(source.manifest)
         fetch_layers(layers, source, store)
-        yield _unpacked(artifact, source, store)
+        with store.blobs.open(artifact.documents.digest) as stream:
+            fetched = _unpacked(artifact, stream, source)
+        yield fetched
+
+
+def read_documents(source: PackageSource) -> FetchedDocuments:
+    """The same for who wants to look at a package that is elsewhere, and keeps nothing of it."""
+    artifact = _artifact_of(source)
+    layer = artifact.documents
+    with source.read_blob(layer, 0) as chunks:
+        content = b"".join(chunks)
+    if (actual := f"sha256:{hash_bytes(content).sha256}") != layer.digest:
+        raise LayerMismatchError(
+            f"what {source.where} sent of {layer.digest}, the layer of documents, has the digest"
+            f" {actual}",
+            registry=source.where,
+            layer=layer.digest,
+            expected=layer.digest,
+            actual=actual,
+        )
+    return _unpacked(artifact, io.BytesIO(content), source)
+
+
+def _artifact_of(source: PackageSource) -> PackageArtifact:
+    artifact = parse_artifact(source.manifest, registry=source.where)
+    _check_size(artifact.config, MOST_MANIFEST_NBYTES, source)
+    _check_size(artifact.documents, _MOST_LAYER_NBYTES, source)
+    return artifact
 
 
 def _unpacked(
-    artifact: PackageArtifact, source: PackageSource, store: PackageStore
+    artifact: PackageArtifact, stream: BinaryIO, source: PackageSource
 ) -> FetchedDocuments:
-    with store.blobs.open(artifact.documents.digest) as stream:
-        documents = unpack_documents(
-            stream, registry=source.where, digest=artifact.documents.digest
-        )
+    documents = unpack_documents(stream, registry=source.where, digest=artifact.documents.digest)
     digests = _digests_in(documents, artifact, source)
     fetched = FetchedDocuments(
         source=source, artifact=artifact, documents=documents, digests=digests
@@ -145,7 +187,9 @@ def _check(fetched: FetchedDocuments) -> None:
             )
         if reason := why_not_portable_file(path):
             raise _wrong(f"{quoted(path)} {reason}", source, path)
-    if collision := find_collision([*recorded, DIGESTS_FILE]):
+        if is_signature_file(path):
+            raise _wrong(f"{quoted(path)} is the name of a signature, not of a file", source, path)
+    if collision := find_collision([*recorded, DIGESTS_FILE, SIGNATURE_FILE]):
         first, second = map(quoted, collision)
         raise _wrong(f"{first} and {second} are one file on some systems", source, collision[0])
     if artifact.package_digest not in ("", fetched.digests.package_digest):

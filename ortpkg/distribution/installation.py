@@ -1,7 +1,8 @@
 """``ortpkg install`` and ``ortpkg pull``: of a package elsewhere, what a machine needs.
 
-In this order: the manifest, the documents, the choice, the files of what was chosen, and then, in
-one step, the name or the folder. Until that step nothing is there but blobs that verified.
+In this order: the manifest, the documents, what vouches for it, the choice, the files of what was
+chosen, and then, in one step, the name or the folder. Until that step nothing is there but blobs
+that verified.
 """
 
 from __future__ import annotations
@@ -12,22 +13,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 
 from ortpkg.distribution.fetched_documents import FetchedDocuments, fetched_documents
 from ortpkg.distribution.fetching import fetch_layers, missing_layers
 from ortpkg.distribution.package_sources import opened_source
+from ortpkg.distribution.publisher_check import Vouching, check_documents
 from ortpkg.distribution.variant_choice import ChosenVariant, InstallWishes, choose_variants
 from ortpkg.distribution.wanted_files import wanted_files
 from ortpkg.errors import PackageReferenceError, quoted
 from ortpkg.registry.artifact import PackageFile
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.references import Reference, StoreReference, parse_reference
-from ortpkg.storage.hashing import Progress
+from ortpkg.storage.hashing import Progress, hash_bytes
 from ortpkg.store.generations import Generation, check_name
 from ortpkg.store.leases import Lease
 from ortpkg.store.package_store import PackageStore
 from ortpkg.store.package_trees import PackageTree, TreeContent
-from ortpkg.store.receipts import StoredFile
+from ortpkg.store.receipts import Receipt, StoredFile
 
 _NOT_OF_A_NAME = re.compile("[^a-z0-9]+")
 
@@ -43,6 +46,7 @@ class InstallPlan:
         wishes: by which they were chosen.
         files: path → the files that they need, documents aside.
         missing: layers that the store has not.
+        vouching: whose signatures come along.
     """
 
     fetched: FetchedDocuments
@@ -51,6 +55,7 @@ class InstallPlan:
     wishes: InstallWishes
     files: Mapping[str, PackageFile]
     missing: tuple[Descriptor, ...]
+    vouching: Vouching
 
     @property
     def moving_nbytes(self) -> int:
@@ -67,6 +72,18 @@ class InstallPlan:
         """Bytes of all files that the package has."""
         return sum(each.nbytes for each in self.fetched.digests.files.values())
 
+    def is_in(self, receipt: Receipt) -> bool:
+        """Whether a tree of the same package has all files that are wanted, and these signatures.
+
+        What else it has does not matter.
+        """
+        signatures = {
+            path: f"sha256:{hash_bytes(content).sha256}"
+            for path, content in self.vouching.signatures.items()
+        }
+        here = {path: receipt.files[path].digest for path in signatures if path in receipt.files}
+        return self.files.keys() <= receipt.files.keys() and here == signatures
+
     @cached_property
     def content(self) -> TreeContent:
         """The package's folder as it will be."""
@@ -82,6 +99,7 @@ class InstallPlan:
             documents=self.fetched.documents,
             files={path: stored[path] for path in self.files},
             absent={path: each for path, each in stored.items() if path not in self.files},
+            signatures=self.vouching.signatures,
             blobs=(source.digest, artifact.config.digest, artifact.documents.digest),
         )
 
@@ -107,6 +125,7 @@ def install(
     name: str | None = None,
     wishes: InstallWishes | None = None,
     store: PackageStore | None = None,
+    trust_policy: Path | None = None,
     is_rehearsal: bool = False,
     on_plan: Callable[[InstallPlan], object] | None = None,
     progress: Progress | None = None,
@@ -118,11 +137,13 @@ def install(
         name: what it is called in the store; left out: as its repository, or as it calls itself.
         wishes: what is to be fetched; left out: what this machine runs best.
         store: where to; left out, the user's.
+        trust_policy: the file that says who may publish what; left out, the one that holds here.
         is_rehearsal: fetches the documents alone, and installs nothing.
         on_plan: told what is going to be fetched, before it is.
         progress: called with (where from, bytes done, bytes in all).
 
     Raises:
+        SignatureError: the trust policy refuses it.
         NoSuitableVariantError: nothing fits the machine.
         ArtifactFormatError: what the registry has is no package, or contradicts itself.
         LayerMismatchError: what came is something else than was asked for.
@@ -137,7 +158,7 @@ def install(
             f" ({quoted(f'./{parsed.name}')}) or a packed file (name.ortpkg)",
             reference=str(parsed),
         )
-    with planned(parsed, name, wishes, store, progress) as plan:
+    with planned(parsed, name, wishes, store, progress, trust_policy) as plan:
         if on_plan is not None:
             on_plan(plan)
         if is_rehearsal:
@@ -184,6 +205,7 @@ def planned(
     wishes: InstallWishes | None,
     store: PackageStore,
     progress: Progress | None,
+    trust_policy: Path | None = None,
 ) -> Iterator[InstallPlan]:
     """What is to be fetched of a package; the source can be read as long as this lasts.
 
@@ -196,6 +218,8 @@ def planned(
         opened_source(reference, store, progress=progress) as source,
         fetched_documents(source, store) as fetched,
     ):
+        called = name or _name_of(fetched)
+        vouching = check_documents(fetched, called, trust_policy)
         with fetched.opened() as package:
             choices = choose_variants(package, wishes)
             files = wanted_files(
@@ -206,16 +230,17 @@ def planned(
             )
         yield InstallPlan(
             fetched=fetched,
-            name=name or _name_of(fetched),
+            name=called,
             choices=choices,
             wishes=wishes,
             files=files,
             missing=tuple(missing_layers((each.layer for each in files.values()), store)),
+            vouching=vouching,
         )
 
 
 def fetch_planned(plan: InstallPlan, store: PackageStore, progress: Progress | None) -> int:
-    """Fetches the files; the place for everything that may refuse a package before it is used."""
+    """Fetches the files of what was chosen."""
     source = plan.fetched.source
     return fetch_layers(
         (each.layer for each in plan.files.values()), source, store, progress=progress

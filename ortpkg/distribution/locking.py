@@ -14,6 +14,7 @@ from ortpkg.choosing.package_selection import THIS_MACHINE
 from ortpkg.distribution.fetched_documents import FetchedDocuments, fetched_documents
 from ortpkg.distribution.installation import InstallPlan, InstallReport, install
 from ortpkg.distribution.package_sources import opened_source
+from ortpkg.distribution.publisher_check import check_documents
 from ortpkg.distribution.variant_choice import InstallWishes, choose_variants
 from ortpkg.errors import LockError, quoted
 from ortpkg.names import did_you_mean
@@ -30,6 +31,7 @@ from ortpkg.project.lock_file import (
 )
 from ortpkg.project.project_file import Project, WantedPackage, find_project
 from ortpkg.registry.references import DEFAULT_TAG, LayoutReference, OciReference
+from ortpkg.registry.referrers import version_tags
 from ortpkg.registry.repositories import repository_of
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.package_store import PackageStore
@@ -75,6 +77,7 @@ def lock_project(
     upgrade: bool | Collection[str] = False,
     is_rehearsal: bool = False,
     store: PackageStore | None = None,
+    trust_policy: Path | None = None,
     progress: Progress | None = None,
 ) -> LockReport:
     """Settles every package of the project, and writes ``ortpkg.lock`` where that changes it.
@@ -86,10 +89,12 @@ def lock_project(
         upgrade: the packages that get the newest version that will do; True: all.
         is_rehearsal: nothing is written.
         store: where documents are kept; left out, the user's.
+        trust_policy: the file that says who may publish what; left out, the one that holds here.
         progress: called with (file, bytes done, bytes in all).
 
     Raises:
-        LockError: no version will do; UsageError: the lock that is there is none, or a name is not
+        LockError: no version will do; SignatureError: the trust policy refuses a package;
+            UsageError: the lock that is there is none, or a name is not
             the project's; RegistryError: a registry failed; NoSuitableVariantError: a package has
             nothing for one of the machines.
     """
@@ -106,7 +111,7 @@ def lock_project(
         kept = None if before is None or name in upgraded else before.packages.get(name)
         if kept is not None and (before is None or before.wanted.get(name) != asked[name]):
             kept = None
-        packages[name] = _locked(wanted, kept, project.profiles, store, progress)
+        packages[name] = _locked(wanted, kept, project.profiles, store, trust_policy, progress)
     report = LockReport(lock=Lock(packages=packages, wanted=asked), before=before)
     if report.is_changed and not is_rehearsal:
         write_lock(project.folder, report.lock)
@@ -120,6 +125,7 @@ def sync_project(
     profile: str | None = None,
     is_rehearsal: bool = False,
     store: PackageStore | None = None,
+    trust_policy: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[InstallReport, ...]:
     """Installs what the lock says, and nothing else; makes the lock first where it is out of date.
@@ -131,6 +137,7 @@ def sync_project(
             what any of them has.
         is_rehearsal: says what would be fetched.
         store: where to; left out, the user's.
+        trust_policy: as for :func:`lock_project`.
         progress: called with (where from, bytes done, bytes in all).
 
     Raises:
@@ -144,14 +151,26 @@ def sync_project(
     if stale is not None and is_frozen:
         raise LockError(f"{stale}: run ortpkg lock, and look at what changes in {LOCK_FILE}")
     if lock is None or stale is not None:
-        lock = lock_project(project, is_rehearsal=is_rehearsal, store=store, progress=progress).lock
+        lock = lock_project(
+            project,
+            is_rehearsal=is_rehearsal,
+            store=store,
+            trust_policy=trust_policy,
+            progress=progress,
+        ).lock
     if profile is not None and profile not in project.profiles:
         raise LockError(
             f"the project has no profile {quoted(profile)}{did_you_mean(profile, project.profiles)}"
         )
     return tuple(
         _synced(
-            lock.packages[name], wanted.source, profile, store, progress, is_rehearsal=is_rehearsal
+            lock.packages[name],
+            wanted.source,
+            profile,
+            store,
+            trust_policy,
+            progress,
+            is_rehearsal=is_rehearsal,
         )
         for name, wanted in project.packages.items()
     )
@@ -168,6 +187,7 @@ def _locked(
     kept: LockedPackage | None,
     profiles: Mapping[str, str],
     store: PackageStore,
+    trust_policy: Path | None,
     progress: Progress | None,
 ) -> LockedPackage:
     version = kept.version if kept is not None else _version_of(wanted)
@@ -176,9 +196,10 @@ def _locked(
     with (
         opened_source(reference, store, progress=progress) as source,
         fetched_documents(source, store) as fetched,
-        fetched.opened() as package,
     ):
-        variants = _choices(package, wanted, profiles)
+        check_documents(fetched, wanted.name, trust_policy)
+        with fetched.opened() as package:
+            variants = _choices(package, wanted, profiles)
     return LockedPackage(
         name=wanted.name,
         source=wanted.stated,
@@ -195,7 +216,7 @@ def _version_of(wanted: WantedPackage) -> str:
     if wanted.tag is not None:
         return wanted.tag
     repository = repository_of(wanted.source)
-    tags = repository.tags()
+    tags = version_tags(repository.tags())
     from packaging.specifiers import SpecifierSet  # only where versions are compared
 
     specifier = SpecifierSet(wanted.specifier)
@@ -253,6 +274,7 @@ def _synced(
     source: OciReference | LayoutReference,
     profile: str | None,
     store: PackageStore,
+    trust_policy: Path | None,
     progress: Progress | None,
     *,
     is_rehearsal: bool,
@@ -279,6 +301,7 @@ def _synced(
         name=locked.name,
         wishes=InstallWishes(variants=variants or ()),
         store=store,
+        trust_policy=trust_policy,
         is_rehearsal=is_rehearsal,
         on_plan=check,
         progress=progress,

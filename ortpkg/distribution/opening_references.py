@@ -25,6 +25,7 @@ def use_package(
     wishes: InstallWishes | None = None,
     *,
     store: PackageStore | None = None,
+    trust_policy: Path | None = None,
     on_plan: Callable[[InstallPlan], object] | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -38,6 +39,7 @@ def use_package(
         reference: a path is given back as it is.
         wishes: what is fetched of what is not here; left out, what this machine runs best.
         store: where to look; left out, the user's.
+        trust_policy: the file that says who may publish what; left out, the one that holds here.
         on_plan: told what is going to be fetched, before it is.
         progress: called with (where from, bytes done, bytes in all).
 
@@ -64,13 +66,14 @@ def use_package(
                 f"{error}, and there is no such folder here", path=Path(reference.name)
             ) from error
         return _kept(installed, opened)
-    return _fetched(reference, wishes, store, on_plan, progress)
+    return _fetched(reference, wishes, store, trust_policy, on_plan, progress)
 
 
 def _fetched(
     reference: Reference,
     wishes: InstallWishes | None,
     store: PackageStore | None,
+    trust_policy: Path | None,
     on_plan: Callable[[InstallPlan], object] | None,
     progress: Progress | None,
 ) -> Path:
@@ -79,7 +82,7 @@ def _fetched(
     from ortpkg.store.package_store import PackageStore
 
     store = store or PackageStore()
-    with planned(reference, None, wishes, store, progress) as plan:
+    with planned(reference, None, wishes, store, progress, trust_policy) as plan:
         is_free = True
         with contextlib.suppress(PackageNotInstalledError):
             is_free = store.find(plan.name) is None
@@ -98,7 +101,7 @@ def _fetched(
 def _used_as_planned(store: PackageStore, plan: InstallPlan) -> Path | None:
     """The installation of just that version, if it has all files that are wanted."""
     opened = store.open(plan.name, digest=plan.fetched.source.digest)
-    if plan.files.keys() <= opened.receipt.files.keys():
+    if plan.is_in(opened.receipt):
         return _kept(store, opened)
     opened.close()
     return None

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import io
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ortpkg.distribution.fetched_documents import read_documents
+from ortpkg.distribution.package_sources import published_source
 from ortpkg.documents.findings import listed
-from ortpkg.documents.json_documents import parse_document
-from ortpkg.errors import ArtifactFormatError, AuthoringError, quoted
+from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.recovery import recover
-from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.integrity.digests import list_files, parse_digests, read_digests
+from ortpkg.package.changes.store_guard import check_is_not_installed
+from ortpkg.package.integrity.digests import list_files, read_digests
 from ortpkg.package.integrity.verification import check_is_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.registry.artifact import PackageArtifact, parse_artifact
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.document_layer import MOST_NBYTES, unpack_documents
+from ortpkg.registry.references import LayoutReference, OciReference
+from ortpkg.registry.repositories import repository_of
 from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, Repository
 from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import hash_bytes
 from ortpkg.storage.package_lock import lock_package
 from ortpkg.trust.signing.openssf_signature import is_over, sign_digests
-from ortpkg.trust.signing.registry_signatures import attach_signature, attached_signatures
-from ortpkg.trust.signing.signature_bundle import most_bundle_nbytes
+from ortpkg.trust.signing.registry_signatures import attach_signature
 from ortpkg.trust.signing.signature_files import read_signatures, write_signature
 from ortpkg.trust.signing.signed_package import SignedPackage
 
@@ -57,6 +54,7 @@ def sign_package(
         PackageError: there is no package at ``root``.
     """
     check_is_package(root)
+    check_is_not_installed(root)
     with lock_package(root, on_wait=notify or logger.warning):
         recover(root, operations=operations or FileOperations())
         name = open_package(root).name
@@ -72,27 +70,26 @@ def sign_package(
 
 
 def sign_artifact(
-    repository: Repository,
-    version: str,
+    reference: OciReference | LayoutReference,
     key: PrivateKey,
     *,
     certificates: Sequence[bytes] = (),
     is_rehearsal: bool = False,
-) -> Descriptor:
-    """Signs the package that a tag or digest of a repository names, by its documents alone.
+) -> str:
+    """Signs the package that a reference names; nothing of it is downloaded but its documents.
 
-    Only they are downloaded. digests.json is signed, once the layers' digests agree with it.
+    The layers' digests are held against digests.json, and that is signed.
 
-    Returns the manifest that was signed.
+    Returns the digest of the manifest that was signed.
     """
-    subject = repository.resolve(version)
-    artifact, documents = _documents(repository, subject)
-    content = sign_digests(
-        documents[DIGESTS_FILE], name=artifact.name or "package", key=key, certificates=certificates
-    )
+    repository = repository_of(reference)
+    fetched = read_documents(published_source(reference, repository))
+    name = fetched.artifact.name or "package"
+    content = sign_digests(fetched.record, name=name, key=key, certificates=certificates)
+    digest = fetched.source.digest
     if not is_rehearsal:
-        attach_signature(repository, subject, content)
-    return subject
+        attach_signature(repository, repository.resolve(digest), content)
+    return digest
 
 
 def attach_own_signatures(
@@ -111,29 +108,12 @@ def attach_own_signatures(
     return len(signatures)
 
 
-def signed_artifact(repository: Repository, version: str) -> SignedPackage:
-    """The package that a tag or digest names, with its signatures, without its files.
+def signed_artifact(reference: OciReference | LayoutReference) -> SignedPackage:
+    """The package that a reference names, with its signatures, without its files.
 
     ArtifactFormatError where the artifact's layers are not those that its digests.json records.
     """
-    subject = repository.resolve(version)
-    _, documents = _documents(repository, subject)
-    record = documents[DIGESTS_FILE]
-    manifest = parse_document(documents.get(MANIFEST, b"{}"), document=MANIFEST)
-    return SignedPackage(
-        name=_stated(manifest, "name"),
-        version=_stated(manifest, "version"),
-        manifest_digest=hash_bytes(documents.get(MANIFEST, b"")).sha256,
-        record=record,
-        signatures=attached_signatures(
-            repository, subject.digest, most_nbytes=most_bundle_nbytes(len(record))
-        ),
-    )
-
-
-def _stated(manifest: Mapping[str, Any], what: str) -> str:
-    """What a manifest of either generation says of the package."""
-    return str(manifest.get(f"model_{what}") or manifest.get(f"package_{what}") or "")
+    return read_documents(published_source(reference, repository_of(reference))).signed()
 
 
 def _own_record(root: Path) -> bytes:
@@ -149,45 +129,3 @@ def _own_record(root: Path) -> bytes:
             f" signed: {listed(extra)}; ortpkg verify says what differs"
         )
     return (root / DIGESTS_FILE).read_bytes()
-
-
-def _documents(
-    repository: Repository, subject: Descriptor
-) -> tuple[PackageArtifact, dict[str, bytes]]:
-    artifact = parse_artifact(repository.read_manifest(subject), registry=repository.name)
-    layer = artifact.documents
-    if layer.nbytes > 2 * MOST_NBYTES:
-        raise ArtifactFormatError(
-            f"the layer of documents of {repository.name} has {layer.nbytes} bytes; at most"
-            f" {2 * MOST_NBYTES} are read",
-            registry=repository.name,
-            layer=layer.digest,
-        )
-    with repository.read_blob(layer) as chunks:
-        content = b"".join(chunks)
-    if f"sha256:{hash_bytes(content).sha256}" != layer.digest:
-        raise _other_files(repository, "the layer of documents has other bytes", layer.digest)
-    documents = unpack_documents(io.BytesIO(content), registry=repository.name, digest=layer.digest)
-    if DIGESTS_FILE not in documents:
-        raise _other_files(repository, f"there is no {DIGESTS_FILE}", layer.digest)
-    found = {path: hash_bytes(each).sha256 for path, each in documents.items()}
-    del found[DIGESTS_FILE]
-    found |= {path: file.layer.sha256 for path, file in artifact.files.items()}
-    recorded = {
-        path: each.digests[-1]
-        for path, each in parse_digests(documents[DIGESTS_FILE], Path(DIGESTS_FILE)).files.items()
-    }
-    for path in sorted({*found, *recorded}):
-        if found.get(path) != recorded.get(path):
-            raise _other_files(
-                repository, f"{quoted(path)} is not as {DIGESTS_FILE} records it", path
-            )
-    return artifact, documents
-
-
-def _other_files(repository: Repository, what: str, layer: str) -> ArtifactFormatError:
-    return ArtifactFormatError(
-        f"the package in {repository.name} is wrong: {what}",
-        registry=repository.name,
-        layer=layer,
-    )

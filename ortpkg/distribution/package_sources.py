@@ -31,17 +31,23 @@ from ortpkg.registry.references import (
     StoreReference,
     is_tag,
     parse_reference,
+    place_of,
 )
 from ortpkg.registry.repositories import repository_of
-from ortpkg.registry.repository import MOST_MANIFEST_NBYTES
+from ortpkg.registry.repository import MOST_MANIFEST_NBYTES, Repository
 from ortpkg.storage.hashing import Progress, hash_bytes
 from ortpkg.store.generations import Generation
 from ortpkg.store.package_store import PackageStore
+from ortpkg.trust.signing.openssf_signature import FoundSignature
+from ortpkg.trust.signing.registry_signatures import attached_signatures
+from ortpkg.trust.signing.signature_files import read_signatures
 
 _CHUNK_NBYTES = 1024 * 1024
 
 #: Gives a blob's content from an offset on, in chunks; nobody has compared it.
 ReadBlob = Callable[[Descriptor, int], AbstractContextManager[Iterator[bytes]]]
+#: Gives the signatures of at most so many bytes, which nobody has looked at.
+ReadSignatures = Callable[[int], tuple[FoundSignature, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +57,24 @@ class PackageSource:
     Attributes:
         where: what messages call it.
         reference: what is recorded, by which newer versions are looked for.
+        place: the same without a version: what a trust policy may be about.
         tag: of the version, "" where it was named by its digest.
         digest: of its manifest.
         manifest: its bytes, which have that digest.
         name: what the package may be called in the store; "" where its own name says it.
         read_blob: reads its layers.
+        read_signatures: reads what vouches for it.
     """
 
     where: str
     reference: str
+    place: str
     tag: str
     digest: str
     manifest: bytes
     name: str
     read_blob: ReadBlob
+    read_signatures: ReadSignatures
 
 
 @contextlib.contextmanager
@@ -80,7 +90,7 @@ def opened_source(
         UsageError: the library that reads that place is not installed.
     """
     if isinstance(reference, OciReference | LayoutReference):
-        yield _in_repository(reference)
+        yield published_source(reference, repository_of(reference))
     elif isinstance(reference, PathReference):
         path = reference.path.absolute()
         with package_folder(path, progress=progress) as root:
@@ -91,6 +101,7 @@ def opened_source(
             yield PackageSource(
                 where=generation.reference,
                 reference=generation.reference,
+                place=place_of(generation.reference),
                 tag=generation.tag,
                 digest=generation.digest,
                 manifest=store.blobs.read_bytes(
@@ -98,40 +109,44 @@ def opened_source(
                 ),
                 name=generation.name,
                 read_blob=origin.read,
+                read_signatures=origin.read_signatures,
             )
     else:
         with opened_packed_package(reference, store, progress) as packed:
             yield PackageSource(
                 where=packed.file.where,
                 reference=str(reference),
+                place=str(reference),
                 tag=packed.version if is_tag(packed.version) else "",
                 digest=f"sha256:{hash_bytes(packed.manifest).sha256}",
                 manifest=packed.manifest,
                 name="",
                 read_blob=packed.read,
+                read_signatures=packed.read_signatures,
             )
 
 
-def _in_repository(reference: OciReference | LayoutReference) -> PackageSource:
-    repository = repository_of(reference)
+def published_source(
+    reference: OciReference | LayoutReference, repository: Repository
+) -> PackageSource:
+    """The package that a reference names, in its repository."""
     descriptor = repository.resolve(reference.version)
     manifest = repository.read_manifest(descriptor)
-    place = reference.without_version
-    if isinstance(place, LayoutReference):
-        recorded = f"oci-layout:{place.directory.absolute()}"
-        name = ""
-    else:
-        recorded = str(place)
-        name = place.repository.rpartition("/")[2]
+    place = place_of(str(reference))
+    name = reference.repository.rpartition("/")[2] if isinstance(reference, OciReference) else ""
     tag = "" if reference.digest and not reference.tag else reference.tag or DEFAULT_TAG
     return PackageSource(
         where=repository.name,
-        reference=f"{recorded}:{tag}" if tag else f"{recorded}@{reference.digest}",
+        reference=f"{place}:{tag}" if tag else f"{place}@{reference.digest}",
+        place=place,
         tag=tag,
         digest=descriptor.digest,
         manifest=manifest,
         name=name,
         read_blob=lambda layer, offset: repository.read_blob(layer, offset=offset),
+        read_signatures=lambda most_nbytes: attached_signatures(
+            repository, descriptor.digest, most_nbytes=most_nbytes
+        ),
     )
 
 
@@ -144,11 +159,13 @@ def _in_folder(root: Path, named: Path) -> PackageSource:
     return PackageSource(
         where=str(named),
         reference=str(named),
+        place=str(named),
         tag=package.version if package.version is not None and is_tag(package.version) else "",
         digest=f"sha256:{hash_bytes(manifest).sha256}",
         manifest=manifest,
         name="",
         read_blob=_FolderBlobs(str(named), contents, files).read,
+        read_signatures=lambda _: read_signatures(root),
     )
 
 
@@ -172,6 +189,12 @@ class _Origin:
         with self._lock:
             source = self._source
         return source.read_blob(layer, offset)
+
+    def read_signatures(self, _most_nbytes: int) -> tuple[FoundSignature, ...]:
+        """Those that came with it when it was installed."""
+        named = self._generation
+        with self._store.open(named.name, digest=named.digest) as opened:
+            return read_signatures(opened.root)
 
     @cached_property
     def _source(self) -> PackageSource:

@@ -19,7 +19,7 @@ from ortpkg.errors import ArchiveError, ArtifactFormatError, OrtpkgError, Packag
 from ortpkg.package.archive.archive_directory import ArchiveMember, read_members, unpacked
 from ortpkg.package.integrity.digests import PackageDigests, parse_digests
 from ortpkg.package.paths.path_resolver import why_not_a_name
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file
 from ortpkg.registry.artifact import dump_artifact
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.document_layer import MOST_DOCUMENTS, MOST_NBYTES, is_document
@@ -29,6 +29,8 @@ from ortpkg.registry.repository import RangeNotSupportedError
 from ortpkg.registry.url_references import ARCHIVE_SUFFIX, UrlReference
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.package_store import PackageStore
+from ortpkg.trust.signing.openssf_signature import FoundSignature
+from ortpkg.trust.signing.signature_files import MOST_SIGNATURES
 
 #: Of the file's end, which has the directory, and digests.json before it.
 _TAIL_NBYTES = 32 * 1024
@@ -47,6 +49,7 @@ class PackedPackage:
         manifest: of the artifact that it makes; which variants need a file is told by folders.
         contents: digest → content of the layers that are no files of it.
         members: digest → where the file lies.
+        signatures: of the package, which are no files of it.
     """
 
     file: RemoteFile
@@ -54,6 +57,22 @@ class PackedPackage:
     manifest: bytes
     contents: Mapping[str, bytes]
     members: Mapping[str, ArchiveMember]
+    signatures: tuple[ArchiveMember, ...]
+
+    def read_signatures(self, most_nbytes: int) -> tuple[FoundSignature, ...]:
+        """The signatures that have no more bytes; ArtifactFormatError where one is damaged."""
+        found = []
+        for each in self.signatures:
+            if max(each.nbytes, each.packed_nbytes) > most_nbytes:
+                continue
+            with self.file.read(each.start, each.start + each.packed_nbytes) as packed:
+                try:
+                    content = _whole(each, b"".join(packed))
+                except ArchiveError as error:
+                    raise _wrong(self.file, error, each.name) from error
+            where = f"{each.name} of {self.file.where}"
+            found.append(FoundSignature(where=where, content=content))
+        return tuple(found)
 
     @contextlib.contextmanager
     def read(self, layer: Descriptor, offset: int) -> Iterator[Iterator[bytes]]:
@@ -92,7 +111,11 @@ def opened_packed_package(
 
 def _package_in(file: RemoteFile, folder: str) -> PackedPackage:
     tail = _Tail(file)
-    members = {each.name: each for each in read_members(tail, tail.nbytes, where=file.where)}
+    found = list(read_members(tail, tail.nbytes, where=file.where))
+    signatures = tuple(each for each in found if is_signature_file(each.name))
+    if len(signatures) > MOST_SIGNATURES:
+        raise ArchiveError(f"it has more than {MOST_SIGNATURES} signatures")
+    members = {each.name: each for each in found if not is_signature_file(each.name)}
     documents = _documents(tail, [each for each in members.values() if _is_document(each)])
     if DIGESTS_FILE not in documents:
         raise ArchiveError(
@@ -108,6 +131,7 @@ def _package_in(file: RemoteFile, folder: str) -> PackedPackage:
             manifest=dump_artifact(artifact),
             contents=contents,
             members={each.layer.digest: members[path] for path, each in artifact.files.items()},
+            signatures=signatures,
         )
 
 

@@ -41,6 +41,7 @@ def pull(
     wishes: InstallWishes | None = None,
     overwrite: bool = False,
     store: PackageStore | None = None,
+    trust_policy: Path | None = None,
     is_rehearsal: bool = False,
     on_plan: Callable[[InstallPlan], object] | None = None,
     progress: Progress | None = None,
@@ -57,6 +58,7 @@ def pull(
         wishes: what is to be fetched; left out: what is installed, or what this machine runs best.
         overwrite: ``root`` may be a package, which is replaced when the new one is complete.
         store: by way of which store; left out, the user's.
+        trust_policy: the file that says who may publish what; left out, the one that holds here.
         is_rehearsal: fetches the documents alone, and makes nothing.
         on_plan: told what is going to be fetched, before it is.
         progress: called with (where from, bytes done, bytes in all).
@@ -71,7 +73,8 @@ def pull(
     parsed = parse_reference(reference)
     if not (overwrite and is_replaceable(root, is_package=True)):
         check_is_free(root)
-    with planned(parsed, None, wishes or _installed_wishes(parsed, store), store, progress) as plan:
+    wishes = wishes or _installed_wishes(parsed, store)
+    with planned(parsed, None, wishes, store, progress, trust_policy) as plan:
         if on_plan is not None:
             on_plan(plan)
         if is_rehearsal:
@@ -102,7 +105,7 @@ def _write(
 ) -> None:
     operations.make_directory(staging)
     folders = {staging}
-    for path, content in sorted(plan.content.documents.items()):
+    for path, content in sorted(plan.content.written.items()):
         make_parents(staging, path, operations)
         operations.write_file(staging / path, content)
         folders.add((staging / path).parent)

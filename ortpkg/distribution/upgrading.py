@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from ortpkg.distribution.installation import InstallPlan, install_planned, planned
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
+from ortpkg.registry.referrers import version_tags
 from ortpkg.registry.repositories import repository_of
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.generations import Generation
@@ -43,10 +45,24 @@ class Upgrade:
         return self.plan.fetched.source.digest != self.installed.digest
 
     @property
+    def is_signed_anew(self) -> bool:
+        """Whether nothing is different but who vouches for it."""
+        signatures = self.plan.vouching.signatures
+        return self._is_same_choice and bool(signatures) and not self._is_same_tree
+
+    @property
     def is_current(self) -> bool:
         """Whether nothing is to be done."""
+        return self._is_same_choice and not self.is_signed_anew
+
+    @property
+    def _is_same_choice(self) -> bool:
         chosen = {each.name for each in self.plan.choices}
         return not self.is_newer and chosen == set(self.installed.variants)
+
+    @property
+    def _is_same_tree(self) -> bool:
+        return self.plan.content.key == self.installed.tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +89,7 @@ def upgrade(
     installed: Generation,
     *,
     store: PackageStore,
+    trust_policy: Path | None = None,
     is_rehearsal: bool = False,
     on_plan: Callable[[InstallPlan], object] | None = None,
     progress: Progress | None = None,
@@ -82,6 +99,7 @@ def upgrade(
     Args:
         installed: what is in use.
         store: where.
+        trust_policy: the file that says who may publish what; left out, the one that holds here.
         is_rehearsal: fetches documents alone, and changes nothing.
         on_plan: told what is going to be fetched, before it is, where something is to be done.
         progress: called with (where from, bytes done, bytes in all).
@@ -90,7 +108,7 @@ def upgrade(
     """
     wishes = InstallWishes.of_words(installed.asked)
     reference = parse_reference(installed.reference)
-    with planned(reference, installed.name, wishes, store, progress) as plan:
+    with planned(reference, installed.name, wishes, store, progress, trust_policy) as plan:
         found = Upgrade(installed=installed, plan=plan, generation=None)
         if found.is_current:
             return Upgrade(installed=installed, plan=plan, generation=installed)
@@ -116,7 +134,7 @@ def find_outdated(installed: Generation) -> Outdated | None:
     if not isinstance(reference, OciReference | LayoutReference):
         return None
     repository = repository_of(reference)
-    tags = repository.tags()
+    tags = version_tags(repository.tags())
     digest = installed.digest
     if reference.digest is None:
         digest = repository.resolve(reference.version).digest

@@ -152,6 +152,19 @@ def parse_reference(text: str | os.PathLike[str]) -> Reference:
     return _path_or_name(text)
 
 
+def place_of(text: str) -> str:
+    """What a reference names without its version, the same in every folder; "" for what is none."""
+    try:
+        reference = parse_reference(text)
+    except PackageReferenceError:
+        return ""
+    if isinstance(reference, OciReference):
+        return str(reference.without_version)
+    if isinstance(reference, LayoutReference):
+        return f"{_LAYOUT}{reference.directory.absolute()}"
+    return str(reference.path.absolute()) if isinstance(reference, PathReference) else text
+
+
 def is_store_name(text: str) -> bool:
     """Whether a package may have that name in the store."""
     return len(text) <= _MOST_NAME_CHARACTERS and _NAME.fullmatch(text) is not None

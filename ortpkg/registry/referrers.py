@@ -6,6 +6,7 @@ Source: OCI distribution specification 1.1, "Listing Referrers", "Referrers Tag 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from ortpkg.registry.descriptors import Descriptor, parse_annotations, parse_des
 
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 MOST_REFERRERS = 10_000
+_ABOUT_A_MANIFEST = re.compile(r"sha256-[0-9a-f]{64}(?:\..*)?")
 
 
 def fallback_tag(digest: str) -> str:
@@ -24,6 +26,15 @@ def fallback_tag(digest: str) -> str:
     'sha256-12ab'
     """
     return digest.replace(":", "-")
+
+
+def version_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Those that name packages: not lists of what refers to a manifest, signatures and the like.
+
+    >>> version_tags(["1.0", f"sha256-{'0' * 64}", f"sha256-{'0' * 64}.sig"])
+    ('1.0',)
+    """
+    return tuple(tag for tag in tags if _ABOUT_A_MANIFEST.fullmatch(tag) is None)
 
 
 def parse_index(document: Mapping[str, Any], *, registry: str, what: str) -> list[Descriptor]:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import StoreError, quoted
@@ -41,10 +42,11 @@ class TreeContent:
         reference: where it came from.
         folder: the name of the package's folder, ``NAME.ortpackage``.
         documents: path in the package → bytes.
+        signatures: the same of what vouches for the package, which is no part of it.
         files: path → blob that is in the store.
         absent: path → what the manifest has besides.
         blobs: digests of blobs that belong to it besides ``files``: manifest, config, the layer of
-            documents, signatures. They need be in the store.
+            documents. They need be in the store.
         is_linked: whether files may be hard links to blobs, where there are no reflinks.
             ``onnx.load`` refuses hard-linked external data.
     """
@@ -55,8 +57,14 @@ class TreeContent:
     documents: Mapping[str, bytes]
     files: Mapping[str, StoredFile] = EMPTY
     absent: Mapping[str, StoredFile] = EMPTY
+    signatures: Mapping[str, bytes] = EMPTY
     blobs: tuple[str, ...] = ()
     is_linked: bool = True
+
+    @property
+    def written(self) -> dict[str, bytes]:
+        """What is written and not made of blobs: path → bytes."""
+        return {**self.documents, **self.signatures}
 
     @property
     def all_blobs(self) -> tuple[str, ...]:
@@ -67,7 +75,9 @@ class TreeContent:
     def key(self) -> str:
         """The tree's key: its path below ``packages``."""
         files = sorted((path, each.digest) for path, each in self.files.items())
-        said = [self.folder, self.is_linked, sorted(self.documents), files]
+        said: list[Any] = [self.folder, self.is_linked, sorted(self.documents), files]
+        if self.signatures:
+            said.append(sorted(hash_bytes(each).sha256 for each in self.signatures.values()))
         digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
         return f"{self.manifest.removeprefix('sha256:')}/{digest[:_KEY_CHARACTERS]}"
 
@@ -138,7 +148,7 @@ def _check(folder: StoreFolder, content: TreeContent) -> None:
         raise StoreError(f"{quoted(content.manifest)} is not the digest of a manifest")
     if reason := why_not_a_name(content.folder):
         raise StoreError(f"{quoted(content.folder)} cannot be a package's folder: it {reason}")
-    paths = (*content.documents, *content.files)
+    paths = (*content.documents, *content.signatures, *content.files)
     for path in paths:
         if reason := why_not_portable_file(path):
             raise StoreError(f"{quoted(path)} may not be a file of a package: it {reason}")
@@ -167,12 +177,12 @@ def _is_whole(tree: PackageTree) -> bool:
 def _build(folder: StoreFolder, content: TreeContent, staging: Path) -> None:
     operations = folder.operations
     operations.make_directory(staging)
-    root = staging / content.folder
-    directories = sorted(_directories(root, (*content.documents, *content.files)))
+    root, written = staging / content.folder, content.written
+    directories = sorted(_directories(root, (*written, *content.files)))
     for directory in directories:
         operations.make_directory(directory)
-    for path in sorted(content.documents):
-        operations.write_file(root / path, content.documents[path])
+    for path in sorted(written):
+        operations.write_file(root / path, written[path])
         operations.make_read_only(root / path)
     maker = FileMaker(operations, is_linked=content.is_linked)
     for path in sorted(content.files):
@@ -202,15 +212,15 @@ def _place(folder: StoreFolder, staging: Path, target: Path) -> None:
 
 
 def _receipt_of(content: TreeContent, mode: FileMode) -> Receipt:
-    documents = {
+    written = {
         path: StoredFile(digest=f"sha256:{hash_bytes(data).sha256}", nbytes=len(data))
-        for path, data in content.documents.items()
+        for path, data in content.written.items()
     }
     receipt = Receipt(
         manifest=content.manifest,
         reference=content.reference,
         folder=content.folder,
-        files={**documents, **content.files},
+        files={**written, **content.files},
         absent=content.absent,
         blobs=content.all_blobs,
     )

@@ -3,11 +3,11 @@
 ``option_policy`` and ``context_trust`` decide for a package, ``package_verification`` compares its
 files with their digests; ``safe_options``, ``session_option_values`` and ``load_config`` are the
 lists that they go by, ``judged_contexts`` the files that were judged. ``signing`` is the signatures
-of packages, ``trust_policy`` with its file whose are accepted for what, ``publisher_trust`` what
-follows for native contexts.
+of packages, ``trust_policy`` with its file and ``policy_place`` whose are accepted for what,
+``publisher_trust`` what follows for native contexts.
 
 For others: ``context_trust``, ``judged_contexts``, ``load_config``, ``option_policy``,
-``package_verification``, ``safe_options``, ``session_option_values``,
+``package_verification``, ``policy_place``, ``safe_options``, ``session_option_values``,
 ``signing.openssf_signature``, ``signing.registry_signatures``, ``signing.signature_bundle``,
 ``signing.signature_files``, ``signing.signed_package``, ``signing.signing_certificates``,
 ``signing.signing_keys``, ``trust_policy``, ``trust_policy_file``.

@@ -44,7 +44,9 @@ def publisher_trust(package: PackageInfo) -> PublisherTrust:
     if manifest is None or manifest.digests != (signed.manifest_digest,):
         # The name that is judged has to be one that was signed.
         return PublisherTrust(why_none=f"{MANIFEST} is not as {DIGESTS_FILE} records it")
-    judgement = policy.judge(signed.name, signed.version, signed.record, signed.signatures)
+    judgement = policy.judge(
+        signed.name, signed.version, signed.record, signed.signatures, reference=signed.place
+    )
     if not judgement.is_accepted:
         return PublisherTrust(why_none=judgement.reason)
     if not judgement.may_ship_native_contexts:

@@ -1,8 +1,12 @@
 """Who may publish which packages, and whose native contexts run: the user's trust policy.
 
-A policy is a list of rules. The first whose names match decides; a package that no rule is about is
-refused. What is judged is signed: the name and version of ``manifest.json``, which ``digests.json``
-records, which a signature covers. docs/trust.md says what a policy protects from.
+A policy is a list of rules; of the name that a package states, what it is called here and the place
+that it comes from, each is decided by the first rule about it, and all rules that decide have to
+accept. So neither a registry that gives another package than was asked for, nor a package that
+calls itself something harmless, finds a laxer rule. A package that no rule is about is refused.
+
+Name and version are those of ``manifest.json``, which ``digests.json`` records, which a signature
+covers. docs/trust.md says what a policy protects from.
 """
 
 from __future__ import annotations
@@ -41,10 +45,9 @@ class PublisherRule:
     minimal_version: str = ""
     valid_until: dt.date | None = None
 
-    def is_about(self, name: str, reference: str) -> bool:
-        """Whether one of its patterns matches."""
-        candidates = [text for text in (name, reference) if text]
-        return any(fnmatchcase(text, glob) for glob in self.names for text in candidates)
+    def is_about(self, text: str) -> bool:
+        """Whether one of its patterns matches a name, or a place."""
+        return any(fnmatchcase(text, glob) for glob in self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,22 +82,65 @@ class TrustPolicy:
         signatures: Sequence[FoundSignature],
         *,
         reference: str = "",
+        called: str = "",
         today: dt.date | None = None,
     ) -> Judgement:
         """Whether a package may be used, and how far.
 
         Args:
-            name: under which it is used: that of its manifest, or the one it gets in the store.
+            name: as its manifest states it; "" where that has none.
             version: as its manifest states it, not a tag, which anybody moves.
             record: the bytes of its digests.json; the caller compares the files with it.
             signatures: what lies beside the package.
-            reference: where it comes from, without a version.
+            reference: where it comes from, without a version; "" where that is not known.
+            called: its name in the store, which its repository may have given it; "" for none.
             today: the day that ``valid_until`` is compared with; left out, today in UTC.
         """
-        rule = next((rule for rule in self.rules if rule.is_about(name, reference)), None)
-        called = quoted(name or reference)
-        if rule is None:
-            return self._refused(f"no rule is about {called}, and what no rule is about is refused")
+        of_place, of_called = self._first(reference), self._first(called)
+        if of_called is not None and not (
+            of_called.is_about(name) or (reference and of_called.is_about(reference))
+        ):
+            return self._refused(
+                f"it was asked for as {quoted(called)} and calls itself {quoted(name)}, which the"
+                f" rule about {quoted(called)} is not about: it is another package, or the rule's"
+                " names lack that one"
+            )
+        stated = next((rule for rule in self.rules if rule.is_about(name)), None)
+        found = ((of_place, reference), (of_called, called), (stated, name))
+        deciding = {id(rule): (rule, text) for rule, text in found[::-1] if rule is not None}
+        if not deciding:
+            texts = " nor ".join(quoted(text) for text in (name, reference) if text)
+            return self._refused(
+                f"no rule is about {texts or 'a package without a name'}, and what no rule is about"
+                " is refused: name it in a [[packages]]"
+            )
+        judgements = [
+            self._by_rule(rule, quoted(text or name), version, record, signatures, today)
+            for rule, text in deciding.values()
+        ]
+        refused = next((each for each in judgements if not each.is_accepted), None)
+        if refused is not None:
+            return refused
+        acceptances = {each.where: each for found in judgements for each in found.acceptances}
+        return Judgement(
+            is_accepted=True,
+            acceptances=tuple(acceptances.values()),
+            may_ship_native_contexts=all(each.may_ship_native_contexts for each in judgements),
+        )
+
+    def _first(self, text: str) -> PublisherRule | None:
+        """The rule that decides about a text; none about one that is not known."""
+        return next((rule for rule in self.rules if text and rule.is_about(text)), None)
+
+    def _by_rule(
+        self,
+        rule: PublisherRule,
+        called: str,
+        version: str,
+        record: bytes,
+        signatures: Sequence[FoundSignature],
+        today: dt.date | None,
+    ) -> Judgement:
         day = today or dt.datetime.now(dt.UTC).date()
         if rule.valid_until is not None and day > rule.valid_until:
             return self._refused(
@@ -133,8 +179,9 @@ def check_publisher(
     signatures: Sequence[FoundSignature],
     *,
     reference: str = "",
+    called: str = "",
 ) -> Judgement:
-    """What an installer asks before it activates a package; arguments as :meth:`TrustPolicy.judge`.
+    """What an installer asks before it fetches files; arguments as :meth:`TrustPolicy.judge`.
 
     Without a policy everything is accepted, and nothing is vouched for.
 
@@ -143,7 +190,7 @@ def check_publisher(
     """
     if policy is None:
         return Judgement(is_accepted=True)
-    judgement = policy.judge(name, version, record, signatures, reference=reference)
+    judgement = policy.judge(name, version, record, signatures, reference=reference, called=called)
     if not judgement.is_accepted:
         raise SignatureError(judgement.reason)
     return judgement

@@ -24,37 +24,22 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from ortpkg.documents.toml_documents import read_toml
 from ortpkg.errors import UsageError, quoted
-from ortpkg.host.directories import config_directory
 from ortpkg.names import did_you_mean
+from ortpkg.trust.policy_place import policy_file
 from ortpkg.trust.signing.openssf_signature import TrustedSigner
 from ortpkg.trust.trust_policy import PublisherRule, TrustPolicy
 
-POLICY_ENVIRONMENT = "ORTPKG_TRUST_POLICY"
-_FILE = "trust.toml"
 _ANYONE = "anyone"
 _MOST_KEY_NBYTES = 1 << 20
 _TOP = ("signers", "packages")
 _SIGNER = ("key", "identity", "trust_roots")
 _RULE = ("names", "signers", "native_contexts", "minimal_version", "valid_until")
-
-
-def policy_file() -> Path | None:
-    """The policy that holds here.
-
-    What ``ORTPKG_TRUST_POLICY`` names, else ``trust.toml`` in the folder of settings where that is
-    there. None where neither is there.
-    """
-    if named := os.environ.get(POLICY_ENVIRONMENT):
-        return Path(named)
-    default = config_directory() / _FILE
-    return default if os.path.lexists(default) else None
 
 
 def read_policy(file: Path | None = None) -> TrustPolicy | None:

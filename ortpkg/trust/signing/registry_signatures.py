@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ from ortpkg.storage.hashing import hash_bytes
 from ortpkg.trust.signing.openssf_signature import FoundSignature
 from ortpkg.trust.signing.signature_bundle import BUNDLE_MEDIA_TYPE
 from ortpkg.trust.signing.signature_files import MOST_SIGNATURES
+
+logger = logging.getLogger(__name__)
 
 _EMPTY = b"{}"
 _EMPTY_CONFIG = Descriptor(
@@ -94,13 +97,23 @@ def attached_signatures(
             f"{repository.name} has more than {MOST_SIGNATURES} signatures of {digest}",
             registry=repository.name,
         )
+    too_large = [layer for layer in layers.values() if layer.nbytes > most_nbytes]
+    for layer in too_large:
+        logger.warning(
+            "signature %s... in %s has %d bytes, more than any over this package (%d): it is not"
+            " fetched",
+            layer.digest[:19],
+            repository.name,
+            layer.nbytes,
+            most_nbytes,
+        )
     return tuple(
         FoundSignature(
             where=f"signature {layer.digest[:19]}... in {repository.name}",
             content=_content(repository, layer),
         )
         for layer in layers.values()
-        if layer.nbytes <= most_nbytes
+        if layer not in too_large
     )
 
 

@@ -6,14 +6,16 @@ else has signed gets a file of ``model.sig.d/``, named after the key.
 
 from __future__ import annotations
 
+import contextlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ortpkg.errors import PackageFormatError, SignatureError, quoted
+from ortpkg.errors import PackageFormatError, SignatureError, UsageError, quoted
 from ortpkg.package.paths.path_resolver import PathKind, list_names
 from ortpkg.package.sidecar import SIGNATURE_FILE, SIGNATURES_DIRECTORY, is_signature_file
 from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import hash_bytes
 from ortpkg.storage.planned_files import PlannedFiles
 from ortpkg.trust.signing.openssf_signature import FoundSignature
 from ortpkg.trust.signing.signature_bundle import MOST_BUNDLE_NBYTES, parse_bundle
@@ -66,6 +68,21 @@ def write_signature(
     return name
 
 
+def signature_paths(signatures: Iterable[FoundSignature]) -> dict[str, bytes]:
+    """Path in a package → bytes, of signatures that came with it; the first is ``model.sig``.
+
+    Each of the others is named after the key that it says it is by. A name that another has taken,
+    for anybody can claim a key, is made of its own bytes.
+    """
+    placed: dict[str, bytes] = {}
+    for signature in list(dict.fromkeys(each.content for each in signatures))[:MOST_SIGNATURES]:
+        path = _further(_claimed_key(signature)) if placed else SIGNATURE_FILE
+        if path in placed:
+            path = _further(hash_bytes(signature).sha256)
+        placed[path] = signature
+    return placed
+
+
 def key_digest_of(content: bytes, where: str) -> str:
     """By which key a signature file claims to be. SignatureError where it does not say."""
     bundle = parse_bundle(content, where=where)
@@ -74,6 +91,17 @@ def key_digest_of(content: bytes, where: str) -> str:
     from ortpkg.trust.signing.signing_certificates import key_of_certificate  # cryptography
 
     return key_of_certificate(bundle.certificates[0], where).digest
+
+
+def _claimed_key(signature: bytes) -> str:
+    """The digest of the key that a signature says it is by, else one of its own bytes."""
+    with contextlib.suppress(SignatureError, UsageError):  # the library may not be installed
+        return key_digest_of(signature, "")
+    return hash_bytes(signature).sha256
+
+
+def _further(digest: str) -> str:
+    return f"{SIGNATURES_DIRECTORY}/{digest[:_HINT_DIGITS]}.sig"
 
 
 def _names(root: Path) -> Iterator[str]:
@@ -105,7 +133,7 @@ def _content(root: Path, name: str) -> bytes:
 
 
 def _name_for(root: Path, key_digest: str) -> str:
-    further = f"{SIGNATURES_DIRECTORY}/{key_digest[:_HINT_DIGITS]}.sig"
+    further = _further(key_digest)
     if not (root / SIGNATURE_FILE).exists():
         return SIGNATURE_FILE
     try:
