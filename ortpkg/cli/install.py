@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ortpkg.cli.installing import (
     AllVariantsOption,
+    ComponentsOption,
     InstallDeviceOption,
     InstallEpOption,
     InstallNameOption,
@@ -26,6 +27,7 @@ def command(
     name: InstallNameOption = None,
     profile: ProfilesOption = None,
     variant: VariantsOption = None,
+    component: ComponentsOption = None,
     ep: InstallEpOption = None,
     device: InstallDeviceOption = None,
     all_variants: AllVariantsOption = False,
@@ -42,7 +44,9 @@ def command(
     output = Output(is_json=as_json)
     if name is not None and len(references) > 1:
         raise UsageError("--name goes with one package")
-    wishes = wishes_of(profile, variant, ep, device, all_variants=all_variants, samples=samples)
+    wishes = wishes_of(
+        profile, variant, component, ep, device, all_variants=all_variants, samples=samples
+    )
     reports = []
     for reference in references:
         with copy_progress() as progress:

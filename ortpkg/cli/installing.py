@@ -39,6 +39,15 @@ VariantsOption = Annotated[
         help="This one, whatever would be chosen: VARIANT or COMPONENT/VARIANT. May be repeated.",
     ),
 ]
+ComponentsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--component",
+        "-c",
+        metavar="NAME",
+        help="Of this component model alone. May be repeated; default: of each.",
+    ),
+]
 AllVariantsOption = Annotated[bool, typer.Option("--all-variants", help="Everything.")]
 SamplesOption = Annotated[bool, typer.Option("--samples", help="The package's samples, too.")]
 InstallEpOption = Annotated[
@@ -64,6 +73,7 @@ InstallDeviceOption = Annotated[
 def wishes_of(
     profiles: Sequence[str] | None,
     variants: Sequence[str] | None,
+    components: Sequence[str] | None,
     ep: str | None,
     device: str | None,
     *,
@@ -74,6 +84,7 @@ def wishes_of(
     return InstallWishes(
         profiles=tuple(profiles or ()),
         variants=tuple(variants or ()),
+        components=tuple(components or ()),
         ep=ep,
         device=device,
         all_variants=all_variants,
@@ -83,7 +94,9 @@ def wishes_of(
 
 def wishes_of_command(options: Mapping[str, Any], *, samples: bool) -> InstallWishes:
     """What a command that uses a package needs of it, by the options that it shares with others."""
-    variant = options.get("variant")
+    variant, component = options.get("variant"), options.get("component")
+    if isinstance(variant, str) and isinstance(component, str):
+        variant = f"{component}/{variant}"
     return InstallWishes(
         profiles=tuple(options.get("profile") or ()),
         variants=(variant,) if isinstance(variant, str) else (),

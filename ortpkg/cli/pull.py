@@ -9,6 +9,7 @@ import typer
 
 from ortpkg.cli.installing import (
     AllVariantsOption,
+    ComponentsOption,
     InstallDeviceOption,
     InstallEpOption,
     SamplesOption,
@@ -50,6 +51,7 @@ def command(
     output_path: OutputPathOption,
     profile: ProfilesOption = None,
     variant: VariantsOption = None,
+    component: ComponentsOption = None,
     ep: InstallEpOption = None,
     device: InstallDeviceOption = None,
     all_variants: AllVariantsOption = False,
@@ -65,7 +67,9 @@ def command(
     ask for nothing else.
     """
     output = Output(is_json=as_json)
-    wishes = wishes_of(profile, variant, ep, device, all_variants=all_variants, samples=samples)
+    wishes = wishes_of(
+        profile, variant, component, ep, device, all_variants=all_variants, samples=samples
+    )
     with copy_progress() as progress:
         report = pull(
             reference,

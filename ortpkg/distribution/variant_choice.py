@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ortpkg.choosing.package_selection import THIS_MACHINE, select_component
 from ortpkg.errors import NoSuitableVariantError, UsageError
-from ortpkg.package.named_parts import verify_variants_known
+from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
@@ -23,6 +23,7 @@ class InstallWishes:
         profiles: machines: names or files of profiles, or ``this-machine``; none: this one.
         variants: these, ``variant`` or ``component/variant``; a component that none is of gets what
             is chosen.
+        components: of these alone; none: of all that the package has.
         ep, device: only what runs on this execution provider, or kind of device.
         all_variants: everything.
         samples: the package's samples, too.
@@ -30,6 +31,7 @@ class InstallWishes:
 
     profiles: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
     ep: str | None = None
     device: str | None = None
     all_variants: bool = False
@@ -41,6 +43,7 @@ class InstallWishes:
         lists = [
             *(f"profile={_findable(each)}" for each in self.profiles),
             *(f"variant={each}" for each in self.variants),
+            *(f"component={each}" for each in self.components),
         ]
         texts = {"ep": self.ep, "device": self.device}
         flags = {"all-variants": self.all_variants, "samples": self.samples}
@@ -58,6 +61,7 @@ class InstallWishes:
         return cls(
             profiles=tuple(text for key, text in pairs if key == "profile"),
             variants=tuple(text for key, text in pairs if key == "variant"),
+            components=tuple(text for key, text in pairs if key == "component"),
             ep=said.get("ep"),
             device=said.get("device"),
             all_variants="all-variants" in said,
@@ -85,20 +89,22 @@ class ChosenVariant:
 
 
 def choose_variants(package: PackageInfo, wishes: InstallWishes) -> tuple[ChosenVariant, ...]:
-    """The variants that are wanted, of each component at least one, in declaration order.
+    """The variants that are wanted, of each component asked for at least one, as declared.
 
     Raises:
         NoSuitableVariantError: nothing of a component fits a machine; it says why not.
-        UnknownComponentError: there is no variant of a name that was asked for.
+        UnknownComponentError: there is no component or variant of a name that was asked for.
         UsageError: the wishes contradict each other, or name no device or EP.
         ProfileError: what is no profile.
     """
     if wishes.all_variants and (wishes.variants or wishes.profiles or wishes.ep or wishes.device):
         raise UsageError("all variants are wanted, so there is nothing to choose by")
-    _verify_known(package, wishes.variants)
+    asked = {component_named(package, name).name for name in wishes.components}
+    components = [each for each in package.components if not asked or each.name in asked]
+    _verify_known(package, components, wishes.variants)
     chosen: dict[str, ChosenVariant] = {}
     with asked_once():
-        for component in package.components:
+        for component in components:
             for each in _of_component(package, component, wishes):
                 chosen.setdefault(each.name, each)
     return tuple(chosen.values())
@@ -136,8 +142,10 @@ def _of_component(
         )
 
 
-def _verify_known(package: PackageInfo, names: Sequence[str]) -> None:
-    variants = [each for component in package.components for each in component.variants]
+def _verify_known(
+    package: PackageInfo, components: Iterable[ComponentInfo], names: Sequence[str]
+) -> None:
+    variants = [each for component in components for each in component.variants]
     for name in names:
         known = [
             f"{each.component_name}/{each.name}" if "/" in name else each.name for each in variants
