@@ -32,6 +32,7 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.named_parts import component_named, verify_variants_known
@@ -140,6 +141,7 @@ def compile_variants(
         raise UsageError(
             "contexts embedded in their models have nothing to share: embed them, or share weights"
         )
+    check_is_not_installed(target)
     package = open_package(target)
     targets = _targets(package, wishes)
     check_intact(target, notify=notify, progress=progress)

@@ -51,6 +51,7 @@ from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
+from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import (
     DocumentChange,
     PackageChange,
@@ -207,6 +208,7 @@ def add_variant(
         session_options=session_options,
         provider_options=provider_options,
     )
+    check_is_not_installed(target)
     package = open_package(target)
     component_to_extend(package, component)
     _check_can_share(package, share_weights)

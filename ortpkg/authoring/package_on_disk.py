@@ -10,6 +10,7 @@ from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_plan import check_intact, check_record
 from ortpkg.authoring.written_package import open_written
 from ortpkg.package.changes.recovery import recover
+from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import PackageChange, create_package
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
@@ -24,8 +25,10 @@ def locked_package(
 ) -> Iterator[PackageInfo]:
     """The package at ``root``, which is its caller's alone and without what a killed one left.
 
-    PackageBusyError where another command does not finish changing it.
+    PackageBusyError where another command does not finish changing it; AuthoringError for an
+    installed one.
     """
+    check_is_not_installed(root)
     with lock_package(root, on_wait=notify):
         recover(root, operations=operations)
         yield open_package(root)
@@ -40,6 +43,7 @@ def locked_intact_package(
     progress: Progress | None,
 ) -> Iterator[PackageInfo]:
     """The same where each file is as recorded. DigestMismatchError for one that is not."""
+    check_is_not_installed(root)
     with lock_package(root, on_wait=notify):
         check_record(root)
         recover(root, operations=operations)

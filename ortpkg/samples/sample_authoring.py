@@ -20,6 +20,7 @@ from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE
 from ortpkg.names import did_you_mean
+from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
 from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageInfo
@@ -89,6 +90,7 @@ def add_samples(
         AuthoringError: there is a set of that name (unless ``overwrite``), or what every change
             raises.
     """
+    check_is_not_installed(Path(root))
     package = ModelPackage(root).info
     inputs, outputs = declared_values(package, samples.component)
     _check_names("input", samples.inputs, inputs, needs_all=True)
@@ -121,6 +123,7 @@ def record_samples(
         NoSuitableVariantError, SessionError, ...: as choosing and running raise. The others are
         those of :func:`add_samples`.
     """
+    check_is_not_installed(Path(root))
     package = ModelPackage(root, trust=trust)
     inputs, outputs = declared_values(package.info, samples.component)
     _check_names("output", samples.tolerances, outputs)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import STAGING_PREFIX, list_files
 from ortpkg.package.paths.path_resolver import why_not_a_name
@@ -110,6 +111,7 @@ def is_replaceable(target: Path, *, is_package: bool) -> bool:
         return False
     is_right = target.is_file()
     if is_package:
+        check_is_not_installed(target)
         is_right = target.is_dir() and any(
             (target / name).is_file() for name in (_LAST_PART, DIGESTS_FILE)
         )

@@ -23,6 +23,6 @@ def check_is_not_installed(root: Path) -> None:
         return
     if (real.parent / RECEIPT).is_file() and (real.parents[_DEPTH] / STORE_MARK).is_file():
         raise AuthoringError(
-            f"{quoted(root)} is an installed package, whose files are its publisher's; copy it to"
-            " another folder, and change the copy"
+            f"{quoted(root)} is an installed package, whose files are its publisher's: ortpkg pull"
+            " NAME -o FOLDER makes a copy that can be changed"
         )
