@@ -34,7 +34,12 @@ PackagesArgument = Annotated[
 ]
 IntoOption = Annotated[
     Path | None,
-    typer.Option("--into", metavar="PKG", help="The package that is to take it in."),
+    typer.Option(
+        "--into",
+        metavar="PKG",
+        help="The package that is to take it in.",
+        click_type=PackageType(Use.CHANGE),
+    ),
 ]
 
 

@@ -91,7 +91,7 @@ class _Resolver:
         if _is_plain_path(named.text):
             path = Path(named.text)
             if self._is_change(named):
-                _verify_not_in_store(path)
+                verify_not_in_store(path)
             return path
         from ortpkg.registry.references import PathReference, StoreReference, parse_reference
 
@@ -141,13 +141,22 @@ def _is_installed(reference: StoreReference) -> bool:
     return any(each.name == reference.name for each in InstalledPackages().packages())
 
 
-def _verify_not_in_store(path: Path) -> None:
+def verify_not_in_store(path: Path) -> None:
     """UsageError for a folder in the store: a change would reach all who share its files."""
     from ortpkg.host.directories import store_directory
 
-    store = store_directory()
-    if path.resolve().is_relative_to(store.resolve()):
+    real = path.resolve()
+    if real.is_relative_to(store_directory().resolve()):
         raise UsageError(
             f"{quoted(path)} lies in the store, which is read-only: ortpkg pull"
-            f" {unquoted(path)} -o FOLDER makes a copy that can be changed"
+            f" {_name_of_tree(real)} -o FOLDER makes a copy that can be changed"
         )
+
+
+def _name_of_tree(root: Path) -> str:
+    """What a package's folder in the store is installed as; NAME where nothing in use has it."""
+    from ortpkg.store.installed_packages import InstalledPackages
+
+    tree = "/".join(root.parts[-3:-1])
+    found = InstalledPackages().packages(on_damage=lambda _: None)
+    return next((each.name for each in found if each.tree == tree), "NAME")

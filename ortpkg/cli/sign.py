@@ -11,6 +11,7 @@ import typer
 
 from ortpkg.authoring.opening import is_packed
 from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.package_argument import verify_not_in_store
 from ortpkg.cli.parameters import DryRunOption, JsonOption
 from ortpkg.cli.rendering import Output
 from ortpkg.distribution.package_signing import sign_artifact, sign_package
@@ -122,6 +123,7 @@ def _sign(
         digest = sign_artifact(place, signer, certificates=certificates, is_rehearsal=is_rehearsal)
         return f"{place.without_version}@{digest}"
     if isinstance(place, PathReference) and not _is_packed(place):
+        verify_not_in_store(place.path)
         name = sign_package(
             place.path,
             signer,

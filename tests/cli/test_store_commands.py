@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import ortpkg as ort
+from ortpkg.trust.signing.signing_keys import new_private_key
 from tests.cli.conftest import DIGITS, RunCommand
 
 REFERENCE = "oci-layout:shared"
@@ -99,3 +101,30 @@ def test_upgrade_fetches_what_this_machine_would_choose_now(
     record.write_text(json.dumps({**installed, "variants": ["classifier/cpu-int8"]}))
 
     assert "is now latest (classifier/cpu-fp32)" in ortpkg("upgrade", "changed").out
+
+
+def test_commands_that_change_a_package_refuse_an_installed_one_and_say_how_to_copy_it(
+    ortpkg: RunCommand, tmp_path: Path, model: Callable[..., Path]
+) -> None:
+    ortpkg("install", REFERENCE, "--name", "digits", "--all-variants")
+    (tmp_path / "key.pem").write_bytes(new_private_key().pem(None))
+    root = ort.ModelPackage("digits").info.root
+    changes: tuple[tuple[str | Path, ...], ...] = (
+        ("edit", "PKG", "--model-version", "3"),
+        ("add-variant", "PKG", model(), "--ep", "cpu"),
+        ("remove-variant", "PKG", "cuda"),
+        ("samples", "add", "PKG", "--name", "mine", "--input", "image=x.npy"),
+        ("dedup", "PKG"),
+        ("compile", "PKG", "--ep", "openvino"),
+        ("slim", "PKG", "--variant", "cpu-fp32", "--in-place"),
+        ("convert", "PKG", "--to", "component", "--in-place"),
+        ("merge", "newer.ortpackage", "--into", "PKG"),
+        ("verify", "PKG", "--record"),
+        ("verify", "PKG", "--repair-from", "newer.ortpackage"),
+        ("sign", "PKG", "--key", "key.pem"),
+    )
+    for words in changes:
+        for package in ("digits", root):
+            done = ortpkg(*(package if word == "PKG" else word for word in words))
+            assert (done.code, done.out) == (2, ""), (words, done.err)
+            assert "ortpkg pull digits -o FOLDER" in done.err, (words, done.err)

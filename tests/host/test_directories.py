@@ -45,3 +45,9 @@ def test_the_store_lies_among_the_users_data(stated: str, monkeypatch: pytest.Mo
     assert store_directory() == Path(platformdirs.user_data_dir("ortpkg", appauthor=False), "store")
     monkeypatch.setenv("ORTPKG_STORE", "/srv/chosen")
     assert store_directory() == Path("/srv/chosen")
+
+
+def test_the_guide_names_the_variable_of_each_folder() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
+    for name in ("STORE", "CACHE_DIR", "STATE_DIR", "CONFIG_DIR"):
+        assert f"`ORTPKG_{name}`" in guide
