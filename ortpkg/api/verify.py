@@ -93,8 +93,8 @@ def record_digests(
 ) -> VerificationReport:
     """Writes digests.json anew, for the files as they are now: after documents were edited by hand.
 
-    It blesses whatever is there. Damage that nobody has noticed is recorded as right and never
-    found again, so verify first, and record only what you changed yourself.
+    It records whatever is there as right. Damage that nobody has noticed is never found again, so
+    verify first, and record only what you changed yourself.
 
     Returns:
         A report whose ``differences`` are what was accepted.

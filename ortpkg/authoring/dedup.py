@@ -102,7 +102,7 @@ def dedup(
 ) -> DedupReport:
     """Stores weights that several variants of a component have once.
 
-    Nothing to save: nothing is changed.
+    Where that saves nothing, nothing is changed.
 
     Equal is what has the same bytes, whatever it is called and however it is packed: data files,
     and tensors of 1 KiB and more in data files. Models that share lie in one folder, beside the

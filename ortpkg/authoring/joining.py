@@ -104,7 +104,7 @@ def _plan(
 ) -> _Joining | str:
     """How the new variant can share weights with those that are there.
 
-    Why it shares nothing otherwise.
+    Where it cannot, why not.
     """
     check_no_links(package)
     files = prepared.files

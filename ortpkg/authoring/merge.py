@@ -174,7 +174,7 @@ class _Merger:
     def _overall_values(self) -> OverallValues | None:
         """How the package's inputs and outputs change where components join.
 
-        A pipeline says them itself.
+        A package with a pipeline states them by itself.
         """
         names = self._names()
         joining = {

@@ -18,7 +18,7 @@ from ortpkg.package.sidecar import PIPELINE, SAMPLES
 def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, ...]:
     """The variant's folder, or its own files in it where others share the folder.
 
-    Relative to the root, with ``/``.
+    The path is relative to the root, with ``/``.
     """
     return files_of_variants(package, [variant])
 

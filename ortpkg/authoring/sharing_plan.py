@@ -170,7 +170,7 @@ class _Planner:
     ) -> None:
         """``own``: the component's folder, which is the host of all that share.
 
-        None: one of them is.
+        Where it is None, one of theirs is the host.
         """
         self._folders = folders
         self._own = own

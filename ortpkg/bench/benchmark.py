@@ -203,10 +203,7 @@ def _with_reference(
 
 
 def _order(result: CandidateResult) -> tuple[int, float]:
-    """Best first: what may be used, by its median; then what is not accurate.
-
-    Then what was not measured.
-    """
+    """Orders results: usable ones by their median, inaccurate ones, those that were not measured."""
     if result.outcome is Outcome.MEASURED and result.times:
         return 0, result.times.p50_s
     if result.times:

@@ -23,7 +23,7 @@ def candidates_of(
 ) -> list[BenchCandidate]:
     """Every variant on every EP device where selection calls it eligible, and quarantined ones.
 
-    Those are skipped in measuring.
+    What is in quarantine is listed and not measured.
 
     Of ``backend`` only, where one is named. Raises NoSuitableVariantError where there are none.
     """

@@ -227,9 +227,9 @@ def _without_help_command(words: Sequence[str]) -> list[str]:
 
 
 def _wants_traceback() -> bool:
-    """In the middle of another error, what says neither yes nor no counts as yes.
+    """Whether a traceback is wanted; a value that says neither yes nor no counts as yes here.
 
-    ``ortpkg settings`` tells of it.
+    ``ortpkg settings`` complains of such a value.
     """
     return yes_or_no(os.environ.get(TRACEBACK_VARIABLE) or "0") is not False
 

@@ -50,7 +50,7 @@ def lay_out(
 ) -> TableLines:
     """The table's lines, none longer than ``width`` unless a single name is.
 
-    None: there is room for anything.
+    ``width`` None allows lines of any length.
     """
     natural = _natural_widths(columns, rows)
     if width is None or _total(natural) <= width:

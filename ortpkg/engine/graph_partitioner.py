@@ -260,7 +260,7 @@ class _Partitioner:
     ) -> bool:
         """Whether making one node of ``nodes`` leaves the graph without a cycle.
 
-        A claim that does not falls.
+        A claim that would make one is dropped.
         """
         if not _leaves_and_returns(self._graph, nodes, order):
             return True

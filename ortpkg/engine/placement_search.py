@@ -135,7 +135,7 @@ def find_cheapest(
 ) -> Placement | None:
     """The cheapest placement within the limits; None where there is none.
 
-    Of equal ones always the same.
+    Of several that cost the same, it is always the same one.
     """
     return _Search(problem, most_choices).run()
 

@@ -169,7 +169,7 @@ class EpContextWorkspace:
     def add_model(self, files: Sequence[Path]) -> None:
         """Notes the files of a context model that names the group's binary.
 
-        Nothing where that is written.
+        Does nothing where that is written already.
         """
         with self._lock:
             if self._growing is not None:
@@ -178,7 +178,7 @@ class EpContextWorkspace:
     def abandon(self, reason: BaseException | None = None) -> AbandonedGroup | None:
         """Clears what was compiled and never written, because a session of the group failed.
 
-        The next is a first one.
+        The next session begins a group anew.
 
         Context models of the group, which name a binary that will never be, are removed, where they
         are as they were written. None where no group was under way.

@@ -1,6 +1,6 @@
 """Bytes that a tensor's data lies in: a file, mapped on first use, or memory.
 
-Read-only, without copies where possible.
+It is read-only, and not copied where that is possible.
 
 A mapped file must not be overwritten while it is mapped: ortpkg itself replaces files by renaming
     new ones over them.

@@ -129,7 +129,7 @@ class TensorReader:
 
     folder: ExternalDataFolder | FilesInMemory | None
     limits: ModelLimits
-    # Of the sparse constants so far.
+    # Of the sparse constants so far, as dense arrays.
     _dense_nbytes: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)
 
     def initializer(

@@ -64,7 +64,7 @@ class OperatorState(Enum):
 def operator_state(domain: str, op_type: str, opset: int | None) -> OperatorState:
     """What opset ``opset`` of one of ONNX's own domains says of an operator.
 
-    None: the domain is not imported.
+    ``opset`` is None where the domain is not imported.
     """
     if opset is None:
         return OperatorState.UNDEFINED

@@ -68,7 +68,7 @@ def call_in_child(
 ) -> ChildResult:
     """Calls ``"package.module:function"`` with JSON ``arguments`` in a child process.
 
-    Never raises for what it does.
+    Whatever the child does is told by the result, and never raised.
 
     The child is ended, with everything that it started (on Windows: itself only), when
     ``timeout_s`` has passed, when it writes more than 4 MiB, when this call is interrupted, and

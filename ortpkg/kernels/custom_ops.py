@@ -39,7 +39,7 @@ _asked: set[str] = set()
 def register_custom_ops(operators: Iterable[CustomOp]) -> None:
     """Makes operators known to all sessions that are made from now on in this process.
 
-    All of them or none.
+    Either all of them become known or none.
 
     Raises UsageError for a declaration that makes no sense, a domain that is ONNX's or
     onnxruntime's, or an operator that is registered already with another kernel.

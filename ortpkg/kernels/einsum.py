@@ -13,7 +13,7 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
 
-#: Multiplications of one call into numpy.
+#: The most multiplications that one call of numpy does.
 _MOST_WORK_AT_ONCE = 1 << 28
 _MOST_INTERMEDIATE_ELEMENTS = 1 << 20
 _EQUATION = re.compile(r"[a-zA-Z.,]*(->[a-zA-Z.]*)?")

@@ -66,7 +66,7 @@ class OpKernelContext(Protocol):
     def is_watched(self) -> bool:
         """Whether the run has a time limit or can be cancelled.
 
-        Where not, :meth:`check_cancelled` never raises.
+        If it has neither, :meth:`check_cancelled` never raises.
         """
         ...
 
@@ -75,7 +75,7 @@ class OpKernelContext(Protocol):
 
         Long loops call it.
 
-        What has no context asks :func:`ortpkg.kernels.polling.poll_run`.
+        Code that has no context calls :func:`ortpkg.kernels.polling.poll_run`.
         """
         ...
 

@@ -42,7 +42,7 @@ def polled(check: Callable[[], None]) -> Iterator[None]:
 
 
 def poll_run() -> None:
-    """Raises where the run of this thread is to end. Between steps that take milliseconds."""
+    """Raises where the run of this thread is to end. To be called between steps of milliseconds."""
     if _run.check is not None:
         _run.check()
 

@@ -83,7 +83,7 @@ def _split(context: OpKernelContext, x: Tensor, axis: int, lengths: Sequence[int
 def _even_lengths(size: int, parts: int, *, exactly: bool) -> list[int]:
     """``parts`` equal lengths; where that does not come out even, the last is shorter (Split-18).
 
-    ``exactly``: before, that was an error.
+    ``exactly``: unequal parts are an error, as before version 18.
     """
     if exactly and size % parts:
         raise ValueError(f"{size} elements cannot be split into {parts} equal parts")

@@ -1,6 +1,6 @@
 """Text: StringConcat, StringNormalizer, StringSplit, RegexFullMatch.
 
-Python strings in arrays of objects.
+Texts are Python strings in arrays of objects.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ def as_locked(reference: StoreReference, folder: Path | None = None) -> StoreRef
     """The reference with the digest that the project of ``folder`` is locked on.
 
     Left as it is: one that states a tag or digest, and a name that the project does not want, or
-    has not locked. ``folder``: left out, the current one. UsageError where the project's file or
-    lock is wrong.
+    has not locked. ``folder`` is the current one where it is left out. UsageError where the
+    project's file or lock is wrong.
     """
     if reference.tag is not None or reference.digest is not None:
         return reference

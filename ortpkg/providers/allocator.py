@@ -75,7 +75,7 @@ class DeviceAllocator(Allocator):
         """Writes a tensor of this memory into a C-contiguous array of the same shape and type."""
 
     def copy(self, source: DeviceTensor, target: DeviceTensor) -> None:
-        """Copies within this memory. Default: by way of the CPU's."""
+        """Copies within this memory. By default by way of the CPU's."""
         staged = np.empty(source.shape, source.dtype)
         self.copy_to_host(source, staged)
         self.copy_from_host(staged, target)

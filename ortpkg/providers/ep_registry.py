@@ -131,7 +131,7 @@ def available_factories(
 ) -> AvailableFactories:
     """Every factory whose library is installed, in default priority order.
 
-    Plug-ins only if in ``named``.
+    Of plug-ins only those in ``named``.
 
     ``with_libraries``: those that wheels bring for onnxruntime, too. A backend or plug-in that
     fails is left out and noted.

@@ -25,7 +25,7 @@ class InstalledDistribution:
 def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDistribution, ...]:
     """Those of ``names`` (distributions that provide ``module``) that are installed.
 
-    Empty where the module is not.
+    Empty where the module is not installed.
 
     Several at once overwrite each other's files; the caller can say so.
     """

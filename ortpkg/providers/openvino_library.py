@@ -171,7 +171,7 @@ class OpenVinoLibrary(GroupLibrary):
     def _architecture(self) -> str:
         """The CPU's microarchitecture, since its blobs depend on instruction sets.
 
-        Else as the plug-in names it.
+        For another device, what the plug-in calls it.
         """
         if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
             return host_architecture()

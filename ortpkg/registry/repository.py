@@ -100,8 +100,8 @@ class Repository(ABC):
     def referrers(self, digest: str, *, artifact_type: str = "") -> tuple[Descriptor, ...]:
         """Manifests whose ``subject`` is the manifest ``digest``.
 
-        Of ``artifact_type`` alone where given. By the referrers API, or else by the fallback tag
-        (OCI distribution specification).
+        Only those of ``artifact_type`` where that is given. By the referrers API, or else by the
+        fallback tag (OCI distribution specification).
         """
 
 

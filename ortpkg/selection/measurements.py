@@ -92,7 +92,7 @@ class QuarantineCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineEntry(VersionedPlace):
-    """A variant that failed there. Other versions are not concerned.
+    """A variant that failed there. It says nothing of other versions.
 
     Attributes:
         cause: how it failed.
@@ -119,7 +119,7 @@ class CanaryPass(VersionedPlace):
 class CanaryFailure(VersionedPlace):
     """A variant whose first try in a child process failed just now, in this very process.
 
-    Nothing is read of it. ``reason`` is one sentence for people.
+    It comes from no record. ``reason`` is one sentence for people.
     """
 
     reason: str

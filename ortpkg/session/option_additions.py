@@ -317,7 +317,7 @@ class OptionAdditions(KnownAttributesOnly):
     def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
         """Ends sessions that are being made with these options, at their next stage.
 
-        From any thread; they raise LoadCancelledError.
+        Any thread may call it; the sessions raise LoadCancelledError.
         """
         self._load_cancellation.is_set = bool(is_cancelled)
 

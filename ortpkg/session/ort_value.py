@@ -36,7 +36,7 @@ class OrtValue:
     ) -> None:
         """Wraps a value as it is, or shares that of another OrtValue.
 
-        The ``ortvalue_from_...`` methods check theirs.
+        The ``ortvalue_from_...`` methods check what they wrap.
 
         ``numpy_obj`` and ``session`` are what onnxruntime keeps alive beside a native value;
         nothing here needs them.

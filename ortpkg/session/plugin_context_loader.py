@@ -94,7 +94,7 @@ def guard_first_loads(
 ) -> None:
     """Makes a plug-in's provider load contexts in a child process first.
 
-    Nothing for providers of our own.
+    Does nothing for providers of our own.
     """
     if (
         tries_first()

@@ -116,7 +116,7 @@ def hash_files(
 ) -> dict[str, HashedFile | OSError]:
     """Hashes every file, on all cores; a file that cannot be read gives its error.
 
-    In the order of ``paths``.
+    Results come in the order of ``paths``.
 
     Args:
         paths: name (for results and progress) → file.
@@ -190,7 +190,7 @@ def _size_of(path: Path) -> int:
 def _open_regular(path: Path) -> Iterator[io.FileIO]:
     """Opens without following a link and without waiting for the other end of a pipe.
 
-    Judges what was opened.
+    OSError for anything but a regular file, judged by what was opened.
     """
     if (
         path.is_symlink()

@@ -1,6 +1,6 @@
 """Collects what nobody needs: old generations, trees without any, blobs without trees.
 
-And what killed processes left.
+What killed processes left is collected, too.
 
 It never takes what is in use (:mod:`ortpkg.store.leases`), what is current, or what is young: an
 installation that is under way may not have said yet what it wants.

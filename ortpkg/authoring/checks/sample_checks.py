@@ -1,6 +1,6 @@
 """Checks of sample sets against the models that they are for (ORT510 to ORT514).
 
-Of arrays, labels alone are loaded.
+Headers of arrays tell what they are; only labels are loaded.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def _values_of(package: CheckedPackage, sample: SampleSet) -> _Values | None:
 def _why_not_fed(header: ArrayHeader, value: _Value, *, is_batched: bool) -> str | None:
     """Why the array cannot be fed to (or come out of) ``value``; None if it can.
 
-    Batched: its first axis is free.
+    The first axis of a batched array may have any size.
     """
     match = _TENSOR_TYPE.fullmatch(value.type)
     element_type = (

@@ -113,7 +113,7 @@ def read_members(
 def unpacked(member: ArchiveMember, packed: Iterable[bytes], *, where: str) -> Iterator[bytes]:
     """The file of a member whose data are ``packed``, in bounded pieces.
 
-    Not compared with a digest. ArchiveError where they cannot be inflated.
+    What comes is not compared with a digest. ArchiveError where they cannot be inflated.
     """
     if not member.is_deflated:
         yield from packed

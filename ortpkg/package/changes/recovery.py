@@ -157,7 +157,7 @@ def _settled(root: Path, recorded: PackageDigests, garbage: tuple[str, ...]) -> 
 def _remove_places(root: Path, places: tuple[str, ...], operations: FileOperations) -> None:
     """Deletes files and folders, and then the folders that this leaves empty.
 
-    Nothing through a symbolic link.
+    It deletes nothing through a symbolic link.
     """
     for path in places:
         folders = _folders_above(root, path)

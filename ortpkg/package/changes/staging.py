@@ -175,7 +175,7 @@ def _undo(target: Path, leftover: Path, operations: FileOperations) -> None:
 def _moved_parts(target: Path, leftover: Path) -> list[Path]:
     """What was renamed from ``leftover`` into ``target`` before a process was killed.
 
-    Nothing once all was there.
+    Nothing where the target was complete.
 
     Only what is the same file or folder still, unchanged: the rest is somebody's work.
     """

@@ -328,7 +328,7 @@ class _ComponentReader:
     ) -> Place | None:
         """The variant's folder, which may be missing where the rules allow it.
 
-        None, with a finding, otherwise.
+        None, with a finding, where they do not.
 
         ``source`` is the component's: a variant's own is put together only for a finding.
         """
