@@ -24,7 +24,7 @@ IN_OTHER_WORDS = {"backend", "capi", "project"}
 def doors_told(room: str, introduction: str) -> set[str]:
     text = ast.get_docstring(ast.parse((ROOT / "ortpkg" / room / "__init__.py").read_text("utf-8")))
     _, _, told = (text or "").partition(introduction)
-    return set(re.findall(r"``([\w.]+)``", re.split(r"\.\s*$|; what else", told)[0]))
+    return set(re.findall(r"``([\w.]+)``", re.split(r"\.\s*$|; other folders", told)[0]))
 
 
 @pytest.mark.parametrize("room", sorted(PROTECTED.keys() - IN_OTHER_WORDS))
@@ -33,14 +33,14 @@ def test_a_folder_tells_the_doors_that_its_contract_keeps(room: str) -> None:
     folder = f"ortpkg.{room.replace('/', '.')}."
     if contract["name"].startswith("Doors"):
         kept = {each.rpartition(" ")[2].removeprefix(folder) for each in contract["ignore_imports"]}
-        assert doors_told(room, "For others:") == kept
+        assert doors_told(room, "Other folders may import:") == kept
     else:
         kept = {each.removeprefix(folder) for each in contract["protected_modules"]}
-        assert doors_told(room, "Within alone:") == kept
+        assert doors_told(room, "Only this folder may import:") == kept
 
 
 def test_a_folder_without_a_contract_says_that_all_of_it_is_for_all() -> None:
     rooms = {path.parent.name for path in (ROOT / "ortpkg").glob("*/__init__.py")}
     for room in rooms - {name.partition("/")[0] for name in PROTECTED} - IN_OTHER_WORDS:
         text = (ROOT / "ortpkg" / room / "__init__.py").read_text(encoding="utf-8")
-        assert "All modules are for all." in text, room
+        assert "Other folders may import every module." in text, room

@@ -113,22 +113,6 @@ def _contracts() -> list[dict[str, Any]]:
     return contracts
 
 
-def test_folders_say_what_of_them_is_for_others_as_the_linter_has_it() -> None:
-    told: dict[str, set[str]] = {}
-    kept: dict[str, set[str]] = {}
-    for contract in _contracts():
-        kind, _, folder = contract["name"].rpartition(" of ")
-        if kind not in {"Doors", "Inner modules"} or folder == "store":  # whose text says more
-            continue
-        lead = {"Doors": "For others: ", "Inner modules": "Within alone: "}[kind]
-        text = (ROOT / "ortpkg" / folder / "__init__.py").read_text(encoding="utf-8")
-        names = text.split('"""')[1].partition(lead)[2].partition(";" if kind != "Doors" else ".")
-        told[folder] = set(re.findall(r"``(\w+)``", names[0]))
-        modules = contract["ignore_imports" if kind == "Doors" else "protected_modules"]
-        kept[folder] = {each.rpartition(".")[2] for each in modules}
-    assert told == kept
-
-
 def test_the_picture_of_the_floors_is_the_linters() -> None:
     """docs/architecture.md names every folder, in lines that are ordered like the layers."""
     contracts = _contracts()

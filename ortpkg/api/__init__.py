@@ -3,5 +3,5 @@
 ``ortpkg`` gives most of them by name; ``devices`` and ``release_comparison`` answer for commands.
 How a selection comes about is below, in ``ortpkg.choosing``.
 
-Within alone: ``chosen_variants``; what else is here is for all.
+Only this folder may import: ``chosen_variants``; other folders may import the rest.
 """

@@ -1,4 +1,4 @@
 """Arrays that a user gives or gets: .npy, .npz, JSON and text files, feeds, generated inputs.
 
-All modules are for all.
+Other folders may import every module.
 """

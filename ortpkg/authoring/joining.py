@@ -102,10 +102,7 @@ def _plan(
     prepared: PreparedVariant,
     progress: Progress | None,
 ) -> _Joining | str:
-    """How the new variant can share weights with those that are there.
-
-    Where it cannot, why not.
-    """
+    """How the new variant can share weights with those that are there, or why it cannot."""
     check_no_links(package)
     files = prepared.files
     if files.model_file is None:

@@ -189,7 +189,7 @@ def _rated_selections(
 def _may_be_optimal(ep: str, info: str) -> bool:
     """Whether onnxruntime's EP of the name may rate the string so on some machine.
 
-    Those EPs know none of the strings that ortpkg's write.
+    None may for a string of ortpkg's own backends, which such an EP does not know.
     """
     is_ours = any(is_own_text(info, backend) for backend in ("onnxruntime", "openvino"))
     is_known = rating_of_onnxruntime(ep, info) is not CompiledModelCompatibility.UNKNOWN

@@ -2,5 +2,6 @@
 
 Which variants, on what inputs; each is measured by :mod:`ortpkg.measuring`.
 
-Within alone: ``candidates``, ``pipeline_recording``; what else is here is for all.
+Only this folder may import: ``candidates``, ``pipeline_recording``; other folders may import the
+rest.
 """

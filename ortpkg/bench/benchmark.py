@@ -203,7 +203,7 @@ def _with_reference(
 
 
 def _order(result: CandidateResult) -> tuple[int, float]:
-    """Orders results: usable ones by their median, inaccurate ones, those that were not measured."""
+    """Orders results: usable ones by their median, inaccurate ones, those not measured."""
     if result.outcome is Outcome.MEASURED and result.times:
         return 0, result.times.p50_s
     if result.times:

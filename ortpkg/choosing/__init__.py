@@ -3,5 +3,6 @@
 ``package_selection`` has the steps; ``measured_costs`` tells what was measured to sessions that
 partition by cost.
 
-Within alone: ``model_operators``, which reads what models need; what else is here is for all.
+Only this folder may import: ``model_operators``, which reads what models need; other folders may
+import the rest.
 """

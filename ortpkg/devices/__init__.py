@@ -2,8 +2,8 @@
 
 Public are ``probe``, ``read_profile`` and the values that they return.
 
-For others: ``architecture``, ``hardware``, ``implied_device_types``, ``json_form``, ``labels``,
-``machine``, ``machine_probe``, ``pci_vendors``, ``profiles``.
+Other folders may import: ``architecture``, ``hardware``, ``implied_device_types``, ``json_form``,
+``labels``, ``machine``, ``machine_probe``, ``pci_vendors``, ``profiles``.
 """
 
 from __future__ import annotations

@@ -4,5 +4,5 @@ Packages, profiles of machines, projects, locks, signatures and what registries 
 here alone. ``json_limits`` says what is accepted; what is wrong is a finding (``findings``) of a
 rule (``document_rules``).
 
-Within alone: ``json_depth``; what else is here is for all.
+Only this folder may import: ``json_depth``; other folders may import the rest.
 """

@@ -1,4 +1,4 @@
 """Pictures as SVG, drawn by hand: they load nothing and are readable without a program.
 
-All modules are for all.
+Other folders may import every module.
 """

@@ -1,4 +1,5 @@
 """EPContext: the node, the file of compiled contexts, and the cache of them.
 
-Within alone: ``cache_owner``, ``context_file_writing``; what else is here is for all.
+Only this folder may import: ``cache_owner``, ``context_file_writing``; other folders may import the
+rest.
 """

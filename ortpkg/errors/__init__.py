@@ -9,7 +9,7 @@ onnxruntime raises in the same situation, where these differ.
 Texts that come from a package are untrusted: put them into a message through :func:`quoted`, which
 escapes control characters, so that neither a terminal nor a log can be steered by them.
 
-For others: what is imported here, and ``onnxruntime_exceptions``.
+Other folders may import: what is imported here, and ``onnxruntime_exceptions``.
 """
 
 from __future__ import annotations

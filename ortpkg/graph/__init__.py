@@ -2,7 +2,7 @@
 
 Inputs and outputs of a model can be read without its weights.
 
-Within alone: ``graph_checks``, ``model_functions``, ``name_scope``, ``name_stock``,
-``onnx_attributes``, ``operator_call``, ``quantization_word``, ``use_lists``; what else is here is
-for all.
+Only this folder may import: ``graph_checks``, ``model_functions``, ``name_scope``, ``name_stock``,
+``onnx_attributes``, ``operator_call``, ``quantization_word``, ``use_lists``; other folders may
+import the rest.
 """

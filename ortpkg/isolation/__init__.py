@@ -1,4 +1,4 @@
 """Foreign code in child processes: started, spoken to, watched for time and memory, and ended.
 
-Within alone: ``child_main``, ``orphan``; what else is here is for all.
+Only this folder may import: ``child_main``, ``orphan``; other folders may import the rest.
 """

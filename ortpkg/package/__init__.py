@@ -5,7 +5,8 @@ a finding of a rule (``rules``). The folders, from the ground up: ``paths`` (wha
 stranger may name), ``integrity`` (digests), ``formats`` (each generation of documents), ``changes``
 (how a package is changed and repaired), ``archive`` (one packed file).
 
-Within alone: ``counted_documents``, ``reading_rules``, ``schema_version``,
+Only this folder may import: ``counted_documents``, ``reading_rules``, ``schema_version``,
 ``formats.declared_values``, ``formats.sparse_variants``, ``formats.universal_format``,
-``integrity.absent_files``; what else is here is for all, but for what a folder keeps to itself.
+``integrity.absent_files``; other folders may import the rest, but for what an inner folder keeps to
+itself.
 """

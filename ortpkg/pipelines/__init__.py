@@ -2,5 +2,5 @@
 
 Limits hold for all steps together.
 
-All modules are for all.
+Other folders may import every module.
 """

@@ -2,7 +2,7 @@
 
 What authors of plug-ins implement: ``ep_factory`` and ``execution_provider``.
 
-For others: ``allocator``, ``bridged_execution_provider``, ``compatibility_info``,
+Other folders may import: ``allocator``, ``bridged_execution_provider``, ``compatibility_info``,
 ``compiled_partition``, ``compiling_provider``, ``cpu_execution_provider``, ``ep_factory``,
 ``ep_libraries``, ``ep_library_target``, ``ep_registry``, ``execution_provider``, ``foreign_code``,
 ``installed_distribution``, ``isolated_model``, ``machine_offer``, ``native_execution_provider``,

@@ -6,7 +6,7 @@ and on hubs, and are read in parts.
 It knows bytes and documents, not which variant a machine wants, and not where a machine keeps what
 arrived: that is ``store`` and what stands above it.
 
-For others: ``artifact``, ``credentials``, ``descriptors``, ``document_layer``, ``http_addresses``,
-``references``, ``referrers``, ``registry_client``, ``remote_file``, ``remote_files``,
-``repositories``, ``repository``, ``secret``, ``url_references``.
+Other folders may import: ``artifact``, ``credentials``, ``descriptors``, ``document_layer``,
+``http_addresses``, ``references``, ``referrers``, ``registry_client``, ``remote_file``,
+``remote_files``, ``repositories``, ``repository``, ``secret``, ``url_references``.
 """

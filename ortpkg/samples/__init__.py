@@ -1,4 +1,4 @@
 """Samples of a package: recorded by a publisher, run and compared on a user's machine.
 
-All modules are for all.
+Other folders may import every module.
 """

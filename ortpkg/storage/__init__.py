@@ -2,5 +2,5 @@
 
 Facts about files and backends are remembered here, and changes that a dry run only rehearses.
 
-Within alone: ``file_clone``, ``write_behind``; what else is here is for all.
+Only this folder may import: ``file_clone``, ``write_behind``; other folders may import the rest.
 """

@@ -9,6 +9,6 @@ store; ``generations`` and ``receipts`` have the values that say what is install
 those that say what was collected; ``leases`` is what an open session holds, ``package_trees`` what
 a tree is made of.
 
-For others: ``collection``, ``generations``, ``installed_packages``, ``leases``, ``package_store``,
-``package_trees``, ``receipts``.
+Other folders may import: ``collection``, ``generations``, ``installed_packages``, ``leases``,
+``package_store``, ``package_trees``, ``receipts``.
 """

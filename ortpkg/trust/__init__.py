@@ -6,9 +6,9 @@ lists that they go by, ``judged_contexts`` the files that were judged. ``signing
 of packages, ``trust_policy`` with its file and ``policy_place`` whose are accepted for what,
 ``publisher_trust`` what follows for native contexts.
 
-For others: ``context_trust``, ``judged_contexts``, ``load_config``, ``option_policy``,
-``package_verification``, ``policy_place``, ``safe_options``, ``session_option_values``,
-``signing.openssf_signature``, ``signing.registry_signatures``, ``signing.signature_bundle``,
-``signing.signature_files``, ``signing.signed_package``, ``signing.signing_certificates``,
-``signing.signing_keys``, ``trust_policy``, ``trust_policy_file``.
+Other folders may import: ``context_trust``, ``judged_contexts``, ``load_config``,
+``option_policy``, ``package_verification``, ``policy_place``, ``safe_options``,
+``session_option_values``, ``signing.openssf_signature``, ``signing.registry_signatures``,
+``signing.signature_bundle``, ``signing.signature_files``, ``signing.signed_package``,
+``signing.signing_certificates``, ``signing.signing_keys``, ``trust_policy``, ``trust_policy_file``.
 """

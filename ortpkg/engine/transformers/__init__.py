@@ -1,6 +1,6 @@
 """Graph transformers: one per file, their order in ``order.py``, run by ``apply.py``.
 
-For others: what is imported here, ``insert_cast``, ``rule_driver``.
+Other folders may import: what is imported here, ``insert_cast``, ``rule_driver``.
 """
 
 from ortpkg.engine.transformers.apply import apply_transformers

@@ -1,4 +1,4 @@
 """Changing a package in one step, and mending one that a killed process left half changed.
 
-Within alone: ``garbage``; what else is here is for all.
+Only this folder may import: ``garbage``; other folders may import the rest.
 """

@@ -1,5 +1,5 @@
 """Each generation of documents to the same values; pipelines and samples.
 
-Within alone: ``component_variant``, ``reference_reader``, ``shared_assets``; what else is here is
-for all.
+Only this folder may import: ``component_variant``, ``reference_reader``, ``shared_assets``; other
+folders may import the rest.
 """
