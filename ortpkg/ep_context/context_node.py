@@ -93,6 +93,19 @@ class EpContextAttributes:
             found["max_size"] = Attribute("INT", self.max_size)
         return {**found, **self.others}
 
+    def node_for(self, fused: Node) -> Node:
+        """The EPContext node with these attributes that stands for what ``fused`` computes."""
+        return Node(
+            index=fused.index,
+            name=fused.name,
+            op_type=EP_CONTEXT,
+            domain=MICROSOFT_DOMAIN,
+            inputs=fused.inputs,
+            outputs=fused.outputs,
+            attributes=self.to_attributes(),
+            since_version=1,
+        )
+
 
 def is_ep_context(node: Node) -> bool:
     """Whether ``node`` is an EPContext node."""

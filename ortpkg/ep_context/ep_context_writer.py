@@ -18,7 +18,6 @@ from ortpkg.ep_context.context_file_writing import (
 )
 from ortpkg.ep_context.context_form import ContextForm
 from ortpkg.ep_context.context_node import (
-    EP_CONTEXT,
     EpContextAttributes,
     ep_context_attributes,
     is_ep_context,
@@ -46,7 +45,6 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.graph.graph import Node
-from ortpkg.graph.parts import MICROSOFT_DOMAIN
 
 _log = logging.getLogger(__name__)
 
@@ -284,7 +282,7 @@ class EpContextWriter:
                 embed_mode=place.embed_mode,
                 partition_name=place.partition_name,
             )
-            return self._node_like(fused, attributes)
+            return attributes.node_for(fused)
         attributes = replace(
             place,
             ep_sdk_version=self._sdk_version(descriptor.sdk_version),
@@ -293,23 +291,10 @@ class EpContextWriter:
             source=self._source,
             notes=json.dumps(descriptor.to_json(), sort_keys=True),
         )
-        return self._node_like(fused, attributes)
+        return attributes.node_for(fused)
 
     def _sdk_version(self, version: str) -> str:
         return version if self._form is None else self._form.sdk_version(version)
-
-    @staticmethod
-    def _node_like(fused: Node, attributes: EpContextAttributes) -> Node:
-        return Node(
-            index=fused.index,
-            name=fused.name,
-            op_type=EP_CONTEXT,
-            domain=MICROSOFT_DOMAIN,
-            inputs=fused.inputs,
-            outputs=fused.outputs,
-            attributes=attributes.to_attributes(),
-            since_version=1,
-        )
 
 
 def checked_parts(parts: object, *, ep_name: str, partition_name: str) -> Mapping[str, Part]:

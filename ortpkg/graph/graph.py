@@ -309,6 +309,21 @@ class Graph:
         self.use_lists.add_uses(node)
         return node
 
+    def add_copy(self, node: Node) -> Node:
+        """Adds a node like ``node`` of another graph at the end, which no provider has taken."""
+        return self.add_node(
+            node.op_type,
+            node.inputs,
+            node.outputs,
+            domain=node.domain,
+            name=node.name,
+            attributes=node.attributes,
+            since_version=node.since_version,
+            implicit_inputs=node.implicit_inputs,
+            doc_string=node.doc_string,
+            metadata=node.metadata,
+        )
+
     def remove_node(self, node: Node) -> None:
         """Removes a node; give its outputs another producer, or replace their uses first."""
         self.use_lists.remove_uses(node)

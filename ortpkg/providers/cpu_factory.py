@@ -11,7 +11,6 @@ from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
 from ortpkg.providers.operator_support import OperatorSupport, embedded_support
-from ortpkg.version import __version__
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
@@ -21,12 +20,7 @@ class CpuEpFactory(CpuDevicesEpFactory):
     """CPUExecutionProvider on the embedded engine."""
 
     ep_name = CPU_EP
-    vendor = "ortpkg"
     backend = "embedded"
-
-    @property
-    def version(self) -> str:
-        return __version__
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.operator_support import OperatorSupport
+from ortpkg.version import __version__
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
@@ -107,7 +108,13 @@ class EpFactory(ABC):
 
 
 class CpuDevicesEpFactory(EpFactory):
-    """The factory of an EP that runs on any CPU, and that is there wherever its own package is."""
+    """The factory of an EP of ours, which runs on any CPU and is there wherever ortpkg is."""
+
+    vendor = "ortpkg"
+
+    @property
+    def version(self) -> str:
+        return __version__
 
     def is_available(self) -> bool:
         return True

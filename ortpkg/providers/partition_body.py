@@ -47,7 +47,7 @@ def partition_body(
         if value not in made:
             raise _uncovered(ep_name, meta, value, "does not make", "output")
     for node in nodes:
-        _copy_node(body, node)
+        body.add_copy(node)
         if takes_subgraphs:
             for subgraph in node.subgraphs.values():
                 subgraph.parent = body
@@ -89,21 +89,6 @@ def _given(graph: Graph, nodes: Sequence[Node]) -> Iterator[str]:
             use.node_index not in inside for use in graph.consumers_of(value)
         ):
             yield value
-
-
-def _copy_node(body: Graph, node: Node) -> None:
-    body.add_node(
-        node.op_type,
-        node.inputs,
-        node.outputs,
-        domain=node.domain,
-        name=node.name,
-        attributes=node.attributes,
-        since_version=node.since_version,
-        implicit_inputs=node.implicit_inputs,
-        doc_string=node.doc_string,
-        metadata=node.metadata,
-    )
 
 
 def _uncovered(

@@ -144,15 +144,7 @@ def copied_graph(graph: Graph) -> Graph:
     for initializer in graph.initializers.values():
         copy.add_initializer(initializer)
     for node in graph.nodes:
-        copy.add_node(
-            node.op_type,
-            node.inputs,
-            node.outputs,
-            domain=node.domain,
-            name=node.name,
-            attributes=node.attributes,
-            since_version=node.since_version,
-        )
+        copy.add_copy(node)
     for value in sorted(graph.types):
         copy.set_type(value, graph.types[value])
     return copy

@@ -14,7 +14,6 @@ from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
 from ortpkg.providers.operator_support import OperatorSupport, embedded_support
 from ortpkg.providers.prepack_compatibility import rate
-from ortpkg.version import __version__
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
@@ -24,12 +23,7 @@ class PrepackEpFactory(CpuDevicesEpFactory):
     """PrepackExecutionProvider: our own kernels, compiled ahead."""
 
     ep_name = PREPACK_EP
-    vendor = "ortpkg"
     backend = "prepack"
-
-    @property
-    def version(self) -> str:
-        return __version__
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.ranking import AnyRank
+from ortpkg.selection.ranking import Rank
 from ortpkg.selection.verdict import ReasonCode
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Candidate:
     variant: VariantInfo
     ep_device: EpDevice | None
     judgement: Judgement
-    rank: AnyRank | None
+    rank: Rank | None
     compared: tuple[object, ...] | None = None
 
 

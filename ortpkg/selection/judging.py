@@ -19,7 +19,6 @@ from ortpkg.selection.matches_variant import Requirements, matches_variant, unav
 from ortpkg.selection.policies import device_kind
 from ortpkg.selection.provider_option_devices import device_option_of
 from ortpkg.selection.ranking import (
-    AnyRank,
     Rank,
     are_tied,
     backend_preference,
@@ -104,7 +103,7 @@ class Judges:
                 self.lacking.setdefault(candidate.variant.name, candidate)
         return None
 
-    def _ranks(self) -> Iterator[AnyRank]:
+    def _ranks(self) -> Iterator[Rank]:
         """Of every variant on every EP device that it matches, whether or not it fits."""
         for requirements, places in self._places.items():
             for ep_device_at, ep_device in enumerate(self._request.ep_devices):
@@ -120,6 +119,8 @@ class Judges:
     ) -> Rank:
         """Of the first variant of the package, if it were judged so."""
         return Rank(
+            measured=0,
+            latency=0,
             device=self._device_preferences[ep_device_at],
             compatibility=compatibility_preference(judgement.compatibility),
             architecture=judgement.architecture_distance,
@@ -129,7 +130,7 @@ class Judges:
             ep_device_at=ep_device_at,
         )
 
-    def _rank(self, first: Rank, declared_at: int) -> AnyRank:
+    def _rank(self, first: Rank, declared_at: int) -> Rank:
         rank = first._replace(declared_at=declared_at)
         if not self._uses_measurements:
             return rank
@@ -161,7 +162,7 @@ class Judges:
         ep_device = self._request.ep_devices[ep_device_at]
         return Candidate(variant=variant, ep_device=ep_device, judgement=judgement, rank=rank)
 
-    def _ranked_candidate(self, rank: AnyRank) -> Candidate:
+    def _ranked_candidate(self, rank: Rank) -> Candidate:
         return self._candidate(rank.declared_at, rank.ep_device_at)
 
     def _judged_everywhere(self, declared_at: int) -> Iterator[Candidate]:

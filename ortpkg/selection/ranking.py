@@ -23,6 +23,9 @@ class Rank(NamedTuple):
     """The place of a candidate: of two ranks the lesser is better, and what comes first decides.
 
     Attributes:
+        measured: 0 for what was measured here, 1 for what was not and comes after; 0 for every
+            candidate where the policy does not use measurements.
+        latency: the median time in nanoseconds; 0 where it was not measured, or does not count.
         device: the policy's number for the device's kind.
         compatibility: the EP's rating, the best first.
         architecture: 0 for the device's own architecture, more for an ancestor; 0 where it is not
@@ -31,23 +34,6 @@ class Rank(NamedTuple):
         backend: what would run it, the fastest known first.
         declared_at: the variant's position in the package.
         ep_device_at: the EP device's in :func:`order_devices`.
-    """
-
-    device: int
-    compatibility: int
-    architecture: int
-    named_ep: int
-    backend: int
-    declared_at: int
-    ep_device_at: int
-
-
-class MeasuredRank(NamedTuple):
-    """The same for a policy that uses measurements.
-
-    Attributes:
-        measured: 0 for what was measured here, 1 for what was not and comes after.
-        latency: the median time in nanoseconds; 0 where it was not measured.
     """
 
     measured: int
@@ -61,9 +47,7 @@ class MeasuredRank(NamedTuple):
     ep_device_at: int
 
 
-AnyRank = Rank | MeasuredRank
-
-#: What each position of a rank means, in words and in order.
+#: What the numbers of a rank mean, in words and in order, but for those of measurements.
 CRITERIA: tuple[str, ...] = (
     "device",
     "compatibility",
@@ -73,7 +57,7 @@ CRITERIA: tuple[str, ...] = (
     "declaration order",
     "EP device order",
 )
-#: The same for a policy that uses measurements.
+#: What each of them means.
 MEASURED_CRITERIA: tuple[str, ...] = ("measured", "latency", *CRITERIA)
 
 _COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
@@ -155,14 +139,21 @@ def compatibility_preference(compatibility: CompiledModelCompatibility) -> int:
     return _COMPATIBILITY_ORDER[compatibility]
 
 
-def measured_rank(rank: Rank, measurement: Measurement | None) -> MeasuredRank:
+def measured_rank(rank: Rank, measurement: Measurement | None) -> Rank:
     """The rank where measurements count: what was measured comes first, by its median time."""
     if measurement is None:
-        return MeasuredRank(1, 0, *rank)
-    return MeasuredRank(0, round(measurement.p50_s * 1e9), *rank)
+        return rank._replace(measured=1)
+    return rank._replace(latency=round(measurement.p50_s * 1e9))
 
 
-def are_tied(rank: AnyRank, other: AnyRank) -> bool:
+def numbers_for(rank: Rank, criteria: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of the rank that ``criteria``, some of ``MEASURED_CRITERIA``, are names of."""
+    return tuple(
+        number for name, number in zip(MEASURED_CRITERIA, rank, strict=True) if name in criteria
+    )
+
+
+def are_tied(rank: Rank, other: Rank) -> bool:
     """Whether only the publisher's order, or that of EP devices, separates the two."""
     return rank._replace(declared_at=0, ep_device_at=0) == other._replace(
         declared_at=0, ep_device_at=0
@@ -170,7 +161,7 @@ def are_tied(rank: AnyRank, other: AnyRank) -> bool:
 
 
 def deciding_criterion(
-    loser: Sequence[int], winner: Sequence[int], criteria: Sequence[str] = CRITERIA
+    loser: Sequence[int], winner: Sequence[int], criteria: Sequence[str] = MEASURED_CRITERIA
 ) -> str:
     """The first criterion by which ``loser`` ranks worse than ``winner``; the two ranks differ."""
     return next(

@@ -16,7 +16,7 @@ from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.candidate import Candidate, best_first
 from ortpkg.selection.judging import Judges
-from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA, deciding_criterion
+from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA, deciding_criterion, numbers_for
 from ortpkg.selection.reasons import lower_rank_reason
 from ortpkg.selection.request import SelectionRequest
 from ortpkg.selection.selection_warnings import selection_warnings
@@ -84,6 +84,7 @@ def _rejection(candidate: Candidate) -> Verdict:
 
 
 def _eligible_verdict(candidate: Candidate, winner: Candidate, criteria: Sequence[str]) -> Verdict:
+    assert candidate.rank is not None
     decided_by = None
     code, reason = ReasonCode.SELECTED, "it is the best of all that can run here"
     if candidate is winner and winner.compared is not None:
@@ -91,11 +92,10 @@ def _eligible_verdict(candidate: Candidate, winner: Candidate, criteria: Sequenc
 
         reason += choice_note(winner)
     elif candidate is not winner:
-        assert candidate.rank is not None
         assert winner.rank is not None
         assert candidate.ep_device is not None
         assert winner.ep_device is not None
-        decided_by = deciding_criterion(candidate.rank, winner.rank, criteria)
+        decided_by = deciding_criterion(candidate.rank, winner.rank)
         which = "it" if candidate.variant is winner.variant else quoted(winner.variant.name)
         code, reason = ReasonCode.LOWER_RANK, _reason_of(candidate, winner, decided_by, which)
         is_old = (
@@ -109,7 +109,7 @@ def _eligible_verdict(candidate: Candidate, winner: Candidate, criteria: Sequenc
         code=code,
         reason=reason,
         compatibility=candidate.judgement.compatibility,
-        rank=candidate.rank,
+        rank=numbers_for(candidate.rank, criteria),
         decided_by=decided_by,
         notes=candidate.judgement.notes,
     )

@@ -20,7 +20,7 @@ from ortpkg.ep_context.cached_sessions import (
     CachedSessions,
     session_key,
 )
-from ortpkg.ep_context.context_node import EP_CONTEXT, EpContextAttributes
+from ortpkg.ep_context.context_node import EpContextAttributes
 from ortpkg.ep_context.ep_context_cache import context_file_name
 from ortpkg.ep_context.ep_context_options import (
     CONTEXT_CACHE,
@@ -261,23 +261,13 @@ def _below(folder: Path, files: Sequence[Path]) -> list[str] | None:
 
 
 def _context_node(fused: Node, place: KeptContext) -> Node:
-    attributes = EpContextAttributes(
+    return EpContextAttributes(
         main_context=True,
         ep_cache_context=context_file_name(place.key).encode(),
         embed_mode=False,
         partition_name=place.partition_name,
         source=place.source,
-    )
-    return Node(
-        index=fused.index,
-        name=fused.name,
-        op_type=EP_CONTEXT,
-        domain=MICROSOFT_DOMAIN,
-        inputs=fused.inputs,
-        outputs=fused.outputs,
-        attributes=attributes.to_attributes(),
-        since_version=1,
-    )
+    ).node_for(fused)
 
 
 def _left_nbytes(graph: Graph) -> int:

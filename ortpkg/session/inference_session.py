@@ -10,7 +10,6 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, NoReturn
 
 from ortpkg.devices.hardware import EpDevice
@@ -380,12 +379,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     def __enter__(self) -> InferenceSession:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
 

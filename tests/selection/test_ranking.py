@@ -6,7 +6,7 @@ import itertools
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.selection.policies import POLICIES
-from ortpkg.selection.ranking import CRITERIA, deciding_criterion, order_devices
+from ortpkg.selection.ranking import MEASURED_CRITERIA, deciding_criterion, order_devices
 
 
 def _gpu(name: str, *, memory: int | None = None, address: str = "") -> HardwareDevice:
@@ -48,8 +48,8 @@ def test_an_ep_without_devices_counts_as_the_best_device_that_its_name_implies()
 
 
 def test_the_first_difference_decides() -> None:
-    n = len(CRITERIA)
+    n = len(MEASURED_CRITERIA)
 
     assert [
         deciding_criterion([0] * i + [1] + [9] * (n - 1 - i), [0] * n) for i in range(n)
-    ] == list(CRITERIA)
+    ] == list(MEASURED_CRITERIA)
