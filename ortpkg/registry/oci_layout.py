@@ -185,15 +185,6 @@ class OciLayout(Repository):
         tags = {entry.annotations.get(_TAG) for entry in self._entries()}
         return tuple(sorted(tag for tag in tags if tag is not None))
 
-    def delete_tag(self, tag: str) -> None:
-        def without(entries: list[Descriptor]) -> list[Descriptor]:
-            return [
-                replace(each, annotations=_without_tag(each)) if _has_tag(each, tag) else each
-                for each in entries
-            ]
-
-        self._change_index(without)
-
     def referrers(self, digest: str, *, artifact_type: str = "") -> tuple[Descriptor, ...]:
         found: dict[str, Descriptor] = {}
         for entry in self._entries():

@@ -88,7 +88,6 @@ class OciRegistry(Repository):
         self._path = f"/v2/{self.repository}/"
         self._pull = (f"repository:{self.repository}:pull",)
         self._push = (f"repository:{self.repository}:pull,push",)
-        self._delete = (f"repository:{self.repository}:delete,pull,push",)
         self._has_no_referrers_api = False
 
     @property
@@ -199,20 +198,6 @@ class OciRegistry(Repository):
             if len(found) > _MOST_TAGS:
                 break
         raise self._wrong(f"{what}: more than {_MOST_TAGS} tags, or {_MOST_PAGES} pages of them")
-
-    def delete_tag(self, tag: str) -> None:
-        what = self._told(tag)
-        if not is_tag(tag):
-            raise PackageReferenceError(f"{quoted(tag)} is no tag", reference=tag)
-        answer = self.client.exchange("DELETE", self._manifest_path(tag), scopes=self._delete)
-        if answer.status in {400, 405}:
-            raise RegistryError(
-                f"{what}: {self.client.host} cannot take a tag away",
-                registry=str(self.client.host),
-                status=answer.status,
-            )
-        if answer.status not in {200, 202, 204}:
-            raise refusal(answer.answer, what, answer.body)
 
     def referrers(self, digest: str, *, artifact_type: str = "") -> tuple[Descriptor, ...]:
         what = self._told(digest)

@@ -93,10 +93,6 @@ class Repository(ABC):
         """All tags, sorted."""
 
     @abstractmethod
-    def delete_tag(self, tag: str) -> None:
-        """Takes a tag away; what it named stays."""
-
-    @abstractmethod
     def referrers(self, digest: str, *, artifact_type: str = "") -> tuple[Descriptor, ...]:
         """Manifests whose ``subject`` is the manifest ``digest``.
 

@@ -56,7 +56,7 @@ class InProcessRegistry:
         auth: "none", "basic" or "bearer" (tokens of its own token server, under ``/token``).
         accounts: user name → password.
         identity_tokens: those that can be exchanged for access tokens.
-        has_referrers_api, has_ranges, has_mounts, has_tag_deletion: what it can do.
+        has_referrers_api, has_ranges, has_mounts: what it can do.
         page_tags: so many tags at once at most.
         requests: (method, path without query) → how often.
         moved: path → bytes of bodies that went out.
@@ -69,7 +69,6 @@ class InProcessRegistry:
     has_referrers_api: bool = True
     has_ranges: bool = True
     has_mounts: bool = True
-    has_tag_deletion: bool = True
     page_tags: int = 1000
     token_life_s: int = 300
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -272,15 +271,6 @@ class _Handler(BaseHTTPRequestHandler):
             headers["OCI-Subject"] = manifest["subject"]["digest"]
         self._answer(201, b"", headers)
 
-    def _delete_manifest(self, name: str, reference: str) -> None:
-        registry = self.server.registry
-        if not registry.has_tag_deletion:
-            self._error(405, "UNSUPPORTED")
-        elif registry.repository(name).tags.pop(reference, None) is None:
-            self._error(404, "MANIFEST_UNKNOWN")
-        else:
-            self._answer(202)
-
     def _tags(self, name: str) -> None:
         registry = self.server.registry
         if name not in registry.repositories:
@@ -448,7 +438,6 @@ _ROUTES: tuple[tuple[str, dict[str, str]], ...] = (
             "GET": "_get_manifest",
             "HEAD": "_get_manifest",
             "PUT": "_put_manifest",
-            "DELETE": "_delete_manifest",
         },
     ),
     (f"/v2/{_NAME}/tags/list", {"GET": "_tags"}),

@@ -82,11 +82,8 @@ def test_a_tag_names_the_last_manifest(layout: OciLayout) -> None:
     assert json.loads(layout.read_manifest(first))["number"] == 1
     assert layout.tags() == ("v", "w")
 
-    layout.delete_tag("v")
-
-    assert layout.tags() == ("w",)
-    with pytest.raises(ArtifactNotFoundError, match="it has the tags: w"):
-        layout.resolve("v")
+    with pytest.raises(ArtifactNotFoundError, match="it has the tags: v, w"):
+        layout.resolve("x")
 
 
 def test_who_refers_to_a_manifest_is_found(layout: OciLayout) -> None:

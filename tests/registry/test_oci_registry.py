@@ -156,20 +156,6 @@ def test_tags_are_listed_page_by_page(server: Server) -> None:
     assert repository.tags() == tuple(sorted(names))
 
 
-def test_a_tag_is_taken_away_or_the_registry_cannot(server: Server) -> None:
-    repository = server.repository("deleted")
-    content = manifest_of(push_blob(repository, b"layer"))
-    written = repository.write_manifest(content, MANIFEST, tag="old")
-    repository.write_manifest(content, MANIFEST, tag="new")
-    if server.is_real:
-        with pytest.raises(RegistryError, match="cannot take a tag away"):
-            repository.delete_tag("old")
-        return
-    repository.delete_tag("old")
-    assert repository.tags() == ("new",)
-    assert repository.read_manifest(written) == content
-
-
 def test_what_refers_to_a_manifest_is_listed(server: Server) -> None:
     repository = server.repository("referred")
     layer = push_blob(repository, b"layer")
