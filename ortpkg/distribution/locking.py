@@ -6,6 +6,7 @@ alone, which variants each of the project's machines would run. Nothing else of 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from ortpkg.distribution.installation import InstallPlan, InstallReport, install
 from ortpkg.distribution.package_sources import opened_source
 from ortpkg.distribution.publisher_check import check_documents
 from ortpkg.distribution.variant_choice import InstallWishes, choose_variants
-from ortpkg.errors import LockError, quoted
+from ortpkg.errors import LockError, StoreError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.project.configuration_files import PROJECT_FILE
@@ -162,6 +163,8 @@ def sync_project(
         raise LockError(
             f"the project has no profile {quoted(profile)}{did_you_mean(profile, project.profiles)}"
         )
+    if not is_rehearsal:
+        _keep_locked(project, lock, store)
     return tuple(
         _synced(
             lock.packages[name],
@@ -174,6 +177,12 @@ def sync_project(
         )
         for name, wanted in project.packages.items()
     )
+
+
+def _keep_locked(project: Project, lock: Lock, store: PackageStore) -> None:
+    digests = [each.digest for each in lock.packages.values()]
+    with contextlib.suppress(StoreError):  # it is read-only; who writes it, keeps what is in use
+        store.keep_for_project((project.folder / LOCK_FILE).absolute(), digests)
 
 
 def _asked(wanted: WantedPackage) -> str:

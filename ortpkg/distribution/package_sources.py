@@ -22,6 +22,7 @@ from ortpkg.errors import ArtifactNotFoundError, quoted
 from ortpkg.package.reader import open_package
 from ortpkg.registry.artifact import dump_artifact
 from ortpkg.registry.descriptors import Descriptor
+from ortpkg.registry.package_index import resolve_package
 from ortpkg.registry.references import (
     DEFAULT_TAG,
     LayoutReference,
@@ -130,7 +131,7 @@ def published_source(
     reference: OciReference | LayoutReference, repository: Repository
 ) -> PackageSource:
     """The package that a reference names, in its repository."""
-    descriptor = repository.resolve(reference.version)
+    descriptor = resolve_package(repository, reference.version)
     manifest = repository.read_manifest(descriptor)
     place = place_of(str(reference))
     name = reference.repository.rpartition("/")[2] if isinstance(reference, OciReference) else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ortpkg.distribution.installation import InstallPlan, install_planned, planned
 from ortpkg.distribution.variant_choice import InstallWishes
+from ortpkg.registry.package_index import resolve_package
 from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
 from ortpkg.registry.referrers import version_tags
 from ortpkg.registry.repositories import repository_of
@@ -137,7 +138,7 @@ def find_outdated(installed: Generation) -> Outdated | None:
     tags = version_tags(repository.tags())
     digest = installed.digest
     if reference.digest is None:
-        digest = repository.resolve(reference.version).digest
+        digest = resolve_package(repository, reference.version).digest
     return Outdated(installed=installed, digest=digest, newer_tags=_newer(tags, installed.tag))
 
 

@@ -7,6 +7,6 @@ It knows bytes and documents, not which variant a machine wants, and not where a
 arrived: that is ``store`` and what stands above it.
 
 Other folders may import: ``artifact``, ``credentials``, ``descriptors``, ``document_layer``,
-``http_addresses``, ``references``, ``referrers``, ``registry_client``, ``remote_file``,
-``remote_files``, ``repositories``, ``repository``, ``secret``, ``url_references``.
+``http_addresses``, ``package_index``, ``references``, ``referrers``, ``registry_client``,
+``remote_file``, ``remote_files``, ``repositories``, ``repository``, ``secret``, ``url_references``.
 """

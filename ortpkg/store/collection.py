@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from ortpkg.errors import quoted
 from ortpkg.registry.descriptors import is_digest
 from ortpkg.store.generations import (
     Generation,
@@ -29,6 +30,7 @@ from ortpkg.store.leases import Holdings, announce_collection, finished_announce
 from ortpkg.store.package_trees import read_tree, tree_keys
 from ortpkg.store.partial_blobs import age_s, is_free
 from ortpkg.store.process_names import Maker, maker_of
+from ortpkg.store.project_locks import project_locks
 from ortpkg.store.store_folder import StoreFolder, names_in
 from ortpkg.store.usage_log import uses
 
@@ -155,10 +157,16 @@ def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
     """
     plan = _Plan()
     held = leased(folder)
+    locked = {
+        digest: each.lock
+        for each in project_locks(folder)
+        if not each.is_forgotten
+        for digest in each.digests
+    }
     live_trees: set[str] = set()
     live_blobs: set[str] = set()
     for name in installed_names(folder):
-        for generation in _split(folder, name, rules, held, plan):
+        for generation in _split(folder, name, rules, held, locked, plan):
             live_trees.add(generation.tree)
             live_blobs.add(generation.digest.removeprefix("sha256:"))
     for key in tree_keys(folder):
@@ -184,7 +192,12 @@ def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
 
 
 def _split(
-    folder: StoreFolder, name: str, rules: CollectionRules, held: Holdings, plan: _Plan
+    folder: StoreFolder,
+    name: str,
+    rules: CollectionRules,
+    held: Holdings,
+    locked: Mapping[str, Path],
+    plan: _Plan,
 ) -> Iterator[Generation]:
     """The generations of a name that stay; the others go into the plan."""
     current = current_generation(folder, name)
@@ -197,6 +210,8 @@ def _split(
         reason = ""
         if held.has_tree(each.tree):
             reason = "in use"
+        elif each.digest in locked:
+            reason = f"locked by {quoted(locked[each.digest])}"
         elif time.time() - each.created < rules.grace_s:
             reason = "young"
         elif time.time() - used.get(each.number, 0.0) < rules.used_within_s:
@@ -247,6 +262,11 @@ def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tid
         maker = maker_of(folder.owner_of(path))
         if maker is Maker.IS_GONE or (maker is Maker.UNKNOWN and age_s(path) > _FOREIGN_AGE_S):
             why = "its process ended"
+            found.append((path, _collected(CollectedKind.LEFTOVER, path.name, why, path)))
+    for each in project_locks(folder):
+        if each.is_forgotten:
+            why = f"{quoted(each.lock)} is gone"
+            path = each.record
             found.append((path, _collected(CollectedKind.LEFTOVER, path.name, why, path)))
     for path in finished_announcements(folder):
         why = "its process ended"

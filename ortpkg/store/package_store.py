@@ -6,7 +6,7 @@ Which files a machine wants, and where they come from, is decided above.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ortpkg.errors import PackageNotInstalledError, StoreError, quoted
@@ -31,6 +31,7 @@ from ortpkg.store.installed_packages import InstalledPackages, files_are_gone
 from ortpkg.store.leases import Holdings, take_lease
 from ortpkg.store.oci_index import write_index
 from ortpkg.store.package_trees import PackageTree, TreeContent, make_tree, read_tree
+from ortpkg.store.project_locks import note_project_lock
 from ortpkg.store.usage_log import forget_uses
 
 _MOST_ATTEMPTS = 10
@@ -114,6 +115,14 @@ class PackageStore(InstalledPackages):
                 full_nbytes=tree.receipt.nbytes + absent,
             )
             return self._put_in_use(wanted)
+
+    def keep_for_project(self, lock: Path, digests: Iterable[str]) -> None:
+        """Keeps what is installed of these manifests from gc, as long as a lock file is there.
+
+        What ``lock`` kept before, it keeps no longer.
+        """
+        with self._folder.errors(f"note what {quoted(lock)} has locked"):
+            note_project_lock(self._folder, lock, digests)
 
     def activate(self, name: str, number: int) -> Generation:
         """Makes an older, or newer, installation the one that ``name`` means."""

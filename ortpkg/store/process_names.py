@@ -29,6 +29,11 @@ def new_name() -> str:
     return "-".join((*_here(), str(os.getpid()), os.urandom(_RANDOM_NBYTES).hex()))
 
 
+def this_machine() -> str:
+    """A short name for this machine, as the others see it."""
+    return _here()[0]
+
+
 def maker_of(name: str) -> Maker:
     """Whether the process lives that made ``name``.
 

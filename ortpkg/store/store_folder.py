@@ -93,6 +93,11 @@ class StoreFolder:
         return self.root / "uses"
 
     @property
+    def projects(self) -> Path:
+        """Which versions projects have locked themselves on."""
+        return self.root / "projects"
+
+    @property
     def staging(self) -> Path:
         """What is being made, and what is being deleted."""
         return self.root / "staging"

@@ -23,6 +23,7 @@ from ortpkg.project.lock_file import LOCK_FILE, NO_PROFILE, read_lock
 from ortpkg.project.project_file import Project, find_project
 from ortpkg.registry.oci_layout import OciLayout
 from ortpkg.registry.references import StoreReference
+from ortpkg.store.collection import CollectionRules
 from ortpkg.store.package_store import PackageStore
 
 DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
@@ -252,3 +253,21 @@ def test_in_the_project_a_name_means_what_is_locked(
     assert PackageStore().open("digits", digest=first).root == use_package(
         StoreReference(name="digits")
     )
+
+
+def test_what_a_project_has_locked_is_there_for_it_whatever_else_is_installed(
+    shop: Callable[..., str], project: Callable[..., Project], tmp_path: Path
+) -> None:
+    locked = shop("1", "latest")
+    wanted = project('tag = "latest"')
+    sync_project(wanted)
+    store = PackageStore()
+    shop("2", "latest")
+    install(f"oci-layout:{tmp_path}/shop", name="digits")
+
+    store.gc(CollectionRules(keep=1, grace_s=-1.0))
+    (synced,) = sync_project(wanted, is_frozen=True)
+
+    assert synced.moved_nbytes == 0
+    assert synced.generation is not None
+    assert synced.generation.digest == locked

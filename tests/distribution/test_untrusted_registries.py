@@ -12,12 +12,14 @@ import pytest
 import ortpkg
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.publishing import publish
+from ortpkg.distribution.upgrading import find_outdated
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.errors import ArtifactFormatError, ArtifactNotFoundError, LayerMismatchError
+from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.oci_layout import OciLayout
 from ortpkg.registry.references import OciReference, parse_reference
 from ortpkg.registry.repositories import repository_of
-from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE
+from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.package_store import PackageStore
 from tests.distribution.conftest import SAMPLES
@@ -157,6 +159,57 @@ def test_a_layer_that_is_gone_is_named(layout: OciLayout, store: PackageStore) -
     with pytest.raises(ArtifactNotFoundError, match=digest):
         install(f"{layout.name}:2", wishes=CPU)
 
+    assert store.packages() == ()
+
+
+def index_of(layout: OciLayout, *entries: dict[str, Any]) -> Descriptor:
+    """An index with the tag ``index``."""
+    document = {"schemaVersion": 2, "mediaType": INDEX_MEDIA_TYPE, "manifests": list(entries)}
+    content = json.dumps(document).encode()
+    return layout.write_manifest(content, INDEX_MEDIA_TYPE, tag="index")
+
+
+def test_an_index_that_lists_one_package_means_it(layout: OciLayout, store: PackageStore) -> None:
+    package = layout.resolve("2")
+    other = {**package.to_json(), "artifactType": "application/vnd.other"}
+    index_of(layout, other, package.to_json())
+
+    installed = install(f"{layout.name}:index", wishes=CPU).generation
+
+    assert installed is not None
+    assert installed.digest == package.digest
+    outdated = find_outdated(installed)
+    assert outdated is not None
+    assert outdated.is_current
+
+
+def test_an_index_of_none_or_several_packages_or_of_itself_is_refused(
+    layout: OciLayout, store: PackageStore
+) -> None:
+    package = layout.resolve("2").to_json()
+    republished(layout, lambda it: it["annotations"].update({"other": "yes"}))
+    itself = {**package, "mediaType": INDEX_MEDIA_TYPE, "artifactType": ""}
+    for entries, message in (
+        ((), "index of 0 manifests, none of which is a package's"),
+        ((itself,), "index of 1 manifests, none of which"),
+        ((package, layout.resolve("wrong").to_json()), "index of 2 packages: name one"),
+        (({"digest": "x"},), "mediaType is not a media type"),
+    ):
+        index_of(layout, *entries)
+        with pytest.raises(ArtifactFormatError, match=message):
+            install(f"{layout.name}:index", wishes=CPU)
+    assert store.packages() == ()
+
+
+def test_what_says_that_it_is_a_package_and_is_an_index_is_refused(
+    layout: OciLayout, store: PackageStore
+) -> None:
+    index = index_of(layout)
+    lying = {**index.to_json(), "artifactType": layout.resolve("2").artifact_type}
+    index_of(layout, lying)
+
+    with pytest.raises(ArtifactFormatError, match="is no model package: its manifest is of type"):
+        install(f"{layout.name}:index", wishes=CPU)
     assert store.packages() == ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -279,3 +280,60 @@ def test_a_folder_in_the_place_of_a_record_is_told(store: PackageStore) -> None:
 
     with pytest.raises(StoreError, match=r"current\.json' is damaged: delete it"):
         store.open("digits")
+
+
+def test_what_a_project_has_locked_stays_while_its_lock_file_is_there(
+    store: PackageStore, tmp_path: Path
+) -> None:
+    locked = install(store, 1)
+    for version in (2, 3):
+        install(store, version)
+    lock = tmp_path / "ortpkg.lock"
+    lock.write_text("")
+    store.keep_for_project(lock, [locked.digest])
+
+    report = store.gc(AT_ONCE)
+
+    assert _removed(report, CollectedKind.GENERATION) == ["digits generation 2"]
+    kept = [each for each in report.kept if each.kind is CollectedKind.GENERATION]
+    assert [(each.what, each.why) for each in kept] == [
+        ("digits generation 1", f"locked by '{lock}'")
+    ]
+    assert store.find("digits", digest=locked.digest) == locked
+
+    lock.unlink()
+    report = store.gc(AT_ONCE)
+
+    assert _removed(report, CollectedKind.GENERATION) == ["digits generation 1"]
+    assert list((store.root / "projects").iterdir()) == []
+
+
+def test_a_lock_of_another_machine_counts_for_some_time_after_its_last_installation(
+    store: PackageStore, tmp_path: Path
+) -> None:
+    locked = install(store, 1)
+    install(store, 2)
+    store.keep_for_project(tmp_path / "elsewhere", [locked.digest])
+    (record,) = (store.root / "projects").iterdir()
+    document = json.loads(record.read_text()) | {"machine": "another"}
+    record.write_text(json.dumps(document))
+    assert _removed(store.gc(AT_ONCE), CollectedKind.GENERATION) == []
+
+    record.write_text(json.dumps(document | {"synced": 0}))
+    assert _removed(store.gc(AT_ONCE), CollectedKind.GENERATION) == ["digits generation 1"]
+
+
+@pytest.mark.parametrize(
+    "record", ["{}", '{"lock": "a", "machine": "", "synced": 1, "digests": [1]}']
+)
+def test_while_a_record_of_a_project_is_damaged_nothing_is_removed(
+    store: PackageStore, record: str
+) -> None:
+    for version in (1, 2):
+        install(store, version)
+    (store.root / "projects").mkdir()
+    (store.root / "projects" / "0.json").write_text(record)
+
+    with pytest.raises(StoreError, match=r"0\.json' is damaged: delete it"):
+        store.gc(AT_ONCE)
+    assert len(store.history("digits")) == 2
