@@ -30,7 +30,7 @@ from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quote
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
 from ortpkg.package.integrity.digests import list_files, read_digests
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
-from ortpkg.package.paths.path_resolver import is_link
+from ortpkg.package.paths.disk_places import is_link
 from ortpkg.package.reader import open_package
 from ortpkg.storage.composed_file import ComposedFile
 from ortpkg.storage.file_operations import FileOperations

@@ -14,7 +14,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ortpkg.authoring.agreement import differences
 from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import (
     DocumentEditor,
@@ -23,25 +22,19 @@ from ortpkg.authoring.document_edits import (
     put_variant,
     variant_folder,
 )
-from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.model_replacement import ModelReplacement
 from ortpkg.authoring.new_variant import (
-    NewVariant,
     Notify,
-    PreparedVariant,
     checked_provider_options,
     checked_session_options,
-    prepare_variants,
 )
 from ortpkg.authoring.package_on_disk import locked_package
-from ortpkg.authoring.removal import files_of_variant, users_of_component
-from ortpkg.authoring.same_content import have_same_files
+from ortpkg.authoring.removal import files_of_variant
 from ortpkg.authoring.variant_entry import VariantEntry
-from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.findings import listed
 from ortpkg.documents.frozen import EMPTY, freeze
-from ortpkg.errors import AuthoringError, ModelError, UsageError, quoted
-from ortpkg.graph.model_signature import ModelSignature
+from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.transaction import PackageChange, commit_change
 from ortpkg.package.document_names import MANIFEST
@@ -330,23 +323,10 @@ class _Edit:
         return payload
 
     def _replace_model(self, component: ComponentInfo, variant: VariantInfo, model: Path) -> None:
-        if option_places(variant):
-            raise AuthoringError(
-                f"the session options of variant {quoted(variant.name)} name a folder of its own:"
-                " add it anew instead"
-            )
-        constraints = variant.constraints
-        wanted = NewVariant(
-            model=model,
-            name=variant.name,
-            ep=constraints.ep,
-            device=constraints.device,
-            architecture=constraints.architecture,
-        )
-        (prepared,) = prepare_variants([wanted], self._notify)
-        if _is_the_same(variant, prepared):
+        replacement = ModelReplacement(self._package, self._notify, force=self._force)
+        prepared = replacement.prepare(component, variant, model)
+        if prepared is None:
             return
-        self._check_agreement(component, variant, prepared)
         folder = self._free_folder(component, variant.name)
         name = folder.rpartition("/")[2]
         old = self._entry_of(component, variant)
@@ -394,60 +374,6 @@ class _Edit:
             name = f"{self._edits.variant}-{number}"
             number += 1
         return folder
-
-    def _check_agreement(
-        self, component: ComponentInfo, variant: VariantInfo, prepared: PreparedVariant
-    ) -> None:
-        """Compares the new model with the other variants'.
-
-        Where there is none to compare, with what it replaces.
-        """
-        if prepared.files.facts is None:
-            return
-        ours = prepared.files.facts.signature
-        others = [each for each in component.variants if each.name != variant.name]
-        compared = [self._compare(ours, each, quoted(each.name), "") for each in others]
-        if not any(compared):
-            users = [*users_of_component(self._package, component.name), MANIFEST]
-            self._compare(
-                ours,
-                variant,
-                "the one that it replaces",
-                f"; what {' and '.join(users)} may say is of that",
-            )
-
-    def _compare(self, ours: ModelSignature, other: VariantInfo, named: str, more: str) -> bool:
-        """Whether the two could be compared.
-
-        AuthoringError, or with force a warning, where they do not agree.
-        """
-        if other.model_path is None:
-            return False
-        try:
-            theirs = read_model_facts(other.model_path).signature
-        except ModelError as error:
-            self._notify(
-                f"inputs and outputs were not compared with variant {quoted(other.name)}: {error}"
-            )
-            return False
-        if found := differences(ours, theirs):
-            message = f"the new model cannot stand for {named}: {'; '.join(found)}{more}"
-            if not self._force:
-                raise AuthoringError(f"{message} (force takes it nevertheless)")
-            self._notify(message)
-        return True
-
-
-def _is_the_same(variant: VariantInfo, prepared: PreparedVariant) -> bool:
-    """Whether the variant has that model, with these files, already."""
-    files = {path: variant.directory / path for path in prepared.files.sources}
-    model = prepared.files.model_file
-    is_named_so = variant.model_path == (None if model is None else variant.directory / model)
-    return (
-        is_named_so
-        and all(path.is_file() for path in files.values())
-        and have_same_files(files, dict(prepared.files.sources))
-    )
 
 
 def _state(holder: dict[str, Any], key: str, value: Any) -> None:

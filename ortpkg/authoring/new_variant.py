@@ -19,7 +19,7 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.document_names import METADATA
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import ComponentInfo, Constraints
-from ortpkg.package.paths.path_resolver import why_not_a_name, why_not_portable
+from ortpkg.package.paths.path_text import why_not_a_name, why_not_portable
 from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
 
 _CONFIG_ENTRY = "session."

@@ -21,7 +21,7 @@ from ortpkg.authoring.contents import ContentKey
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, by_file, relative_to_folder
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.graph.tensor_messages import Piece, with_data_at, with_empty_data
-from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.storage.composed_file import ComposedFile, FileRange, Segment, Zeros
 
 #: What is smaller is not worth sharing, nor taking a file apart for.

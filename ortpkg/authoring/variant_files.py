@@ -20,7 +20,7 @@ from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.package.paths.path_resolver import why_not_portable
+from ortpkg.package.paths.path_text import why_not_portable
 
 _MODEL_SUFFIX = ".onnx"
 _MOST_FILES = 10_000

@@ -14,7 +14,8 @@ from ortpkg.documents.document_limits import DEFAULT_LIMITS
 from ortpkg.documents.document_rules import Rule
 from ortpkg.documents.json_positions import Position, find_positions
 from ortpkg.errors import Finding, PackageError, Severity
-from ortpkg.package.paths.path_resolver import PathKind, PathResolver
+from ortpkg.package.paths.disk_places import PathKind
+from ortpkg.package.paths.path_resolver import PathResolver
 from ortpkg.version import __version__
 
 _SCHEMA = (

@@ -21,7 +21,7 @@ from ortpkg.errors import ArtifactFormatError, LayerMismatchError, PackageFormat
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import PackageDigests, parse_digests
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.package.sidecar import DIGESTS_FILE, SIGNATURE_FILE, is_signature_file
 from ortpkg.registry.artifact import PackageArtifact, parse_artifact

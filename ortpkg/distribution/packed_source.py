@@ -18,7 +18,7 @@ from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import ArchiveError, ArtifactFormatError, OrtpkgError, PackageFormatError, quoted
 from ortpkg.package.archive.archive_directory import ArchiveMember, read_members, unpacked
 from ortpkg.package.integrity.digests import PackageDigests, parse_digests
-from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file
 from ortpkg.registry.artifact import dump_artifact
 from ortpkg.registry.descriptors import Descriptor

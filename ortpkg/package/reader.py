@@ -33,7 +33,8 @@ from ortpkg.package.formats.sparse_variants import with_absences
 from ortpkg.package.formats.universal_format import merge_generations
 from ortpkg.package.integrity.absent_files import AbsentFiles
 from ortpkg.package.package_info import ComponentInfo, Layout, PackageFormat, PackageInfo
-from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver, kind_at
+from ortpkg.package.paths.disk_places import PathKind, kind_at
+from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver
 from ortpkg.package.reading_rules import ReadingRules, reading_rules
 from ortpkg.package.rules import (
     COMPONENT_UNUSED,

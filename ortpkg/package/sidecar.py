@@ -11,7 +11,8 @@ from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.findings import FindingCollector
 from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageFormatError
-from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver
+from ortpkg.package.paths.disk_places import PathKind
+from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver
 from ortpkg.package.rules import SCHEMA_VERSION
 
 DIGESTS_FILE = "digests.json"

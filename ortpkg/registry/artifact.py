@@ -22,7 +22,7 @@ from ortpkg.documents.json_documents import parse_document
 from ortpkg.documents.json_limits import parse_counted_json
 from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
 from ortpkg.package.integrity.digests import check_recordable
-from ortpkg.package.paths.path_resolver import why_not_portable
+from ortpkg.package.paths.path_text import why_not_portable
 from ortpkg.registry.descriptors import Descriptor, parse_annotations, parse_descriptor
 from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, MOST_MANIFEST_NBYTES
 

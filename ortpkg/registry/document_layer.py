@@ -20,7 +20,7 @@ from typing import BinaryIO
 from ortpkg.errors import ArtifactFormatError, PackageError, PackageFormatError, quoted
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.integrity.digests import check_recordable
-from ortpkg.package.paths.path_resolver import why_not_portable
+from ortpkg.package.paths.path_text import why_not_portable
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 
 #: Documents that readers of packages look for, however large; any other JSON up to a limit.

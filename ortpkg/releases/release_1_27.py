@@ -32,7 +32,7 @@ from ortpkg.package.package_info import (
     VariantInfo,
     until_nul,
 )
-from ortpkg.package.paths.path_resolver import PathKind, kind_of
+from ortpkg.package.paths.disk_places import PathKind, kind_of
 from ortpkg.releases.common_rules import Refusal
 
 # The releases have no limits. What exceeds these is not foretold.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import ComponentInfo, Constraints, PackageInfo, VariantInfo
-from ortpkg.package.paths.path_resolver import is_inside
+from ortpkg.package.paths.disk_places import is_inside
 from ortpkg.releases.release_lines import RELEASE_LINES
 
 

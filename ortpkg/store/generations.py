@@ -18,7 +18,7 @@ from typing import Any
 
 from ortpkg.errors import PackageNotInstalledError, PackageReferenceError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.registry.descriptors import is_digest
 from ortpkg.registry.references import is_store_name
 from ortpkg.store.store_folder import StoreFolder, damaged, dump_json, names_in, read_json

@@ -20,7 +20,7 @@ from typing import Any
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import StoreError, quoted
 from ortpkg.package.changes.store_guard import RECEIPT
-from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.registry.descriptors import is_digest
 from ortpkg.storage.hashing import hash_bytes

@@ -24,7 +24,7 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError, quoted
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Layout, PackageInfo, VariantInfo
-from ortpkg.package.paths.path_resolver import is_inside
+from ortpkg.package.paths.disk_places import is_inside
 from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
 from ortpkg.trust.session_option_values import read_as_onnxruntime, read_leniently
 

@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import PathEscapesPackageError
-from ortpkg.package.paths.path_resolver import (
-    PathKind,
-    PathResolver,
-    why_not_a_name,
-    why_not_portable,
-)
+from ortpkg.package.paths.disk_places import PathKind
+from ortpkg.package.paths.path_resolver import PathResolver
+from ortpkg.package.paths.path_text import why_not_a_name, why_not_portable
 
 
 @pytest.fixture

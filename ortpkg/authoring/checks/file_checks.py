@@ -18,7 +18,7 @@ from ortpkg.package.integrity.digests import (
     list_files,
     read_digests,
 )
-from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE
 
 _LONGEST_PATH = 200

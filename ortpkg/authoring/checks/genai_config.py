@@ -17,7 +17,8 @@ from ortpkg.errors import Finding, PackageFormatError, PathEscapesPackageError
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.paths.asset_reference import parse_asset_reference
-from ortpkg.package.paths.path_resolver import PathKind, PathResolver
+from ortpkg.package.paths.disk_places import PathKind
+from ortpkg.package.paths.path_resolver import PathResolver
 
 _MOST_FILE_NAMES = 1000
 _FILE_NAME = "filename"

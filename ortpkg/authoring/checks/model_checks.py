@@ -32,7 +32,7 @@ from ortpkg.graph.operator_scan import (
 )
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
-from ortpkg.package.paths.path_resolver import is_inside, is_link
+from ortpkg.package.paths.disk_places import is_inside, is_link
 from ortpkg.providers.operator_support import is_public_operator
 
 _LIMITS = ModelLimits()

@@ -18,7 +18,7 @@ from ortpkg.errors import Finding, InvalidSessionOptionError, quoted
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo, VariantInfo
-from ortpkg.package.paths.path_resolver import is_inside
+from ortpkg.package.paths.disk_places import is_inside
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
 from ortpkg.trust.session_option_values import read_as_onnxruntime

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.integrity.digests import STAGING_PREFIX
-from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.storage.file_lock import hold_lock, is_unlocked
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.package_lock import lock_package

@@ -14,7 +14,7 @@ from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import STAGING_PREFIX, list_files
-from ortpkg.package.paths.path_resolver import why_not_a_name
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.planned_files import PlannedFiles

@@ -39,13 +39,9 @@ from ortpkg.package.package_info import (
     SharedAsset,
     Source,
 )
-from ortpkg.package.paths.path_resolver import (
-    PathKind,
-    PathResolver,
-    Place,
-    kind_at,
-    why_not_a_name,
-)
+from ortpkg.package.paths.disk_places import PathKind, kind_at
+from ortpkg.package.paths.path_resolver import PathResolver, Place
+from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,

@@ -18,7 +18,8 @@ from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import quoted
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
 from ortpkg.package.package_info import Source, until_nul
-from ortpkg.package.paths.path_resolver import PathKind, Place
+from ortpkg.package.paths.disk_places import PathKind
+from ortpkg.package.paths.path_resolver import Place
 from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN
 
 ORT = "ort"

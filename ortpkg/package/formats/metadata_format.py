@@ -28,14 +28,9 @@ from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.formats.variant_model import Siblings, resolve_model
 from ortpkg.package.formats.variants import LazyVariants
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
-from ortpkg.package.paths.path_resolver import (
-    PathKind,
-    PathRefusedError,
-    PathResolver,
-    list_names,
-    why_not_a_name,
-    why_not_a_path,
-)
+from ortpkg.package.paths.disk_places import PathKind, list_names
+from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver
+from ortpkg.package.paths.path_text import why_not_a_name, why_not_a_path
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
     COMPONENT_NOT_FOUND,

@@ -20,12 +20,8 @@ from ortpkg.package.paths.asset_reference import (
     looks_like_asset_reference,
     parse_asset_reference,
 )
-from ortpkg.package.paths.path_resolver import (
-    PathKind,
-    PathRefusedError,
-    PathResolver,
-    Place,
-)
+from ortpkg.package.paths.disk_places import PathKind
+from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver, Place
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, FILE_MISSING
 

@@ -18,7 +18,8 @@ from ortpkg.documents.frozen import EMPTY, FrozenMapping
 from ortpkg.errors import Finding, PackageFormatError, Severity, quoted
 from ortpkg.package.integrity.absent_files import AbsentFiles
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.paths.path_resolver import PathKind, PathRefusedError, PathResolver
+from ortpkg.package.paths.disk_places import PathKind
+from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver
 from ortpkg.package.rules import (
     DUPLICATE_SAMPLE,
     FILE_MISSING,

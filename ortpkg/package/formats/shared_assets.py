@@ -17,7 +17,7 @@ from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.reference_reader import ReferenceReader
 from ortpkg.package.package_info import SharedAsset, Source
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
-from ortpkg.package.paths.path_resolver import PathKind, list_names
+from ortpkg.package.paths.disk_places import PathKind, list_names
 from ortpkg.package.rules import ASSET_REFERENCE, FILE_MISSING
 
 

@@ -19,14 +19,8 @@ from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE, Rule
 from ortpkg.documents.findings import FindingCollector, listed
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.package_info import Source, VariantInfo
-from ortpkg.package.paths.path_resolver import (
-    PathKind,
-    PathRefusedError,
-    PathResolver,
-    Place,
-    kind_at,
-    list_names,
-)
+from ortpkg.package.paths.disk_places import PathKind, kind_at, list_names
+from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver, Place
 from ortpkg.package.rules import AMBIGUOUS_MODEL_FILE, FILE_MISSING, NO_MODEL_FILE
 
 GENAI_CONFIG = "genai_config.json"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortpkg.errors import PackageFormatError
-from ortpkg.package.paths.path_resolver import PathKind
+from ortpkg.package.paths.disk_places import PathKind
 
 if TYPE_CHECKING:
     from ortpkg.package.integrity.digests import PackageDigests, RecordedFile

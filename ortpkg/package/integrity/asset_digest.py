@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.errors import PackageError, quoted
-from ortpkg.package.paths.path_resolver import PathKind, is_link, kind_of
+from ortpkg.package.paths.disk_places import PathKind, is_link, kind_of
 from ortpkg.storage.hashing import Progress, hash_files
 
 _SCHEME = "sha256:"

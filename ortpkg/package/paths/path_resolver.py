@@ -1,8 +1,8 @@
 """Turns every path that a package names into a real path inside the package, or refuses it.
 
 The one place where this is decided, by two checks in this order. The text: relative, ``/`` between
-names, and names that every supported operating system can hold, because a package is written on one
-machine and opened on another. The disk: symbolic links (and Windows' other reparse points) are
+names, and names that every supported operating system can hold (``path_text``). The disk
+(``disk_places``): symbolic links (and Windows' other reparse points) are
 followed, and what they lead to must lie inside the package's real root.
 
 For a release of onnxruntime a path is judged as ``ResolvePath`` of that release does: relative,
@@ -15,41 +15,29 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import stat
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ortpkg.documents.document_rules import Rule
 from ortpkg.documents.findings import finding
-from ortpkg.errors import Finding, PackageError, PathEscapesPackageError, quoted
+from ortpkg.errors import Finding, PathEscapesPackageError, quoted
+from ortpkg.package.paths.disk_places import (
+    PathKind,
+    follow_links,
+    followed_or_as_it_is,
+    is_inside,
+    is_link,
+    kind_at,
+    kind_of,
+    list_names,
+    real_as_far_as_it_exists,
+)
+from ortpkg.package.paths.path_text import why_not_a_path, why_not_portable
 from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE
 
 _IS_WINDOWS = os.name == "nt"
-_MOST_NAME_NBYTES = 255  # of one name, on every common file system
-_MOST_REFERENCE_CHARACTERS = 4096  # Linux's PATH_MAX
-_DRIVE = re.compile(r"[A-Za-z]:")
-# C0, DEL, C1 (terminals obey some of these), and what reorders text, so that a name shows as
-# another one.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]')
-# "Naming Files, Paths, and Namespaces" of the Windows documentation; the extension does not matter
-# there.
-_RESERVED_ON_WINDOWS = re.compile(
-    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])\s*(?:\.|$)", re.IGNORECASE
-)
-
-
-class PathKind(StrEnum):
-    """What is at a path."""
-
-    FILE = "file"
-    DIRECTORY = "directory"
-    OTHER = "other"
-    MISSING = "missing"
 
 
 class Place(NamedTuple):
@@ -95,65 +83,6 @@ class PathRefusedError(PathEscapesPackageError):
         return finding(self.rule, document, message, pointer=pointer)
 
 
-def why_not_a_path(reference: str) -> str | None:
-    """Why ``reference`` may not be used as a path at all, also where it may lead anywhere.
-
-    None if it may.
-    """
-    if len(reference) > _MOST_REFERENCE_CHARACTERS:
-        return f"is longer than {_MOST_REFERENCE_CHARACTERS} characters"
-    return "holds control characters" if _CONTROL.search(reference) else None
-
-
-def why_not_portable(reference: str) -> str | None:
-    """Why ``reference`` may not be used as a path in a package; None if it may.
-
-    Looks at the text only.
-    """
-    if not reference:
-        return "is empty"
-    if reason := why_not_a_path(reference):
-        return reason
-    if reference.startswith(("/", "\\")):
-        return "is absolute"
-    if _DRIVE.match(reference):
-        return "names a drive"
-    if "\\" in reference:
-        return "holds a backslash, which separates names on Windows only"
-    for name in reference.split("/"):
-        if name not in ("", ".") and (reason := why_not_a_name(name)):
-            return reason
-    return None
-
-
-def why_not_a_name(name: str) -> str | None:
-    """Why ``name`` may not name a file or folder of a package (component, variant, ...).
-
-    None if it may.
-    """
-    if not name:
-        return "is empty"
-    if _CONTROL.search(name):
-        return "holds control characters"
-    if name in (".", ".."):
-        return "leads out of its folder" if name == ".." else "is a folder's name for itself"
-    if "/" in name or "\\" in name:
-        return "holds a path separator"
-    if found := _NOT_ON_WINDOWS.search(name):
-        return f"holds {found.group()!r}, which Windows does not allow in names"
-    if name[-1] in ". ":
-        return "ends with a dot or a space, which Windows drops"
-    if _RESERVED_ON_WINDOWS.match(name):
-        return "is a device's name on Windows"
-    try:
-        nbytes = len(name.encode("utf-8"))
-    except UnicodeEncodeError:
-        return "is not well-formed Unicode"
-    return (
-        f"has a name of more than {_MOST_NAME_NBYTES} bytes" if nbytes > _MOST_NAME_NBYTES else None
-    )
-
-
 class PathResolver:
     """Resolves references in one package.
 
@@ -188,7 +117,7 @@ class PathResolver:
         is_confined: bool = True,
         absences: Absences | None = None,
     ) -> None:
-        self.real_root = _followed_or_as_it_is(root)
+        self.real_root = followed_or_as_it_is(root)
         self.root = Path(self.real_root)
         self._portable_names = portable_names
         self._is_confined = is_confined
@@ -331,7 +260,7 @@ class PathResolver:
 
     def _follow(self, path: str, fence: str | None, reference: str) -> Place:
         try:
-            real = follow_links(path) if self._portable_names else _real_as_far_as_it_exists(path)
+            real = follow_links(path) if self._portable_names else real_as_far_as_it_exists(path)
         except OSError:  # more links in a row than the system follows
             return Place(path, PathKind.MISSING)
         self._require_inside(real, fence, reference)
@@ -361,98 +290,3 @@ def _look_at(path: str) -> Place:
     except (OSError, ValueError):  # missing, not permitted, below a file, or a loop of links
         return Place(path, PathKind.MISSING)
     return Place(path, kind_of(status))
-
-
-def kind_at(path: str) -> PathKind:
-    """What is at ``path``, links followed."""
-    try:
-        return kind_of(os.stat(path))  # noqa: PTH116
-    except (OSError, ValueError):
-        return PathKind.MISSING
-
-
-def list_names(directory: Path, kind: PathKind) -> list[str]:
-    """Names of the files or folders directly in ``directory``, sorted.
-
-    Links count as what they lead to.
-
-    Raises:
-        PackageError: the directory cannot be read.
-    """
-    try:
-        with os.scandir(directory) as entries:
-            return sorted(entry.name for entry in entries if _is_of_kind(entry, kind))
-    except OSError as error:
-        raise PackageError(
-            f"folder {quoted(directory.name)} cannot be read: {error.strerror}", path=directory
-        ) from error
-
-
-def _is_of_kind(entry: os.DirEntry[str], kind: PathKind) -> bool:
-    try:
-        return entry.is_dir() if kind is PathKind.DIRECTORY else entry.is_file()
-    except OSError:  # a loop of links
-        return False
-
-
-def follow_links(path: str) -> str:
-    """``path`` with symbolic links followed, as far as it exists.
-
-    OSError for more links in a row than the system follows, loops among them: they have no real
-    path, and ``os.path.realpath``, which calls itself for each link, may fail by their number.
-    """
-    try:
-        os.stat(path)  # noqa: PTH116  # strings, as everywhere here
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise
-    return os.path.realpath(path)
-
-
-def _followed_or_as_it_is(path: Path | str) -> str:
-    try:
-        return follow_links(os.fspath(path))
-    except OSError:  # whoever opens it says so
-        return os.path.abspath(path)  # noqa: PTH100  # as above
-
-
-def is_inside(path: str, directory: str) -> bool:
-    """Whether ``path`` is ``directory`` or lies below it.
-
-    Both are absolute, with links followed.
-    """
-    try:
-        directory = os.path.normcase(directory)
-        return os.path.commonpath((os.path.normcase(path), directory)) == directory
-    except ValueError:  # another drive
-        return False
-
-
-def kind_of(status: os.stat_result) -> PathKind:
-    """What the status of something that exists says it is."""
-    if stat.S_ISDIR(status.st_mode):
-        return PathKind.DIRECTORY
-    return PathKind.FILE if stat.S_ISREG(status.st_mode) else PathKind.OTHER
-
-
-def is_link(status: os.stat_result) -> bool:
-    """Whether ``os.lstat`` gave the status of a link to somewhere else."""
-    # Windows' junctions are not symbolic links to lstat, but lead elsewhere just so; they carry
-    # this attribute.
-    attributes = getattr(status, "st_file_attributes", 0)
-    return stat.S_ISLNK(status.st_mode) or bool(attributes & stat.FILE_ATTRIBUTE_REPARSE_POINT)
-
-
-def _real_as_far_as_it_exists(path: str) -> str:
-    """``path`` with links followed as far as it exists (``std::filesystem::weakly_canonical``).
-
-    A link that leads nowhere does not exist.
-    """
-    missing: list[str] = []
-    while not os.path.exists(path):  # noqa: PTH110
-        parent, name = os.path.split(path)
-        if parent in ("", path):
-            break
-        missing.append(name)
-        path = parent
-    return os.path.normpath(os.path.join(os.path.realpath(path), *reversed(missing)))  # noqa: PTH118

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ortpkg.errors import PackageFormatError, SignatureError, UsageError, quoted
-from ortpkg.package.paths.path_resolver import PathKind, list_names
+from ortpkg.package.paths.disk_places import PathKind, list_names
 from ortpkg.package.sidecar import SIGNATURE_FILE, SIGNATURES_DIRECTORY, is_signature_file
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import hash_bytes

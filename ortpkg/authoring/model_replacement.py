@@ -1,0 +1,111 @@
+"""A model in the place of a variant's: prepared, and compared with what it stands beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, prepare_variants
+from ortpkg.authoring.removal import users_of_component
+from ortpkg.authoring.same_content import have_same_files
+from ortpkg.authoring.variant_files import option_places
+from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.graph.model_signature import ModelSignature
+from ortpkg.package.document_names import MANIFEST
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+
+
+class ModelReplacement:
+    """Prepares the files of a model that takes the place of a variant's.
+
+    Args:
+        package: whose variant it is.
+        notify: told what could not be compared and, with ``force``, what does not agree.
+        force: to take a model that does not agree with the others.
+    """
+
+    def __init__(self, package: PackageInfo, notify: Notify, *, force: bool) -> None:
+        self._package = package
+        self._notify = notify
+        self._force = force
+
+    def prepare(
+        self, component: ComponentInfo, variant: VariantInfo, model: Path
+    ) -> PreparedVariant | None:
+        """The variant with ``model``; None where it has that already.
+
+        AuthoringError where it cannot have another one, or this one does not fit.
+        """
+        if option_places(variant):
+            raise AuthoringError(
+                f"the session options of variant {quoted(variant.name)} name a folder of its own:"
+                " add it anew instead"
+            )
+        constraints = variant.constraints
+        wanted = NewVariant(
+            model=model,
+            name=variant.name,
+            ep=constraints.ep,
+            device=constraints.device,
+            architecture=constraints.architecture,
+        )
+        (prepared,) = prepare_variants([wanted], self._notify)
+        if _is_the_same(variant, prepared):
+            return None
+        self._check_agreement(component, variant, prepared)
+        return prepared
+
+    def _check_agreement(
+        self, component: ComponentInfo, variant: VariantInfo, prepared: PreparedVariant
+    ) -> None:
+        """Compares the new model with the other variants'.
+
+        Where there is none to compare, with what it replaces.
+        """
+        if prepared.files.facts is None:
+            return
+        ours = prepared.files.facts.signature
+        others = [each for each in component.variants if each.name != variant.name]
+        compared = [self._compare(ours, each, quoted(each.name), "") for each in others]
+        if not any(compared):
+            users = [*users_of_component(self._package, component.name), MANIFEST]
+            self._compare(
+                ours,
+                variant,
+                "the one that it replaces",
+                f"; what {' and '.join(users)} may say is of that",
+            )
+
+    def _compare(self, ours: ModelSignature, other: VariantInfo, named: str, more: str) -> bool:
+        """Whether the two could be compared.
+
+        AuthoringError, or with force a warning, where they do not agree.
+        """
+        if other.model_path is None:
+            return False
+        try:
+            theirs = read_model_facts(other.model_path).signature
+        except ModelError as error:
+            self._notify(
+                f"inputs and outputs were not compared with variant {quoted(other.name)}: {error}"
+            )
+            return False
+        if found := differences(ours, theirs):
+            message = f"the new model cannot stand for {named}: {'; '.join(found)}{more}"
+            if not self._force:
+                raise AuthoringError(f"{message} (force takes it nevertheless)")
+            self._notify(message)
+        return True
+
+
+def _is_the_same(variant: VariantInfo, prepared: PreparedVariant) -> bool:
+    """Whether the variant has that model, with these files, already."""
+    files = {path: variant.directory / path for path in prepared.files.sources}
+    model = prepared.files.model_file
+    is_named_so = variant.model_path == (None if model is None else variant.directory / model)
+    return (
+        is_named_so
+        and all(path.is_file() for path in files.values())
+        and have_same_files(files, dict(prepared.files.sources))
+    )
