@@ -43,7 +43,7 @@ from ortpkg.authoring.new_variant import (
 from ortpkg.authoring.overall_values import overall_values_after
 from ortpkg.authoring.package_on_disk import locked_package, write_package
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
-from ortpkg.authoring.sharing_plan import SharedLayout
+from ortpkg.authoring.sharing_group import SharedLayout
 from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_files import option_places

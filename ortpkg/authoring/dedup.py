@@ -18,13 +18,8 @@ from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
-from ortpkg.authoring.sharing_plan import (
-    ComponentPlan,
-    SharedLayout,
-    SharingGroup,
-    SharingOptions,
-    plan_component,
-)
+from ortpkg.authoring.sharing_group import ComponentPlan, SharedLayout, SharingGroup, SharingOptions
+from ortpkg.authoring.sharing_plan import plan_component
 from ortpkg.authoring.variant_places import ComponentDocument, DocumentEdits
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files

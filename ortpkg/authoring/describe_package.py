@@ -17,7 +17,7 @@ from ortpkg.documents.json_documents import parse_document
 from ortpkg.package.document_names import COMPONENT, MANIFEST
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
-from ortpkg.package.formats.metadata_format import sanitize_model_id
+from ortpkg.package.formats.variant_declarations import sanitize_model_id
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
 _KNOWN_IN_MANIFEST = frozenset(

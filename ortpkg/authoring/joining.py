@@ -25,7 +25,7 @@ from ortpkg.authoring.shared_folder import JoinedModel, SharedFolder
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.errors import quoted
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange
-from ortpkg.package.formats.metadata_format import OWN_FOLDER
+from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.storage.composed_file import ComposedFile, FileRange
 from ortpkg.storage.hashing import Progress

@@ -16,7 +16,7 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, ORT
-from ortpkg.package.formats.metadata_format import sanitize_model_id
+from ortpkg.package.formats.variant_declarations import sanitize_model_id
 from ortpkg.package.package_info import Constraints, PackageFormat
 
 CONSTRAINTS = ("ep", "device", "architecture", "ep_compatibility_info")

@@ -16,7 +16,8 @@ from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import data_files
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
-from ortpkg.package.formats.metadata_format import MODELS, OWN_FOLDER
+from ortpkg.package.formats.metadata_format import MODELS
+from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.integrity.digests import list_files
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 

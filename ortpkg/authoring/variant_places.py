@@ -19,7 +19,8 @@ from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
-from ortpkg.package.formats.metadata_format import MODELS, OWN_FOLDER
+from ortpkg.package.formats.metadata_format import MODELS
+from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
 _OLDER, _NEWER = "model_variants", "variants"

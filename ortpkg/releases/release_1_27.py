@@ -22,7 +22,8 @@ from ortpkg.documents.json_documents import read_json
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27
 from ortpkg.package.document_names import MANIFEST, METADATA
-from ortpkg.package.formats.metadata_format import MODELS, sanitize_model_id
+from ortpkg.package.formats.metadata_format import MODELS
+from ortpkg.package.formats.variant_declarations import sanitize_model_id
 from ortpkg.package.package_info import (
     ComponentInfo,
     Constraints,

@@ -16,7 +16,8 @@ import pytest
 from ortpkg.authoring import component_folders, host_scores, migration, sharing_plan, variant_layout
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.migration import migrate_check
-from ortpkg.authoring.sharing_plan import SharingOptions, plan_component
+from ortpkg.authoring.sharing_group import SharingOptions
+from ortpkg.authoring.sharing_plan import plan_component
 from ortpkg.authoring.variant_layout import place_variants
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package

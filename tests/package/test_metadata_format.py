@@ -11,7 +11,7 @@ import pytest
 
 from ortpkg.errors import Finding
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
-from ortpkg.package.formats.metadata_format import sanitize_model_id
+from ortpkg.package.formats.variant_declarations import sanitize_model_id
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.package.reader import check_package, open_package

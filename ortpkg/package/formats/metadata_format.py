@@ -9,8 +9,6 @@ everything that is wrong, not the first thing.
 from __future__ import annotations
 
 import os
-import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +23,15 @@ from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.formats.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.formats.variant_declarations import (
+    OWN_FOLDER,
+    Declaration,
+    declared_at,
+    merge_bodies,
+    sanitize_model_id,
+    says_something,
+    siblings_of,
+)
 from ortpkg.package.formats.variant_model import Siblings, resolve_model
 from ortpkg.package.formats.variants import LazyVariants
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
@@ -42,20 +49,6 @@ from ortpkg.package.rules import (
 
 MODELS = "models"
 _MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that are listed
-# Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.
-_NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
-
-
-class _Declaration(NamedTuple):
-    """One variant as one document has it: at ``tokens``."""
-
-    body: Mapping[str, Any]
-    document: str
-    tokens: tuple[str, ...]
-
-    @property
-    def source(self) -> Source:
-        return Source(document=self.document, pointer=json_pointer(*self.tokens))
 
 
 class _CheckedVariant(NamedTuple):
@@ -70,7 +63,7 @@ class _CheckedVariant(NamedTuple):
     directory: str
     model_path: str | None
     constraints: Constraints
-    declaration: _Declaration
+    declaration: Declaration
 
     @property
     def session_options(self) -> Mapping[str, str]:
@@ -93,7 +86,7 @@ class _CheckedVariant(NamedTuple):
             provider_options=FrozenMapping(self.provider_options),
             metadata=_freeze_object(self.body.get("metadata")),
             additional_metadata=(
-                freeze(additional_metadata) if _says_something(additional_metadata) else None
+                freeze(additional_metadata) if says_something(additional_metadata) else None
             ),
             source=self.declaration.source,
         )
@@ -135,15 +128,6 @@ def read_component_root(
     Its name is ``component_model_name``, or the folder's.
     """
     return _ComponentReader(resolver.root.name, "", resolver, found, documents).read({})
-
-
-OWN_FOLDER = "."
-"""As a ``model_id``: the variant's folder is the component's own."""
-
-
-def sanitize_model_id(model_id: str) -> str:
-    """The folder name onnxruntime derives from a ``model_id``: ``phi4-cpu:1`` → ``phi4-cpu_1``."""
-    return _NOT_IN_FOLDER_NAMES.sub("_", model_id)
 
 
 def _discover(resolver: PathResolver, found: FindingCollector) -> list[str]:
@@ -295,34 +279,34 @@ class _ComponentReader:
 
     def _merge(
         self, inline: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> dict[str, list[_Declaration]]:
+    ) -> dict[str, list[Declaration]]:
         """Variant name → its declarations, metadata.json first.
 
         Names in the manifest's order, then others.
         """
-        merged: dict[str, list[_Declaration]] = {
+        merged: dict[str, list[Declaration]] = {
             name: [] for name in inline.get("model_variants", {})
         }
         for name, body in metadata.get("model_variants", {}).items():
             merged.setdefault(name, []).append(
-                _Declaration(body, self._document, ("model_variants", name))
+                Declaration(body, self._document, ("model_variants", name))
             )
         for name, body in inline.get("model_variants", {}).items():
             tokens = ("component_models", self._name, "model_variants", name)
-            merged[name].append(_Declaration(body, MANIFEST, tokens))
+            merged[name].append(Declaration(body, MANIFEST, tokens))
         return merged
 
-    def _read_variants(self, merged: Mapping[str, list[_Declaration]]) -> Iterator[_CheckedVariant]:
+    def _read_variants(self, merged: Mapping[str, list[Declaration]]) -> Iterator[_CheckedVariant]:
         """What was read of each variant that can be used."""
-        self._siblings = _siblings_of(merged)
+        self._siblings = siblings_of(merged)
         for name, declarations in merged.items():
             checked = self._read_variant(name, declarations)
             if checked is not None:
                 yield checked
 
-    def _read_variant(self, name: str, declarations: list[_Declaration]) -> _CheckedVariant | None:
+    def _read_variant(self, name: str, declarations: list[Declaration]) -> _CheckedVariant | None:
         source = declarations[0].source
-        body = _merge_bodies([declaration.body for declaration in declarations])
+        body = merge_bodies([declaration.body for declaration in declarations])
         model_id = body.get("model_id")
         folder = sanitize_model_id(model_id) if model_id else name
         if folder != OWN_FOLDER and (reason := why_not_a_name(folder)):
@@ -339,7 +323,7 @@ class _ComponentReader:
             component_base=self._base,
             folder=folder,
             siblings=self._siblings,
-            source=_where(declarations, "model_file", "file"),
+            source=declared_at(declarations, "model_file", "file"),
             resolver=self._resolver,
             found=self._found,
         )
@@ -357,7 +341,7 @@ class _ComponentReader:
             declaration=declarations[0],
         )
 
-    def _check_path_options(self, declarations: list[_Declaration]) -> None:
+    def _check_path_options(self, declarations: list[Declaration]) -> None:
         """Session options that are paths can be some at all.
 
         Whether they may be followed is a matter of trust.
@@ -373,15 +357,17 @@ class _ComponentReader:
                     )
 
     def _read_constraints(
-        self, body: Mapping[str, Any], declarations: list[_Declaration]
+        self, body: Mapping[str, Any], declarations: list[Declaration]
     ) -> Constraints:
         """Most variants share theirs with others: these get the same object."""
         ep, device = body.get("ep"), body.get("device")
         device = None if device is None else device.lower()
         if ep is not None and not is_known_ep(ep):
-            warn_of_ep(ep, _where(declarations, "constraints", inner="ep"), self._found)
+            warn_of_ep(ep, declared_at(declarations, "constraints", inner="ep"), self._found)
         if device is not None and device not in DEVICES:
-            warn_of_device(device, _where(declarations, "constraints", inner="device"), self._found)
+            warn_of_device(
+                device, declared_at(declarations, "constraints", inner="device"), self._found
+            )
         key = ep, device, body.get("architecture"), body.get("ep_compatibility_info")
         known = self._constraints.get(key)
         if known is None:
@@ -389,60 +375,6 @@ class _ComponentReader:
                 ep=ep, device=device, architecture=key[2], ep_compatibility_info=key[3]
             )
         return known
-
-
-def _siblings_of(merged: Mapping[str, list[_Declaration]]) -> Siblings:
-    folders = {name: _folder_of(name, declarations) for name, declarations in merged.items()}
-    own = [
-        _merge_bodies([declaration.body for declaration in merged[name]])
-        for name, folder in folders.items()
-        if folder == OWN_FOLDER
-    ]
-    models = frozenset(posixpath.normpath(body.get("model_file") or "") for body in own)
-    return Siblings(folders=frozenset(folders.values()), in_own_folder=models)
-
-
-def _folder_of(name: str, declarations: list[_Declaration]) -> str:
-    """The name of a variant's folder."""
-    stated = (declaration.body.get("model_id") for declaration in declarations)
-    model_id = next((each for each in stated if each), None)
-    return sanitize_model_id(model_id) if model_id else name
-
-
-def _says_something(value: Any) -> bool:
-    return value not in ("", None)
-
-
-def _merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """One body from several, field by field and within ``constraints`` key by key.
-
-    The first that says something wins.
-
-    The two spellings ``model_file`` and ``file`` are one field. An empty text says nothing.
-    """
-    merged: dict[str, Any] = {}
-    constraints: dict[str, str] = {}
-    for body in bodies:
-        for key, value in (body.get("constraints") or {}).items():
-            if value:
-                constraints.setdefault(key, value)
-        for key, value in body.items():
-            if _says_something(value):
-                merged.setdefault(
-                    "model_file" if key == "file" and not body.get("model_file") else key, value
-                )
-    return merged | {"constraints": constraints}
-
-
-def _where(declarations: list[_Declaration], *keys: str, inner: str | None = None) -> Source:
-    """The place of the first declared of ``keys`` (or of ``inner`` in it), else the variant's."""
-    for declaration in declarations:
-        for key in keys:
-            value = declaration.body.get(key)
-            tokens = (key,) if inner is None else (key, inner)
-            if value if inner is None else (value or {}).get(inner):
-                return declaration.source.below(*tokens)
-    return declarations[0].source
 
 
 def _freeze_object(value: Mapping[str, Any] | None) -> FrozenMapping[Any]:
