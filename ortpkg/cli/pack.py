@@ -20,18 +20,20 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
+PackedOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Default: the package's name with .ortpkg, right here.",
+    ),
+]
+
 
 def command(
     package: ReadPackageArgument,
-    output_path: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Default: the package's name with .ortpkg, right here.",
-        ),
-    ] = None,
+    output_path: PackedOutputOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.api.model_variant import ModelVariant
 from ortpkg.authoring.opening import opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from ortpkg.measuring.canary import CanaryWishes
     from ortpkg.package.formats.samples import SampleSet
     from ortpkg.samples.sample_runner import SampleReport
+    from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import RunOptions
     from ortpkg.session.placement import Placement
 
@@ -118,14 +121,16 @@ def command(
         provider_options=parse_options("--provider-option", provider_option),
     )
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
-    loading = {
-        "backend": backend,
-        "verify": verify,
-        "isolate": isolated,
-        "limits": run_options,
-        "cache": cache,
-    }
-    loading["threads"] = threads
+    create = partial(
+        ModelVariant.create_session,
+        backend=backend,
+        verify=verify,
+        isolate=isolated,
+        limits=run_options,
+        cache=cache,
+        threads=threads,
+    )
+    expected = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
     with (
         policy_in_use(trust_policy),
         guarded(run_options, shown),
@@ -133,11 +138,10 @@ def command(
     ):
         model_package = ModelPackage.of(info, trust=trust)
         tries = canary and _canary(shown, run_options, verify=verify)
-        runner = _Runner(model_package, component, wishes, shown, loading, tries)
-        runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
+        runner = _Runner(model_package, shown, expected, component, wishes, tries, create)
         if given:
             return runner.run_inputs(given, output, run_options)
-        return runner.run_samples(output, run_options)
+        return runner.run_samples(output, run_options, verify=verify)
 
 
 def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> RunOptions:
@@ -173,29 +177,23 @@ class _Runner:
     def __init__(
         self,
         package: ModelPackage,
+        output: Output,
+        expected: ExpectedPlacement,
         component: str | None,
         wishes: SelectionWishes,
-        output: Output,
-        loading: dict[str, Any],
         canary: CanaryWishes | bool,
+        create: Callable[[ModelVariant], InferenceSession],
     ) -> None:
-        """Chooses the variants and makes the session.
-
-        ``wishes`` and ``canary`` go to ``ModelPackage.choose``, ``loading`` to ``create_session``.
-        """
-        self.expected_placement = ExpectedPlacement()
-        self.package = package
-        self.verify: bool = loading["verify"]
-        self.output = output
+        """Chooses the variants as the API does, and has ``create`` make their sessions."""
+        self.package, self.output, self.expected_placement = package, output, expected
         start = time.perf_counter()
         chosen = package.choose(component, wishes, canary=canary)
         self.variants = chosen.variants
         self.component = None if chosen.is_pipeline else next(iter(chosen.variants))
-        self.session: Any = chosen.create_session(lambda each: each.create_session(**loading))
+        self.session: Any = chosen.create_session(create)
         self.load_s = time.perf_counter() - start
         self.places = {
-            name: chosen.verdict(backend=loading["backend"])
-            for name, chosen in self.variants.items()
+            name: each.verdict(backend=wishes.backend) for name, each in chosen.variants.items()
         }
 
     def describe(self) -> None:
@@ -341,14 +339,14 @@ class _Runner:
 
     # --- the package's samples --------------------------------------------------------------------
 
-    def run_samples(self, output: Path | None, run_options: Any) -> int:
+    def run_samples(self, output: Path | None, run_options: Any, *, verify: bool) -> int:
         """Runs the package's own samples and compares what comes out; the exit code."""
         from ortpkg.arrays.array_files import write_npz  # numpy
         from ortpkg.pipelines.run_limits import SharedRunOptions
         from ortpkg.samples.sample_runner import run_samples
 
         own = self._own_samples()
-        if self.verify:
+        if verify:
             self.package.verify_samples(own)
         self.describe()
         variant = next(iter(self.variants.values())).name if self.component is not None else None

@@ -13,17 +13,18 @@ from ortpkg.distribution.installation import InstallReport
 from ortpkg.distribution.locking import project_here, sync_project
 from ortpkg.errors import ExitCode
 
+FrozenOption = Annotated[
+    bool, typer.Option("--frozen", help="Fail where the lock is missing or out of date.")
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="Which of the project's machines this one is."),
+]
+
 
 def command(
-    frozen: Annotated[
-        bool, typer.Option("--frozen", help="Fail where the lock is missing or out of date.")
-    ] = False,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile", metavar="NAME", help="Which of the project's machines this one is."
-        ),
-    ] = None,
+    frozen: FrozenOption = False,
+    profile: ProfileOption = None,
     trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

@@ -20,23 +20,25 @@ from ortpkg.cli.rendering import Column, Output
 from ortpkg.errors import ExitCode
 from ortpkg.package.archive.archive_reader import open_archive
 
+PackedFileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A packed package (name.ortpkg).", readable=False)
+]
+FolderOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Default: the file's name with .ortpackage, right here.",
+    ),
+]
+ListOnlyOption = Annotated[bool, typer.Option("--list", help="Only list what would be unpacked.")]
+
 
 def command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A packed package (name.ortpkg).", readable=False)
-    ],
-    output_path: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Default: the file's name with .ortpackage, right here.",
-        ),
-    ] = None,
-    list_only: Annotated[
-        bool, typer.Option("--list", help="Only list what would be unpacked.")
-    ] = False,
+    file: PackedFileArgument,
+    output_path: FolderOutputOption = None,
+    list_only: ListOnlyOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

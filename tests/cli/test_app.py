@@ -121,6 +121,19 @@ def _commands_called() -> set[str]:
     return {word for text in texts for word in _CALL.findall(text)}
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_parameters_of_a_command_are_named_types(name: str) -> None:
+    """An option is declared above the command, or with those that several commands share."""
+    source = ROOT / f"{COMMANDS[name].replace('.', '/')}.py"
+    (command,) = (
+        each
+        for each in ast.parse(source.read_bytes()).body
+        if isinstance(each, ast.FunctionDef) and each.name == "command"
+    )
+    kinds = {type(each.annotation) for each in (*command.args.args, *command.args.kwonlyargs)}
+    assert kinds <= {ast.Name}
+
+
 def test_every_command_is_called_by_a_test() -> None:
     assert COMMANDS.keys() - _commands_called() == set(), "add a test in tests/cli"
 

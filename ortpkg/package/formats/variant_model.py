@@ -3,8 +3,8 @@
 Rule of onnxruntime 1.26 and 1.27: the name is relative to ``models/<component>/<folder>/``; a
 directory, or no name at all, stands for the exactly one ``*.onnx`` directly in it. The pull
 request's drafts give ``file`` relative to the component's folder, which is tried second, but never
-gives what is another variant's. A folder with
-``genai_config.json`` is a GenAI variant: a set of files.
+gives what is another variant's. A folder with ``genai_config.json`` is a GenAI variant: a set of
+files.
 """
 
 from __future__ import annotations
