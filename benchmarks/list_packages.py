@@ -34,7 +34,18 @@ from ortpkg.store.installed_packages import InstalledPackages
 with InstalledPackages(Path(sys.argv[1])).open("package-7") as package:
     print(package.root)
 """
-_PROGRAMS = {"import ortpkg": "import ortpkg", "list": _LIST, "open by name": _OPEN}
+_COMMAND = """
+import os, sys
+os.environ["ORTPKG_STORE"] = sys.argv[1]
+from ortpkg.cli.app import run
+sys.exit(run(["list"]))
+"""
+_PROGRAMS = {
+    "import ortpkg": "import ortpkg",
+    "list": _LIST,
+    "ortpkg list": _COMMAND,
+    "open by name": _OPEN,
+}
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from ortpkg.host.memory import peak_memory_nbytes, resident_nbytes
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.oci_registry import OciRegistry, open_oci_registry
+from ortpkg.store.package_store import PackageStore
 from tests.registry.servers import serve
 
 _REPOSITORY = "benchmark/blobs"
@@ -69,13 +70,14 @@ def _round(
     pulled = _in_order(
         [
             lambda: _ours(host, "pull", files[0], target),
-            lambda: _timed(lambda: _curl_pull(host, digest, target)),
+            lambda: _timed(lambda: _curl_pull(host, digest, folder / "curl")),
         ],
         is_swapped=is_swapped,
     )
     memory = [int((folder / f"{direction}.memory").read_text()) for direction in ("push", "pull")]
-    for file in files:
+    for file in (*files, folder / "curl"):
         file.unlink()
+    shutil.rmtree(target)
     shutil.rmtree(folder / "storage", ignore_errors=True)
     return {"push": (*pushed, memory[0]), "pull": (*pulled, memory[1])}
 
@@ -138,13 +140,13 @@ def _described(file: Path, digest: str) -> Descriptor:
 
 
 def _pull(repository: OciRegistry, descriptor: Descriptor, target: Path) -> None:
-    """As an installation does: hashed while it arrives."""
-    sha256 = hashlib.sha256()
-    with target.open("wb") as stream, repository.read_blob(descriptor) as chunks:
-        for chunk in chunks:
-            sha256.update(chunk)
-            stream.write(chunk)
-    assert sha256.hexdigest() == descriptor.sha256
+    """As an installation does: into a store, hashed while it arrives, durable at the end."""
+    store = PackageStore(target)
+    store.blobs.receive(
+        descriptor,
+        lambda offset: repository.read_blob(descriptor, offset=offset),
+        source=repository.name,
+    )
 
 
 def _curl_push(host: str, file: Path) -> None:
@@ -161,7 +163,9 @@ def _curl_push(host: str, file: Path) -> None:
 
 def _curl_pull(host: str, digest: str, target: Path) -> None:
     url = f"http://{host}/v2/{_REPOSITORY}/blobs/{digest}"
-    assert _shell(f"curl -sf '{url}' | tee '{target}' | {_SHA256}").split()[0] in url
+    assert (
+        _shell(f"curl -sf '{url}' | tee '{target}' | {_SHA256}; sync '{target}'").split()[0] in url
+    )
 
 
 def _location(command: str, host: str) -> str:

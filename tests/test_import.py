@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import ortpkg
+from ortpkg.distribution.publishing import publish
 from ortpkg.public_names import MODULE_OF_NAME
+from ortpkg.registry.oci_layout import OciLayout
 
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "sample_packages" / "digits.ortpackage"
@@ -101,3 +103,19 @@ def test_type_checkers_read_the_names_that_python_finds() -> None:
         for name in each.names
     }
     assert read == {(module, name, name) for name, module in MODULE_OF_NAME.items()}
+
+
+def test_installing_what_the_store_has_loads_neither_numpy_nor_onnx(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    publish(DIGITS, OciLayout(tmp_path / "layout"), tags=["1"])
+    words = ["install", f"oci-layout:{tmp_path}/layout:1", "--profile", "plain-server"]
+    program = f"from ortpkg.cli.app import run; run({words!r})"
+    modules_loaded_by(program)
+
+    loaded = modules_loaded_by(program)
+
+    assert "ortpkg.distribution.installation" in loaded
+    assert not {"numpy", "onnx", "urllib3", "cryptography", "zipfile", "jsonschema"} & loaded

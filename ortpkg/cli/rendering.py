@@ -79,8 +79,11 @@ def is_coloured(stream: IO[str]) -> bool:
 
 def plain(text: object) -> str:
     """``text`` with control, format and unassigned characters escaped, safe for a terminal."""
+    text = str(text)
+    if text.isascii() and text.isprintable():  # almost every cell of a long table
+        return text
     return "".join(
-        character if _is_harmless(character) else _escaped(character) for character in str(text)
+        character if _is_harmless(character) else _escaped(character) for character in text
     )
 
 

@@ -43,6 +43,8 @@ def wrapped(text: str, width: int, *, hang: str = "") -> list[str]:
     ``hang`` stands before every line after the first. Line breaks of ``text`` stay, and so does
     what it begins with.
     """
+    if len(text) <= width and text.isascii() and "\n" not in text:
+        return [text]
     return [line for each in text.split("\n") for line in _wrapped_line(each, width, hang)]
 
 

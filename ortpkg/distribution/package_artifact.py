@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.distribution.variant_needs import needs_of_variants
 from ortpkg.package.integrity.digests import (
     PackageDigests,
     compute_digests,
@@ -73,6 +72,9 @@ def artifact_of(
 
     And the contents of the layers that are no files: digest → bytes.
     """
+    # It opens models; who takes an artifact apart, or makes one of documents, does not.
+    from ortpkg.distribution.variant_needs import needs_of_variants
+
     return artifact_of_documents(
         package, source.documents(), source.digests, needs_of_variants(package)
     )

@@ -15,9 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from ortpkg.authoring.opening import package_folder
-from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
-from ortpkg.distribution.packed_source import opened_packed_package
 from ortpkg.errors import ArtifactNotFoundError, quoted
 from ortpkg.package.reader import open_package
 from ortpkg.registry.artifact import dump_artifact
@@ -93,6 +90,9 @@ def opened_source(
     if isinstance(reference, OciReference | LayoutReference):
         yield published_source(reference, repository_of(reference))
     elif isinstance(reference, PathReference):
+        # What takes one kind of reference is loaded with it.
+        from ortpkg.authoring.opening import package_folder
+
         path = reference.path.absolute()
         with package_folder(path, progress=progress) as root:
             yield _in_folder(root, path)
@@ -113,6 +113,8 @@ def opened_source(
                 read_signatures=origin.read_signatures,
             )
     else:
+        from ortpkg.distribution.packed_source import opened_packed_package
+
         with opened_packed_package(reference, store, progress) as packed:
             yield PackageSource(
                 where=packed.file.where,
@@ -153,6 +155,8 @@ def published_source(
 
 def _in_folder(root: Path, named: Path) -> PackageSource:
     """A package's folder as what ``push`` would publish; ``named``: what its user calls it."""
+    from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
+
     package = open_package(root)
     artifact, contents = artifact_of(package, PackageFiles.of(root, None))
     manifest = dump_artifact(artifact)

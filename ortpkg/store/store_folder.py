@@ -233,7 +233,7 @@ def dump_json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode(errors="replace")
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path | str) -> dict[str, Any] | None:
     """A document of the store; None where there is none.
 
     StoreError where it is damaged; OSError where it cannot be read.
@@ -253,7 +253,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read_bytes(path: Path | str) -> bytes:
     """All of a file, or one byte more than may be read; in a third of the time of a stream."""
     descriptor = os.open(path, _FOR_READING)
     try:
@@ -263,7 +263,7 @@ def _read_bytes(path: Path) -> bytes:
         os.close(descriptor)
 
 
-def damaged(path: Path) -> StoreError:
+def damaged(path: Path | str) -> StoreError:
     """The error for a document of the store that says nothing, or something impossible."""
     return StoreError(
         f"{quoted(path)} is damaged: delete it, and install the package again (other packages are"
