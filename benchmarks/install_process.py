@@ -15,7 +15,6 @@ import os
 import resource
 import statistics
 import subprocess
-import sys
 import sysconfig
 import tempfile
 import time
@@ -86,4 +85,4 @@ def _cost(words: list[str]) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

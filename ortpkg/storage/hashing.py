@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import os
+import queue
 import stat
 import threading
 from collections import deque
@@ -24,6 +25,7 @@ from ortpkg.storage.file_stamp import FileStamp
 _BUFFER_NBYTES = 1024 * 1024  # stays in a core's cache between the read and the hash
 _LEAST_THREADED_NBYTES = 4 * 1024 * 1024  # less is hashed before threads have started
 _MOST_THREADS = 64
+_MOST_WAITING_CHUNKS = 4
 _NO_FOLLOW = (
     getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -72,6 +74,36 @@ class Sha256Stream:
     def digest(self) -> FileDigest:
         """Digest and length of what was taken until now."""
         return FileDigest(sha256=self._sha256.hexdigest(), nbytes=self.nbytes)
+
+
+@contextlib.contextmanager
+def hashed_beside(
+    update: Callable[[bytes], object], *, nbytes: int
+) -> Iterator[Callable[[bytes], object]]:
+    """Takes what is to be hashed, and has it hashed while its caller fetches and writes the next.
+
+    Everything has been hashed when the context is left, also by an exception.
+
+    Args:
+        update: of a hash: what is called by a thread of its own, in order.
+        nbytes: how many there will be; few are hashed at once.
+    """
+    if nbytes < _LEAST_THREADED_NBYTES:
+        yield update
+        return
+    chunks: queue.Queue[bytes | None] = queue.Queue(_MOST_WAITING_CHUNKS)
+
+    def work() -> None:
+        while (chunk := chunks.get()) is not None:
+            update(chunk)
+
+    thread = threading.Thread(target=work, name="ortpkg-hash", daemon=True)
+    thread.start()
+    try:
+        yield chunks.put
+    finally:
+        chunks.put(None)
+        thread.join()
 
 
 def hash_bytes(content: bytes) -> FileDigest:
@@ -126,7 +158,7 @@ def hash_files(
     """
     sizes = {name: _size_of(path) for name, path in paths.items()}
     # The largest first: none is left to one core at the end while the others idle.
-    queue = deque(sorted(paths, key=lambda name: -sizes[name]))
+    waiting = deque(sorted(paths, key=lambda name: -sizes[name]))
     results: dict[str, HashedFile | OSError] = {}
     stop = threading.Event()
     report = _one_at_a_time(progress)
@@ -134,7 +166,7 @@ def hash_files(
     def work() -> None:
         while not stop.is_set():
             try:
-                name = queue.popleft()
+                name = waiting.popleft()
             except IndexError:
                 return
             try:

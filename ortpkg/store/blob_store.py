@@ -17,7 +17,7 @@ from typing import BinaryIO
 from ortpkg.errors import LayerMismatchError, StoreError, quoted
 from ortpkg.registry.descriptors import Descriptor, is_digest
 from ortpkg.registry.repository import RangeNotSupportedError
-from ortpkg.storage.hashing import hash_bytes, hash_file
+from ortpkg.storage.hashing import hash_bytes, hash_file, hashed_beside
 from ortpkg.store.partial_blobs import ClaimedPart, claimed_part, free_parts, nbytes_on_the_way
 from ortpkg.store.store_folder import StoreFolder
 
@@ -223,14 +223,18 @@ class _Transfer:
     def take(self, part: Path, read: Read) -> None:
         """Writes the rest behind what is there. LayerMismatchError where the whole is not right."""
         expected = self._descriptor
+        missing_nbytes = expected.nbytes - self._nbytes
         with self._folder.operations.longer_file(part) as file:
-            if self._nbytes < expected.nbytes:
-                with read(self._nbytes) as chunks:
+            if missing_nbytes > 0:
+                with (
+                    read(self._nbytes) as chunks,
+                    hashed_beside(self._sha256.update, nbytes=missing_nbytes) as update,
+                ):
                     for chunk in chunks:
                         self.nbytes_read += len(chunk)
                         if self._nbytes + len(chunk) > expected.nbytes:
                             raise self._mismatch(f"more than {expected.nbytes} bytes arrived")
-                        self._sha256.update(chunk)
+                        update(chunk)
                         file.write(chunk)
                         self._nbytes += len(chunk)
                         self._tell(len(chunk))

@@ -14,9 +14,12 @@ from ortpkg.storage import hashing
 from ortpkg.storage.hashing import (
     FileDigest,
     HashedFile,
+    Sha256Stream,
+    hash_bytes,
     hash_file,
     hash_file_with_stamp,
     hash_files,
+    hashed_beside,
     total_nbytes,
 )
 
@@ -142,3 +145,30 @@ def test_a_file_that_changes_while_it_is_hashed_has_no_stamp(tmp_path: Path) -> 
             stream.write(b"d" if path.stat().st_size < 5 else b"")
 
     assert hash_file_with_stamp(path, progress=append).stamp is None
+
+
+@pytest.mark.parametrize("nbytes", [10, 8 << 20])
+def test_what_is_hashed_beside_is_hashed_in_order_when_the_context_is_left(nbytes: int) -> None:
+    content = bytes(range(256)) * (nbytes // 256 + 1)
+    chunks = [content[start : start + 300_000] for start in range(0, len(content), 300_000)]
+    hashing = Sha256Stream()
+
+    with hashed_beside(hashing.update, nbytes=nbytes) as update:
+        for chunk in chunks:
+            update(chunk)
+
+    assert hashing.digest() == hash_bytes(content)
+
+
+def test_an_error_beside_a_hash_leaves_no_thread() -> None:
+    hashing, before = Sha256Stream(), threading.active_count()
+
+    def fail() -> None:
+        with hashed_beside(hashing.update, nbytes=8 << 20) as update:
+            for _ in range(20):
+                update(bytes(1000))
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        fail()
+    assert (threading.active_count(), hashing.nbytes) == (before, 20_000)
