@@ -3,7 +3,7 @@
 It stands between ``registry``, which moves bytes, the store, which keeps them, and selection, which
 says what a machine runs.
 
-Other folders may import: ``installation``, ``locking``, ``opening_references``,
-``package_signing``, ``publishing``, ``pulling``, ``upgrading``, ``used_packages``,
-``variant_choice``.
+Other folders may import: ``better_variants``, ``installation``, ``locking``,
+``opening_references``, ``package_signing``, ``publishing``, ``pulling``, ``upgrading``,
+``used_packages``, ``variant_choice``.
 """

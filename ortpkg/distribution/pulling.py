@@ -10,10 +10,11 @@ from pathlib import Path
 from ortpkg.distribution.installation import InstallPlan, fetch_planned, planned
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.errors import StoreError, quoted
-from ortpkg.package.changes.staging import check_is_free, is_replaceable, staged
+from ortpkg.package.changes.staging import check_is_free, check_space, is_replaceable, staged
 from ortpkg.registry.references import Reference, StoreReference, parse_reference
+from ortpkg.storage.file_clone import CANNOT_CLONE
 from ortpkg.storage.file_operations import FileOperations, make_parents
-from ortpkg.storage.hashing import Progress
+from ortpkg.storage.hashing import Progress, hash_file
 from ortpkg.storage.package_lock import lock_package
 from ortpkg.store.package_store import PackageStore
 from ortpkg.store.receipts import StoredFile
@@ -84,7 +85,10 @@ def pull(
             with (
                 lock_package(root),
                 staged(
-                    root, nbytes=plan.nbytes, operations=operations, overwrite=overwrite
+                    root,
+                    nbytes=sum(map(len, plan.content.written.values())),
+                    operations=operations,
+                    overwrite=overwrite,
                 ) as staging,
             ):
                 _write(plan, store, staging, operations)
@@ -109,27 +113,61 @@ def _write(
         make_parents(staging, path, operations)
         operations.write_file(staging / path, content)
         folders.add((staging / path).parent)
+    maker = _FileMaker(plan, store, staging, operations)
     for path, file in sorted(plan.content.files.items()):
         make_parents(staging, path, operations)
-        _copy(path, file, store, staging, operations)
+        maker.make(path, file)
         folders.add((staging / path).parent)
     for folder in sorted(folders):
         operations.fsync_directory(folder)
 
 
-def _copy(
-    path: str,
-    file: StoredFile,
-    store: PackageStore,
-    staging: Path,
-    operations: FileOperations,
-) -> None:
-    """A file of its own, hashed once more on its way: a blob may have been damaged since."""
-    with store.blobs.open(file.digest) as stream:
-        copied = operations.copy_stream(stream, staging / path, nbytes=file.nbytes, name=path)
-    if f"sha256:{copied.sha256}" != file.digest:
-        store.blobs.check(file.digest)  # which takes it away, so that the next fetches it
-        raise StoreError(
-            f"{quoted(path)} was damaged in the store {quoted(store.root)}, and is removed from it:"
-            " pull again"
-        )
+class _FileMaker:
+    """Files of their own with the content of blobs: they share its blocks where that can be.
+
+    Each is hashed once more: a blob may have been damaged since it was verified.
+    """
+
+    def __init__(
+        self, plan: InstallPlan, store: PackageStore, staging: Path, operations: FileOperations
+    ) -> None:
+        self._plan = plan
+        self._store = store
+        self._staging = staging
+        self._operations = operations
+        self._shares = True
+
+    def make(self, path: str, file: StoredFile) -> None:
+        """Makes the file at ``path``. AuthoringError where it is to be copied, and no room."""
+        sha256 = self._shared(path, file) or self._copied(path, file)
+        if f"sha256:{sha256}" != file.digest:
+            self._store.blobs.check(file.digest)  # takes it away, so that the next fetches it
+            raise StoreError(
+                f"{quoted(path)} was damaged in the store {quoted(self._store.root)}, and is"
+                " removed from it: pull again"
+            )
+
+    def _shared(self, path: str, file: StoredFile) -> str | None:
+        """The SHA-256 of a reflink; None where there are none between the two folders."""
+        if not self._shares:
+            return None
+        target = self._staging / path
+        try:
+            self._operations.clone(self._store.blobs.path(file.digest), target)
+        except FileNotFoundError:
+            return None  # what copies says what is missing
+        except OSError as error:
+            if error.errno not in CANNOT_CLONE:
+                raise
+            # The rest will not be either; so there has to be room for all of it.
+            self._shares = False
+            nbytes = sum(each.nbytes for each in self._plan.content.files.values())
+            check_space(self._staging.parent, nbytes, self._operations)
+            return None
+        return hash_file(target).sha256
+
+    def _copied(self, path: str, file: StoredFile) -> str:
+        with self._store.blobs.open(file.digest) as stream:
+            return self._operations.copy_stream(
+                stream, self._staging / path, nbytes=file.nbytes, name=path
+            ).sha256

@@ -34,6 +34,7 @@ class UsedPackage:
     lease: Lease
 
 
+_SAMPLES = "samples"
 _used: dict[str, UsedPackage] = {}
 
 
@@ -56,7 +57,7 @@ def how_to_fetch(root: Path, variant: VariantInfo) -> str:
     if used is None or used.generation is None:
         return f"ortpkg pull REF -o FOLDER --variant {variant.name} fetches them"
     installed = used.generation
-    if installed.asked:
+    if set(installed.asked) - {_SAMPLES}:  # upgrade chooses by the same wishes as then
         return f"ortpkg install {installed.reference} --variant {variant.name} fetches them"
     return f"ortpkg upgrade {installed.name} fetches them"
 

@@ -308,6 +308,19 @@ def _cache(situation: Situation) -> Iterator[Complaint]:
         )
 
 
+def _better_variants(situation: Situation) -> Iterator[Complaint]:
+    for each in situation.better_variants:
+        yield Complaint(
+            check="better-variant",
+            gravity=Gravity.WARNING,
+            message=(
+                f"{quoted(f'{each.component}/{each.variant}')} of {each.name} would be better on"
+                " this machine now, and is not installed"
+            ),
+            remedy=f"{each.how_to_fetch} fetches it",
+        )
+
+
 def _no_engine(situation: Situation) -> Iterator[Complaint]:
     if not {each.backend for each in situation.ep_devices} & {"openvino", "onnxruntime"}:
         yield Complaint(
@@ -332,6 +345,7 @@ CHECKS: tuple[Callable[[Situation], Iterator[Complaint]], ...] = (
     _unclaimed_devices,
     _cache,
     _no_engine,
+    _better_variants,
     _threads,
 )
 

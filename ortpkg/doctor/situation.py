@@ -16,6 +16,7 @@ from ortpkg.api.devices import software_versions
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe, with_free_memory
+from ortpkg.distribution.better_variants import BetterVariant, better_variants
 from ortpkg.doctor.native_libraries import refused_libraries
 from ortpkg.host.cores import usable_cores
 from ortpkg.host.directories import cache_directory
@@ -97,6 +98,7 @@ class Situation:
         variables: those of the environment that matter; None where only that it is set is told.
         usable_cores: how many this process may use; None where unknown.
         is_cache_usable: whether facts can be kept.
+        better_variants: of installed packages, which would be chosen now and are not here.
         platform: words about the system and the interpreter, in order.
     """
 
@@ -112,6 +114,7 @@ class Situation:
     variables: Mapping[str, str | None] = field(default_factory=dict)
     usable_cores: int | None = None
     is_cache_usable: bool = True
+    better_variants: tuple[BetterVariant, ...] = ()
     platform: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -141,6 +144,7 @@ def gather() -> Situation:
         variables=_variables(os.environ),
         usable_cores=usable_cores(),
         is_cache_usable=_is_writable(cache_directory()),
+        better_variants=better_variants(),
         platform=_platform(),
     )
 

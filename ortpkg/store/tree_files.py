@@ -8,23 +8,10 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+from ortpkg.storage.file_clone import CANNOT_CLONE
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.store.receipts import FileMode
 
-#: What a file system without one of them, or between two file systems, answers with.
-_CANNOT = frozenset(
-    {
-        errno.ENOTSUP,
-        errno.EOPNOTSUPP,
-        errno.ENOSYS,
-        errno.ENOTTY,
-        errno.EINVAL,
-        errno.EXDEV,
-        errno.EPERM,
-        errno.EACCES,
-        errno.EMLINK,
-    }
-)
 _CHUNK_NBYTES = 1024 * 1024
 
 
@@ -53,7 +40,7 @@ class FileMaker:
             try:
                 self._make(way, blob, target)
             except OSError as error:
-                if way is FileMode.COPY or error.errno not in _CANNOT:
+                if way is FileMode.COPY or error.errno not in CANNOT_CLONE:
                     raise
                 if error.errno == errno.EMLINK:
                     self._make(FileMode.COPY, blob, target)

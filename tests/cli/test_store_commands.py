@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import ortpkg as ort
+from ortpkg.choosing import package_selection
+from ortpkg.devices.profiles import read_profile
+from ortpkg.providers.machine_offer import offer_of_profile
 from ortpkg.trust.signing.signing_keys import new_private_key
 from tests.cli.conftest import DIGITS, RunCommand
 
@@ -101,6 +104,37 @@ def test_upgrade_fetches_what_this_machine_would_choose_now(
     record.write_text(json.dumps({**installed, "variants": ["classifier/cpu-int8"]}))
 
     assert "is now latest (classifier/cpu-fp32)" in ortpkg("upgrade", "changed").out
+
+
+def test_hardware_that_is_new_is_told_of_and_its_variant_fetched(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def become(profile: str) -> None:
+        offer = offer_of_profile(read_profile(profile))
+        monkeypatch.setattr(package_selection, "this_machine", lambda **_: offer)
+
+    def told_by_doctor() -> list[str]:
+        return [
+            f"{each['message']}: {each['remedy']}"
+            for each in ortpkg("doctor", "--json").json["complaints"]
+            if each["check"] == "better-variant"
+        ]
+
+    become("plain-server")
+    ortpkg("install", REFERENCE, "--name", "mine")
+    assert told_by_doctor() == []
+    become("rtx-workstation")
+
+    (told,) = told_by_doctor()
+    assert "'classifier/cuda' of mine would be better on this machine now" in told
+    assert told.endswith(": ortpkg upgrade mine fetches it")
+    selected = ortpkg("select", "mine").err
+    assert "classifier: cuda would be chosen here" in selected
+    assert "ortpkg upgrade mine fetches them" in selected
+    assert "(classifier/cuda)" in ortpkg("upgrade", "mine").out
+    assert told_by_doctor() == []
+    assert "absent" not in ortpkg("select", "mine").err
+    assert (ort.ModelPackage("mine").info.root / "models/classifier/cuda/model.onnx").is_file()
 
 
 def test_commands_that_change_a_package_refuse_an_installed_one_and_say_how_to_copy_it(
