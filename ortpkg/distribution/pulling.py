@@ -12,8 +12,7 @@ from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.errors import StoreError, quoted
 from ortpkg.package.changes.staging import check_is_free, check_space, is_replaceable, staged
 from ortpkg.registry.references import Reference, StoreReference, parse_reference
-from ortpkg.storage.file_clone import CANNOT_CLONE
-from ortpkg.storage.file_operations import FileOperations, make_parents
+from ortpkg.storage.file_operations import CANNOT_CLONE, FileOperations, make_parents
 from ortpkg.storage.hashing import Progress, hash_file
 from ortpkg.storage.package_lock import lock_package
 from ortpkg.store.package_store import PackageStore

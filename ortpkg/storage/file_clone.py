@@ -7,20 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-#: What a file system without reflinks or hard links, or between two file systems, answers with.
-CANNOT_CLONE = frozenset(
-    {
-        errno.ENOTSUP,
-        errno.EOPNOTSUPP,
-        errno.ENOSYS,
-        errno.ENOTTY,
-        errno.EINVAL,
-        errno.EXDEV,
-        errno.EPERM,
-        errno.EACCES,
-        errno.EMLINK,
-    }
-)
 _FICLONE = 0x40049409  # linux/fs.h: _IOW(0x94, 9, int)
 
 

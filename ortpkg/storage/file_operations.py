@@ -24,6 +24,20 @@ if TYPE_CHECKING:
     from ortpkg.storage.hashing import FileDigest, Progress
 
 CHUNK_NBYTES = 4 * 1024 * 1024
+#: What a file system without reflinks or hard links, or between two file systems, answers with.
+CANNOT_CLONE = frozenset(
+    {
+        errno.ENOTSUP,
+        errno.EOPNOTSUPP,
+        errno.ENOSYS,
+        errno.ENOTTY,
+        errno.EINVAL,
+        errno.EXDEV,
+        errno.EPERM,
+        errno.EACCES,
+        errno.EMLINK,
+    }
+)
 _HERE = -100  # AT_FDCWD of Linux: relative paths start in the current folder
 _READ_ONLY = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS

@@ -8,8 +8,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from ortpkg.storage.file_clone import CANNOT_CLONE
-from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.file_operations import CANNOT_CLONE, FileOperations
 from ortpkg.store.receipts import FileMode
 
 _CHUNK_NBYTES = 1024 * 1024
