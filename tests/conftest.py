@@ -69,6 +69,15 @@ def _no_wait_for_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _locks_of_no_user() -> Iterator[None]:
+    """Locks of packages lie in a folder of this run, not of the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = _OF_NO_USER / "locks"
+        patch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: folder)
+        yield
+
+
 @pytest.fixture(scope="session")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache directory in which stands what the backends of this machine answered.

@@ -11,6 +11,9 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from ortpkg.authoring.create import create
+from ortpkg.authoring.new_variant import NewVariant
+
 ModelMaker = Callable[..., Path]
 
 
@@ -121,3 +124,9 @@ def make_context_model(tmp_path: Path) -> ModelMaker:
         return folder / f"{name}.onnx"
 
     return make
+
+
+@pytest.fixture
+def package(tmp_path: Path, make_model: ModelMaker) -> Path:
+    """A package with one variant."""
+    return create(tmp_path / "p.ortpackage", [NewVariant.for_cpu(make_model("a"))]).root

@@ -27,11 +27,6 @@ from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 
 
-@pytest.fixture
-def package(tmp_path: Path, make_model: ModelMaker) -> Path:
-    return create(tmp_path / "p.ortpackage", [NewVariant.for_cpu(make_model("a"))]).root
-
-
 def constraints_of(root: Path, variant: str) -> Constraints:
     body = json.loads((root / "models/model/metadata.json").read_bytes())["model_variants"][
         variant

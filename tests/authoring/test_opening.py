@@ -11,9 +11,8 @@ import pytest
 
 from ortpkg.api.packing import pack
 from ortpkg.api.verify import verify
-from ortpkg.authoring.create import add_variant, create
+from ortpkg.authoring.create import add_variant
 from ortpkg.authoring.diff import diff
-from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.opening import kind_of, opened, package_folder, remove_temporary_folders
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import (
@@ -25,11 +24,6 @@ from ortpkg.errors import (
     VerifyExitCode,
 )
 from tests.authoring.conftest import ModelMaker
-
-
-@pytest.fixture
-def package(tmp_path: Path, make_model: ModelMaker) -> Path:
-    return create(tmp_path / "p.ortpackage", [NewVariant.for_cpu(make_model("a"))]).root
 
 
 @pytest.fixture

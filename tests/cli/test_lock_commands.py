@@ -12,7 +12,6 @@ from tests.cli.conftest import DIGITS, RunCommand
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ortpkg: RunCommand) -> Path:
     """A folder with a project that wants what lies in a layout beside it."""
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
     monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
     folder = tmp_path / "project"
     folder.mkdir()

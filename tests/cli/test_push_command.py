@@ -11,7 +11,6 @@ from tests.cli.conftest import DIGITS, RunCommand
 
 @pytest.fixture(autouse=True)
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
     monkeypatch.chdir(tmp_path)
 
 

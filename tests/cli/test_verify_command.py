@@ -16,8 +16,7 @@ MODEL = "models/classifier/cpu-fp32/model.onnx"
 
 
 @pytest.fixture
-def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+def digits(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DIGITS, tmp_path / "digits.ortpackage"))
 
 

@@ -44,15 +44,6 @@ def component_release(request: pytest.FixtureRequest, start_release: ReleaseStar
 
 
 @pytest.fixture
-def locks_of_this_test(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Locks of packages that ortpkg makes lie in a directory of the test, not of the user."""
-    directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
-
-
-@pytest.fixture
 def write_package() -> Iterator[PackageWriter]:
     """Writes a tree as a package in a directory of the test.
 

@@ -13,7 +13,7 @@ from tests.interop.packages import AZURE, Model
 from tests.interop.protocol import Eps, FloatTensor, Walk
 from tests.interop.release import Release
 
-pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("locks_of_this_test")]
+pytestmark = pytest.mark.interop
 
 EPS = {None: Eps(), AZURE: Eps(appended=("AZURE",))}
 FEED = FloatTensor(shape=(2,), elements=(1.0, 2.0))

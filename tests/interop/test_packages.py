@@ -75,7 +75,6 @@ def test_universal_package_on_the_cpu_alone_runs_from_1_28_on(
         assert (offset_of(outcome), outcome.variant) == (1.0, "cpu")
 
 
-@pytest.mark.usefixtures("locks_of_this_test")
 def test_package_that_create_writes_runs(release: Release, tmp_path: Path) -> None:
     models = []
     for name, offset, ep in (("azure", 2.0, AZURE), ("cpu", 1.0, CPU)):

@@ -15,7 +15,7 @@ from tests.interop.packages import AZURE, CPU
 from tests.interop.protocol import Eps, FloatTensor, Walk
 from tests.interop.release import Release
 
-pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("locks_of_this_test")]
+pytestmark = pytest.mark.interop
 
 FEED = FloatTensor(shape=(2,), elements=(1.0, 2.0))
 OFFSET, OWN_OFFSET = 5.0, 2.0

@@ -18,6 +18,7 @@ import onnx.parser
 import pytest
 
 import ortpkg
+from tests.done import Done as Done
 from tests.warm.popen import warm_popen
 
 HERE = Path(__file__).parent
@@ -38,19 +39,6 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No records but those that the test makes."""
     monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
     return tmp_path / "state"
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @dataclass(frozen=True)

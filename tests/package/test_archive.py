@@ -29,14 +29,6 @@ FILES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def locks_of_this_test(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
-
-
 def make_package(root: Path, files: dict[str, bytes] = FILES, *, with_digests: bool = True) -> Path:
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -32,14 +32,6 @@ from tests.package.raw_zip import RawEntry, raw_zip
 LARGE = 5 << 32
 
 
-@pytest.fixture(autouse=True)
-def locks_of_this_test(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
-
-
 def write(tmp_path: Path, content: bytes) -> Path:
     path = tmp_path / "p.ortpkg"
     path.write_bytes(content)

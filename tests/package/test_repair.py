@@ -30,14 +30,6 @@ FILES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def locks_of_this_test(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
-
-
 @pytest.fixture
 def good(tmp_path: Path) -> Path:
     """The copy that nothing has happened to."""

@@ -30,9 +30,8 @@ def absent_names(root: Path) -> list[str]:
 
 
 @pytest.fixture
-def sparse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sparse(tmp_path: Path) -> Path:
     """The documents of digits, and one variant."""
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
     root = Path(shutil.copytree(DIGITS, tmp_path / "digits.ortpackage"))
     for folder in (root / MODELS).iterdir():
         if folder.is_dir() and folder.name != KEPT:

@@ -15,9 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.registry.local_server import LocalServer, at_work
 
 _PIECE_NBYTES = 64 * 1024
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length"})
@@ -110,24 +112,12 @@ def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
     server = _Server(("127.0.0.1", 0), _Handler)
     proxy = server.proxy = FaultProxy(upstream=upstream)
     proxy.host = f"127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with at_work(server):
         yield proxy
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
+class _Server(LocalServer):
     proxy: FaultProxy
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Broken connections are what it is for."""
 
 
 class _BrokenError(Exception):

@@ -20,12 +20,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ortpkg.registry.referrers import INDEX_TYPE
+from tests.registry.local_server import LocalServer, at_work
 
 _NAME = "(?P<name>[a-z0-9._/-]+)"
 _REFERENCE = "(?P<reference>[A-Za-z0-9._:-]+)"
@@ -119,24 +120,12 @@ def running(
         )
     registry.is_tls = certificate is not None
     registry.host = f"127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with at_work(server):
         yield registry
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
+class _Server(LocalServer):
     registry: InProcessRegistry
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):

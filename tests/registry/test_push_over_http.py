@@ -18,8 +18,7 @@ from tests.registry.test_oci_registry import read
 
 @pytest.fixture(autouse=True)
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    """Locks and Docker's config file of the test; the server's certificate is trusted."""
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    """Docker's config file of the test; the server's certificate is trusted."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     auth = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
     config = {"auths": {server.host: {"auth": auth}}}

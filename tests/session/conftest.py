@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx.parser
+import pytest
 
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import VERIFY_PLAN_ENTRY, SessionOptions
@@ -18,6 +20,13 @@ OPSET = 21
 def model_of(text: str, *, opset: int = OPSET) -> onnx.ModelProto:
     """A model from the text of its graph."""
     return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{text}')
+
+
+def compiling() -> SessionOptions:
+    """Options of an execution provider that compiles."""
+    options = SessionOptions()
+    options.add_session_config_entry("ortpkg.backend", "prepack")
+    return options
 
 
 def options_of(**options: Any) -> SessionOptions:
@@ -87,3 +96,11 @@ g (float[2] start) => (float[2] last) {
     }>
 }
 """
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with RESIDUAL in it."""
+    made = tmp_path / "model.onnx"
+    made.write_bytes(model_of(RESIDUAL).SerializeToString())
+    return made

@@ -13,23 +13,9 @@ import pytest
 import ortpkg
 from ortpkg.capi.onnxruntime_pybind11_state import Fail
 from ortpkg.errors import SessionError, UsageError
-from tests.session.conftest import RESIDUAL, model_of
+from tests.session.conftest import RESIDUAL, compiling, model_of
 
 FEEDS = {"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    made = tmp_path / "model.onnx"
-    made.write_bytes(model_of(RESIDUAL).SerializeToString())
-    return made
-
-
-def compiling() -> ortpkg.SessionOptions:
-    """Options of an execution provider that compiles."""
-    options = ortpkg.SessionOptions()
-    options.add_session_config_entry("ortpkg.backend", "prepack")
-    return options
 
 
 def operators(path: Path) -> Counter[str]:

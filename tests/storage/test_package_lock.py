@@ -14,6 +14,11 @@ from ortpkg.errors import AuthoringError, PackageBusyError
 from ortpkg.storage.package_lock import _lock_name, lock_package, locks_directory
 
 
+@pytest.fixture(autouse=True)
+def locks_where_users_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", locks_directory)
+
+
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory for temporary files, in a place of the test."""

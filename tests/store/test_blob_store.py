@@ -27,11 +27,6 @@ from tests.store.store_packages import (
 CONTENT = bytes(range(100))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> PackageStore:
-    return PackageStore(tmp_path / "store")
-
-
 def _parts(store: PackageStore) -> list[Path]:
     return sorted((store.root / "partial").iterdir())
 

@@ -29,11 +29,6 @@ from tests.store.store_packages import (
 )
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> PackageStore:
-    return PackageStore(tmp_path / "store")
-
-
 def _removed(report: CollectionReport, kind: CollectedKind) -> list[str]:
     return [each.what for each in report.removed if each.kind is kind]
 

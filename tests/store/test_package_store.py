@@ -27,11 +27,6 @@ from tests.store.store_packages import (
 )
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> PackageStore:
-    return PackageStore(tmp_path / "store")
-
-
 def test_a_package_that_was_installed_opens_by_its_name(store: PackageStore) -> None:
     generation = install(store, 1)
 

@@ -32,7 +32,6 @@ LOADED = (
 @pytest.fixture(autouse=True)
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
 
 
 @pytest.fixture

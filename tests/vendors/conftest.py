@@ -9,19 +9,17 @@ Everything runs as a user runs it: in processes of its own. Without the wheels n
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
 
+from tests.done import Done as Done
 from tests.vendors.plain_onnxruntime import MODULES, REPOSITORY
 
 DIGITS = REPOSITORY / "sample_packages/digits.ortpackage"
@@ -30,19 +28,6 @@ collect_ignore_glob = [] if all(map(importlib.util.find_spec, MODULES.values()))
 
 #: What was found to load where, in the order of the tests: model, where, what came of it.
 _rows: list[tuple[str, str, str]] = []
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 Ortpkg = Callable[..., Done]
