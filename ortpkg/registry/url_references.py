@@ -119,7 +119,10 @@ def hub_file(reference: UrlReference) -> HubFile:
 def needs_extra(scheme: str) -> str:
     """What to tell a user who lacks the library that reads a scheme."""
     library, extra = _EXTRAS[scheme]
-    return f"{scheme}:// needs {library}: pip install 'ortpkg[{extra}]'"
+    return (
+        f"{scheme}:// needs the library {library}, which is not installed: it comes with ortpkg's"
+        f" extra {extra}"
+    )
 
 
 def _web_reference(text: str, scheme: str, rest: str) -> UrlReference:
