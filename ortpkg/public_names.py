@@ -63,7 +63,7 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.session.sparse_tensor": "SparseTensor",
     "ortpkg.storage.rehearsal": "rehearse",
 }
-#: The same of ``ortpkg.devices``.
+#: Module → the names that ``ortpkg.devices`` gives of it.
 _NAMES_OF_DEVICES: dict[str, str] = {
     "ortpkg.devices.hardware": "DeviceType EpDevice HardwareDevice",
     "ortpkg.devices.machine": "Machine",

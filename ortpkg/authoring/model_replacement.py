@@ -61,7 +61,7 @@ class ModelReplacement:
     ) -> None:
         """Compares the new model with the other variants'.
 
-        Where there is none to compare, with what it replaces.
+        Where there is none to compare with, it is compared with the one that it replaces.
         """
         if prepared.files.facts is None:
             return

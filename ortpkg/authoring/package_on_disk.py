@@ -42,7 +42,7 @@ def locked_intact_package(
     operations: FileOperations | None,
     progress: Progress | None,
 ) -> Iterator[PackageInfo]:
-    """The same where each file is as recorded. DigestMismatchError for one that is not."""
+    """As :func:`locked_package`; DigestMismatchError unless each file is as recorded."""
     check_is_not_installed(root)
     with lock_package(root, on_wait=notify):
         check_record(root)

@@ -1,4 +1,4 @@
-"""What is said of new variants beside their siblings.
+"""Compares new variants with their siblings, and says what is wrong with them.
 
 Whether one can stand for another, and whether every runtime selects them.
 """

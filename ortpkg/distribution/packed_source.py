@@ -182,7 +182,7 @@ def _is_document(member: ArchiveMember) -> bool:
 
 
 def _documents(tail: _Tail, members: Sequence[ArchiveMember]) -> dict[str, bytes]:
-    """Path → content, by as few requests as that takes."""
+    """Path → content, asked for in as few requests as possible."""
     most_nbytes = max(sum(each.nbytes for each in members), sum(e.packed_nbytes for e in members))
     if len(members) > MOST_DOCUMENTS or most_nbytes > MOST_NBYTES:
         raise ArchiveError(
@@ -228,7 +228,7 @@ def _spans(members: Sequence[ArchiveMember]) -> Iterator[list[ArchiveMember]]:
 
 
 def _check(members: Mapping[str, ArchiveMember], digests: PackageDigests) -> None:
-    """The archive has just the files that are recorded, in their sizes."""
+    """ArtifactFormatError unless the archive has just the recorded files, in their sizes."""
     for path in sorted({*members, *digests.files} - {DIGESTS_FILE}):
         if path not in digests.files:
             raise ArchiveError(f"{DIGESTS_FILE} does not record {quoted(path)}")

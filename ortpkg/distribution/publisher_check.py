@@ -82,7 +82,7 @@ def _unjudged(fetched: FetchedDocuments) -> Vouching:
 
 
 def _kept(package: SignedPackage, accepted: Collection[str] = ()) -> dict[str, bytes]:
-    """Those over just these files: a change of the package leaves others behind."""
+    """The signatures over just these files; a change of the package leaves others behind."""
 
     def is_other(signature: FoundSignature) -> bool:
         return signature.where not in accepted

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentLimits:
-    """How much a document may hold, and what.
+    """How much a document may hold, and which faults of it are passed over.
 
     Attributes:
         nbytes: of the file.

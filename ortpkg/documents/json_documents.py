@@ -41,14 +41,14 @@ def read_document(
 
 
 def read_json(path: Path | str, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Any:
-    """The same as :func:`read_document` for a JSON value of any type."""
+    """Reads the JSON value, of any type, in ``path``; else as :func:`read_document`."""
     return read_counted_json(path, document=document, limits=limits).value
 
 
 def read_counted_json(
     path: Path | str, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS
 ) -> CountedJson:
-    """The same as :func:`read_json`, with how much the document holds."""
+    """Reads as :func:`read_json`, and counts how much the document holds."""
     try:
         data = read_bytes(path, document=document, most_nbytes=limits.nbytes)
         return parse_counted_json(data, document, limits)
@@ -60,7 +60,7 @@ def read_counted_json(
 def parse_document(
     data: bytes, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS
 ) -> dict[str, Any]:
-    """The same as :func:`read_document` for bytes that the caller already has."""
+    """Reads as :func:`read_document` bytes that the caller already has."""
     return require_object(parse_counted_json(data, document, limits).value, document)
 
 

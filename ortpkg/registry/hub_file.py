@@ -132,7 +132,7 @@ def _unreachable(error: Exception, where: str) -> RegistryUnreachableError:
 
 
 def _token(path: Path) -> Secret:
-    """The user's, where the library keeps it; that would renew it, and write it anew."""
+    """The user's token, read where the library keeps it; the library would renew and rewrite it."""
     stated = next((os.environ[name] for name in _TOKEN_VARIABLES if os.environ.get(name)), "")
     if not stated:
         try:

@@ -1,7 +1,7 @@
 """The package that a tag names, also where it names an index that lists the package.
 
-Some tools wrap each manifest that they publish into an index. Indexes inside of indexes are not
-followed, so that none can contain itself.
+Some tools wrap each manifest that they publish into an index. An index inside of an index is not
+followed, since one may contain itself.
 """
 
 from __future__ import annotations

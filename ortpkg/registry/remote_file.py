@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 
 class RemoteFile(ABC):
-    """One file, which does not change while it is read: else an error says so.
+    """One file elsewhere; where it changes while it is read, an error says so.
 
     Its methods may be called by several threads at once. They raise RegistryError where the place
     does not answer or refuses, ArtifactNotFoundError where it has no such file,
@@ -34,8 +34,8 @@ class RemoteFile(ABC):
     def read(
         self, start: int = 0, end: int | None = None
     ) -> AbstractContextManager[Iterator[bytes]]:
-        """The bytes from ``start`` up to ``end``, left out the file's, in chunks.
+        """The bytes from ``start`` up to ``end``, by default the file's end, in chunks.
 
-        Never more. :class:`~ortpkg.registry.repository.RangeNotSupportedError` for a part of what
-        has none.
+        :class:`~ortpkg.registry.repository.RangeNotSupportedError` for a part of a file that comes
+        as a whole only.
         """

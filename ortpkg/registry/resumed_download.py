@@ -1,4 +1,4 @@
-"""Bytes behind HTTP, gone on with from where a connection broke off.
+"""Bytes behind HTTP: where a connection breaks off, the next one goes on from there.
 
 Source: RFC 9110, 14 (ranges).
 """
@@ -21,13 +21,13 @@ _MOST_CONNECTIONS = 1000
 
 
 class ResumedDownload:
-    """Some bytes of one thing, read once.
+    """Bytes on their way from a server; an object of this class reads them once.
 
     Args:
         ask: asks for what begins at a byte, and checks what the answer says: 206 with what begins
             there, or 200 with all of it.
         retries: how often, without progress, it is asked again.
-        start, end: which bytes; ``end`` None where nobody knows how many there are.
+        start, end: which bytes; ``end`` is None where nobody knows how many there are.
         what: what messages call it.
         wrong_size: the error for an answer with fewer or more bytes than it is to have.
     """

@@ -13,9 +13,9 @@ _FICLONE = 0x40049409  # linux/fs.h: _IOW(0x94, 9, int)
 def clone_file(source: Path, target: Path) -> None:
     """Makes ``target``, durable; it takes no space of its own.
 
-    Linux, on Btrfs, XFS, bcachefs, and on what hands it on to one of these (overlayfs, NFS 4.2).
-    OSError where the file system cannot, or the two lie on different ones, and FileExistsError
-    where there is a file; then nothing new is there.
+    Only Linux does that, on Btrfs, XFS, bcachefs, and on what hands it on to one of these
+    (overlayfs, NFS 4.2). OSError where the file system cannot, or the two lie on different ones,
+    and FileExistsError where there is a file; then nothing new is there.
     """
     if sys.platform != "linux":
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(target))

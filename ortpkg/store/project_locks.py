@@ -1,7 +1,8 @@
 """What projects have locked themselves on: kept from gc for as long as their lock files are there.
 
 ``projects/<hash of the lock file's path>.json`` says which manifests a lock names. It is written
-when a project is installed from its lock; the lock file itself is looked at for its being there.
+when a project is installed from its lock; of the lock file itself, only whether it is there is
+looked at.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def note_project_lock(folder: StoreFolder, lock: Path, digests: Iterable[str]) -
 
 
 def project_locks(folder: StoreFolder) -> Iterator[ProjectLock]:
-    """All that is written down. StoreError where a record is damaged."""
+    """All locks that are written down. StoreError where a record is damaged."""
     for name in names_in(folder.projects):
         path = folder.projects / name
         document = read_json(path)

@@ -17,7 +17,7 @@ _in_use: ContextVar[Path | None] = ContextVar("_in_use", default=None)
 
 @contextlib.contextmanager
 def policy_in_use(file: Path | None) -> Iterator[None]:
-    """In the context the policy in ``file`` is the one that holds, for this thread; None: as ever.
+    """While this lasts, the policy in ``file``, if any is given, holds for this thread.
 
     For a command that is told which; sessions deep inside of it ask.
     """
@@ -32,7 +32,7 @@ def policy_file() -> Path | None:
     """The policy that holds here.
 
     That of :func:`policy_in_use`, else what ``ORTPKG_TRUST_POLICY`` names, else ``trust.toml`` in
-    the folder of settings where that is there. None: there is none.
+    the folder of settings where that is there. None where none of them is there.
     """
     if (file := _in_use.get()) is not None:
         return file

@@ -67,7 +67,7 @@ def follow_links(path: str) -> str:
 
 
 def followed_or_as_it_is(path: Path | str) -> str:
-    """The same, and ``path`` itself, made absolute, where nothing can be followed."""
+    """As :func:`follow_links`, but ``path`` itself, made absolute, where that is not possible."""
     try:
         return follow_links(os.fspath(path))
     except OSError:  # whoever opens it says so

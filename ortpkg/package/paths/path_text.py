@@ -35,7 +35,7 @@ def why_not_a_path(reference: str) -> str | None:
 def why_not_portable(reference: str) -> str | None:
     """Why ``reference`` may not be used as a path in a package; None if it may.
 
-    Looks at the text only.
+    It looks at the text only.
     """
     if not reference:
         return "is empty"
