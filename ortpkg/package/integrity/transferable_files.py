@@ -18,7 +18,7 @@ from ortpkg.storage.hashing import FileDigest
 
 
 def check_names(names: Sequence[str]) -> None:
-    """AuthoringError for a name that some system cannot hold: what travels is to arrive everywhere."""
+    """AuthoringError for a name that some system cannot hold, and where it could not arrive."""
     for name in names:
         if reason := why_not_portable_file(name):
             raise AuthoringError(f"{quoted(name)} {reason}: rename it")
