@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance interop interop-signing vendors registry crash-sweep store-stress fuzz mutants format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance interop interop-signing vendors registry oci-tools crash-sweep store-stress fuzz mutants format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -25,6 +25,7 @@ help:
 	@echo "make interop-signing  our signatures and those of the OpenSSF's model-signing, both ways (downloads 60 MB once)"
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
+	@echo "make oci-tools    what we publish, in skopeo (apt-get install skopeo) and in oras (downloads 5 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
 	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
@@ -86,6 +87,16 @@ vendors:
 
 registry: $(VENV)/.installed-dev
 	ORTPKG_TEST_DOCKER_REGISTRY=docker-registry $(BIN)/python -m pytest -m registry tests
+
+oci-tools: $(VENV)/.installed-dev build/oras/.installed
+	ORTPKG_TEST_ORAS_PYTHON=$(CURDIR)/build/oras/bin/python $(BIN)/python -m pytest -m oci_tools tests/oci_tools
+
+build/oras/.installed: tests/oci_tools/requirements.txt
+	@echo "installing oras into build/oras (once)"
+	@rm -rf build/oras && $(BIN)/python -m venv build/oras
+	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/oras/bin/python -m pip --disable-pip-version-check install --quiet \
+		--requirement tests/oci_tools/requirements.txt
+	@touch $@
 
 store-stress: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.store.stress $(STRESS)

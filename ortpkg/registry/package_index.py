@@ -12,7 +12,12 @@ from ortpkg.errors import ArtifactFormatError, PackageFormatError, quoted
 from ortpkg.registry.artifact import ARTIFACT_TYPE
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.referrers import parse_index
-from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MOST_MANIFEST_NBYTES, Repository
+from ortpkg.registry.repository import (
+    INDEX_MEDIA_TYPE,
+    MANIFEST_MEDIA_TYPE,
+    MOST_MANIFEST_NBYTES,
+    Repository,
+)
 
 _INDEX_TYPES = (INDEX_MEDIA_TYPE, "application/vnd.docker.distribution.manifest.list.v2+json")
 _LIMITS = DocumentLimits(nbytes=MOST_MANIFEST_NBYTES, depth=16, values=2_000_000)
@@ -35,7 +40,13 @@ def resolve_package(repository: Repository, tag_or_digest: str) -> Descriptor:
     except PackageFormatError as error:
         raise ArtifactFormatError(f"{what}: {error}", registry=repository.name) from error
     listed = parse_index(document, registry=repository.name, what=what)
-    packages = {each.digest: each for each in listed if each.artifact_type == ARTIFACT_TYPE}
+    # Copies that some tools make leave out of what type they are; then the manifest says it.
+    kinds = {each.artifact_type for each in listed} & {ARTIFACT_TYPE} or {""}
+    packages = {
+        each.digest: each
+        for each in listed
+        if each.artifact_type in kinds and each.media_type == MANIFEST_MEDIA_TYPE
+    }
     if len(packages) == 1:
         return next(iter(packages.values()))
     if not packages:

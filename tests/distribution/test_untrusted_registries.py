@@ -17,6 +17,7 @@ from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.errors import ArtifactFormatError, ArtifactNotFoundError, LayerMismatchError
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.oci_layout import OciLayout
+from ortpkg.registry.package_index import resolve_package
 from ortpkg.registry.references import OciReference, parse_reference
 from ortpkg.registry.repositories import repository_of
 from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE
@@ -172,6 +173,9 @@ def index_of(layout: OciLayout, *entries: dict[str, Any]) -> Descriptor:
 def test_an_index_that_lists_one_package_means_it(layout: OciLayout, store: PackageStore) -> None:
     package = layout.resolve("2")
     other = {**package.to_json(), "artifactType": "application/vnd.other"}
+    told = {key: value for key, value in package.to_json().items() if key != "artifactType"}
+    index_of(layout, other, told)
+    assert resolve_package(layout, "index").digest == package.digest
     index_of(layout, other, package.to_json())
 
     installed = install(f"{layout.name}:index", wishes=CPU).generation
@@ -205,7 +209,7 @@ def test_what_says_that_it_is_a_package_and_is_an_index_is_refused(
     layout: OciLayout, store: PackageStore
 ) -> None:
     index = index_of(layout)
-    lying = {**index.to_json(), "artifactType": layout.resolve("2").artifact_type}
+    lying = {**index.to_json(), "mediaType": MANIFEST_MEDIA_TYPE}
     index_of(layout, lying)
 
     with pytest.raises(ArtifactFormatError, match="is no model package: its manifest is of type"):
