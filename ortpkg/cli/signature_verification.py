@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from ortpkg.authoring.opening import NamedKind, kind_of
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package.reader import open_package
 from ortpkg.registry.references import LayoutReference, OciReference
 from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
 from ortpkg.trust.signing.openssf_signature import Acceptance, TrustedSigner, accepted_signers
-from ortpkg.trust.signing.signed_package import SignedPackage, signed_package
+from ortpkg.trust.signing.signed_package import SignedPackage, signed_archive, signed_package
 from ortpkg.trust.trust_policy import check_publisher
 from ortpkg.trust.trust_policy_file import read_policy
 
@@ -88,9 +89,11 @@ class WantedSigner:
         return ()
 
 
-def check_directory(root: Path, wanted: WantedSigner) -> tuple[Acceptance, ...]:
-    """Who vouches for what the package in a folder records of its files."""
-    return wanted.check(signed_package(open_package(root)))
+def check_here(path: Path, wanted: WantedSigner) -> tuple[Acceptance, ...]:
+    """Who vouches for what a package, in a folder or packed, records of its files."""
+    if kind_of(path) is NamedKind.PACKED:
+        return wanted.check(signed_archive(path))
+    return wanted.check(signed_package(open_package(path)))
 
 
 def check_published(

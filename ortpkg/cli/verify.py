@@ -21,7 +21,7 @@ from ortpkg.cli.signature_verification import (
     TrustRootsOption,
     WantedSigner,
     acceptances_json,
-    check_directory,
+    check_here,
     check_published,
     print_acceptances,
 )
@@ -107,7 +107,7 @@ def command(
     root = chosen_package(
         resolved_packages({"package": named, **changes}, output)["package"], output
     )
-    acceptances = check_directory(root, wanted) if demands_signature else None
+    acceptances = check_here(root, wanted) if demands_signature else None
     report = _report(root, repair_from, output, record=record, operations=operations_for(dry_run))
     exit_code = ExitCode.DONE if record else report.exit_code
     if as_json:

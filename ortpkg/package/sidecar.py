@@ -11,7 +11,7 @@ from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.findings import FindingCollector
 from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageFormatError
-from ortpkg.package.paths.disk_places import PathKind
+from ortpkg.package.paths.disk_places import PathKind, list_names
 from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver
 from ortpkg.package.rules import SCHEMA_VERSION
 
@@ -38,6 +38,16 @@ def is_signature_file(path: str) -> bool:
     Like digests.json it is not recorded, and no reader of packages looks at it.
     """
     return path == SIGNATURE_FILE or _FURTHER_SIGNATURE.fullmatch(path) is not None
+
+
+def signature_names(root: Path) -> list[str]:
+    """The signatures of the package at ``root``, relative to it; nothing of them is read."""
+    folder = root / SIGNATURES_DIRECTORY
+    further = []
+    if folder.is_dir() and not folder.is_symlink():
+        paths = (f"{SIGNATURES_DIRECTORY}/{name}" for name in list_names(folder, PathKind.FILE))
+        further = [path for path in paths if is_signature_file(path)]
+    return [*([SIGNATURE_FILE] if (root / SIGNATURE_FILE).exists() else []), *further]
 
 
 def samples_document(root: Path) -> dict[str, Any] | None:

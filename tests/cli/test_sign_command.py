@@ -105,6 +105,57 @@ def test_push_takes_signatures_along_but_for_those_over_other_files(
     assert "by another key" in refused.err
 
 
+def test_a_packed_package_keeps_its_signatures(
+    ortpkg: RunCommand, digits: Path, key: str, tmp_path: Path
+) -> None:
+    ortpkg("sign", "--new-key", "you.pem")
+    for each in (key, "you.pem"):
+        ortpkg("sign", digits, "--key", each)
+
+    packed = ortpkg("pack", digits, "-o", "d.ortpkg")
+    assert "packed 12 files" in packed.err
+    done = ortpkg("verify", "d.ortpkg", "--key", "you.pem.pub")
+
+    assert (done.code, done.err.splitlines()[-1][:36]) == (
+        0,
+        "signed by 'you.pem.pub' (model.sig.d",
+    )
+    assert ortpkg("verify", "d.ortpkg", "--key", f"{key}.pub", "--json").json["signatures"] == [
+        {"signer": f"{key}.pub", "signature": "model.sig"}
+    ]
+    ortpkg("sign", "--new-key", "they.pem")
+    assert ortpkg("verify", "d.ortpkg", "--key", "they.pem.pub").code == 7
+    ortpkg("unpack", "d.ortpkg", "-o", "d.ortpackage")
+    names = sorted(path.relative_to(digits) for path in digits.rglob("*.sig"))
+    assert names == sorted(
+        path.relative_to("d.ortpackage") for path in Path("d.ortpackage").rglob("*.sig")
+    )
+    assert len(names) == 2
+    assert ortpkg("verify", "d.ortpackage", "--key", f"{key}.pub").code == 0
+    assert ortpkg("pack", "d.ortpackage", "-o", "again.ortpkg").code == 0
+    assert (tmp_path / "again.ortpkg").read_bytes() == (tmp_path / "d.ortpkg").read_bytes()
+
+
+def test_what_is_signed_elsewhere_says_where(
+    ortpkg: RunCommand, digits: Path, key: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    ortpkg("sign", digits, "--key", key)
+    ortpkg("pack", digits, "-o", "d.ortpkg")
+    ortpkg("install", "d.ortpkg", "--variant", "cpu-int8")
+    (root,) = tmp_path.glob("store/packages/*/*/digits.ortpackage")
+
+    for named, what in (
+        ("d.ortpkg", "sign the package's directory, and pack that"),
+        ("digits", "sign it where it is published"),
+        (root, "is an installed package"),
+    ):
+        done = ortpkg("sign", named, "--key", key)
+        assert done.code in (2, 4)
+        assert what in done.err
+    assert "signed by 'me.pem.pub'" in ortpkg("verify", "digits", "--key", f"{key}.pub").err
+
+
 def test_only_its_owner_reads_a_new_key_and_none_is_written_over(
     ortpkg: RunCommand, tmp_path: Path, key: str
 ) -> None:

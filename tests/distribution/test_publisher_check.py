@@ -41,7 +41,8 @@ from ortpkg.trust.publisher_trust import publisher_trust
 from ortpkg.trust.signing.openssf_signature import sign_digests
 from ortpkg.trust.signing.registry_signatures import attach_signature, signature_tag
 from ortpkg.trust.signing.signing_keys import PrivateKey, new_private_key
-from tests.distribution.conftest import SAMPLES
+from tests.distribution.conftest import PACKED_PATH, SAMPLES
+from tests.registry.file_server import FileServer
 from tests.trust.signing.signers import Authority, new_key, record_of
 
 DIGITS = SAMPLES / "digits.ortpackage"
@@ -336,6 +337,25 @@ def test_a_file_of_a_package_has_no_signature_s_name(
 
     with pytest.raises(ArtifactFormatError, match="is the name of a signature, not of a file"):
         install(f"{layout.name}:2", wishes=CPU)
+
+
+def test_a_packed_file_elsewhere_brings_its_signatures(
+    server: FileServer, store: PackageStore, policy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(DIGITS, tmp_path / "digits.ortpackage"))
+    policy(RULES)
+    with pytest.raises(SignatureError, match="the package is not signed"):
+        install(server.url + PACKED_PATH, wishes=CPU)
+
+    for key in (OTHER, VISION):
+        sign_package(copy, key)
+    ortpkg.pack(copy, tmp_path / "signed.ortpkg")
+    server.files[PACKED_PATH] = (tmp_path / "signed.ortpkg").read_bytes()
+    install(server.url + PACKED_PATH, wishes=CPU)
+
+    root = store.open("digits").root
+    assert (root / "model.sig").read_bytes() == next(copy.glob("model.sig.d/*")).read_bytes()
+    assert len(list(root.rglob("*.sig"))) == 2
 
 
 class TestRollback:

@@ -2,12 +2,14 @@
 
 The files are stored, not compressed, sorted by the bytes of their paths, with one date and one
 mode; digests.json is the last, so that the end of the file holds both indexes. Large files begin at
-multiples of 16 KiB. Why zip, and why so: docs/adr/0006-packed-packages.md.
+multiples of 16 KiB. Signatures lie in it as they lie in the package, and are no part of that. Why
+zip, and why so: docs/adr/0006-packed-packages.md.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +43,7 @@ from ortpkg.package.integrity.transferable_files import (
     check_names,
 )
 from ortpkg.package.integrity.verification import check_is_package, record_differences
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file, signature_names
 from ortpkg.storage.file_operations import FileOperations, make_parents, open_regular
 from ortpkg.storage.hashing import HashedFile, Progress
 from ortpkg.storage.package_lock import lock_package
@@ -56,7 +58,7 @@ class PackReport:
 
     Attributes:
         path: the archive that was made, or the package.
-        file_count, nbytes: of the package's files, without digests.json.
+        file_count, nbytes: of the package's files, without digests.json and signatures.
         package_digest: SHA-256 over all of them.
         is_verified: they were compared with a digests.json. Without one a new one was written, for
             the files as they were: damage before that is not noticed.
@@ -102,10 +104,11 @@ def pack_package(
     with lock_package(root, on_wait=notify), lock_package(output, on_wait=notify):
         recover(root, operations=operations)
         recorded = read_digests(root)
-        names = list_files(root)
-        check_names(names)
+        names, signatures = list_files(root), signature_names(root)
+        check_names([*names, *signatures])
         check_complete(root, names, recorded)
-        nbytes = sum((root / name).lstat().st_size for name in names)
+        packed = sorted([*names, *signatures], key=os.fsencode)
+        nbytes = sum((root / name).lstat().st_size for name in packed)
         _announce_file(output, nbytes, operations)
         with (
             staged(output, nbytes=nbytes, operations=operations, overwrite=overwrite) as staging,
@@ -113,9 +116,11 @@ def pack_package(
         ):
             writer = ArchiveWriter(target)
             hashed: dict[str, HashedFile | OSError] = {}
-            for name in names:
+            for name in packed:
                 with open_regular(root / name) as (stream, size):
                     digest = writer.add(name, stream, nbytes=size, progress=progress)
+                if name in signatures:
+                    continue
                 check_digest(name, digest, recorded, root)
                 hashed[name] = HashedFile(digest=digest, stamp=None)
             writer.add_bytes(DIGESTS_FILE, _record(root, recorded, hashed))
@@ -162,7 +167,7 @@ def unpack_package(
         check_is_free(root)
     with lock_package(root, on_wait=notify), open_archive(path, limits=limits) as archive:
         recorded = recorded_in(archive)
-        names = [entry.name for entry in archive.entries if entry.name != DIGESTS_FILE]
+        names = [entry.name for entry in archive.entries if is_part(entry.name)]
         check_complete(path, names, recorded)
         adds = {each.name: each.nbytes for each in archive.entries}
         operations.announce(planned_contents(root, adds, is_replaced=is_replaced))
@@ -213,6 +218,11 @@ def _announce_file(output: Path, nbytes: int, operations: FileOperations) -> Non
     operations.announce(files)
 
 
+def is_part(name: str) -> bool:
+    """Whether an entry is a file that digests.json records, not itself and no signature."""
+    return name != DIGESTS_FILE and not is_signature_file(name)
+
+
 def _extract(
     archive: ArchiveReader,
     staging: Path,
@@ -231,7 +241,7 @@ def _extract(
             stream, target, nbytes=entry.nbytes, name=entry.name, progress=progress
         )
         folders.add(target.parent)
-        if entry.name != DIGESTS_FILE:
+        if is_part(entry.name):
             check_digest(entry.name, digest, recorded, archive.path)
             hashed[entry.name] = HashedFile(digest=digest, stamp=None)
     digests = digests_of(staging, hashed)

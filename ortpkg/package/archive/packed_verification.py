@@ -11,7 +11,7 @@ from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import ArchiveError
 from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS, ArchiveLimits
 from ortpkg.package.archive.archive_reader import ArchiveEntry, ArchiveReader, open_archive
-from ortpkg.package.archive.package_archive import recorded_in
+from ortpkg.package.archive.package_archive import is_part, recorded_in
 from ortpkg.package.integrity.digests import LIMITS
 from ortpkg.package.integrity.verification import (
     Record,
@@ -39,7 +39,7 @@ def verify_packed(
         if recorded is None:
             return unrecorded_report(path)
         content = archive.read(DIGESTS_FILE, most_nbytes=LIMITS.nbytes)
-        present = [entry.name for entry in archive.entries if entry.name != DIGESTS_FILE]
+        present = [entry.name for entry in archive.entries if is_part(entry.name)]
         hashed = {
             entry.name: _hashed(archive, entry, progress)
             for entry in archive.entries

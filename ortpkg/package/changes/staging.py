@@ -15,7 +15,7 @@ from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import STAGING_PREFIX, list_files
 from ortpkg.package.paths.path_text import why_not_a_name
-from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.sidecar import DIGESTS_FILE, signature_names
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.planned_files import PlannedFiles
 
@@ -127,7 +127,7 @@ def planned_contents(root: Path, adds: Mapping[str, int], *, is_replaced: bool) 
 
     Every package that is made has a digests.json, whose size only making it tells.
     """
-    before = {*list_files(root)} if is_replaced else set()
+    before = {*list_files(root), *signature_names(root)} if is_replaced else set()
     if is_replaced and os.path.lexists(root / DIGESTS_FILE):
         before.add(DIGESTS_FILE)
     made: dict[str, int | None] = {DIGESTS_FILE: None, **adds}

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from ortpkg.errors import PackageFormatError, SignatureError, UsageError, quoted
-from ortpkg.package.paths.disk_places import PathKind, list_names
-from ortpkg.package.sidecar import SIGNATURE_FILE, SIGNATURES_DIRECTORY, is_signature_file
+from ortpkg.package.sidecar import SIGNATURE_FILE, SIGNATURES_DIRECTORY, signature_names
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.storage.planned_files import PlannedFiles
@@ -30,7 +29,7 @@ def read_signatures(root: Path) -> tuple[FoundSignature, ...]:
 
     SignatureError where one cannot be read, is a link, or there are more than 16.
     """
-    names = list(_names(root))
+    names = signature_names(root)
     if len(names) > MOST_SIGNATURES:
         raise SignatureError(f"{quoted(root)} has more than {MOST_SIGNATURES} signatures")
     return tuple(FoundSignature(where=name, content=_content(root, name)) for name in names)
@@ -102,16 +101,6 @@ def _claimed_key(signature: bytes) -> str:
 
 def _further(digest: str) -> str:
     return f"{SIGNATURES_DIRECTORY}/{digest[:_HINT_DIGITS]}.sig"
-
-
-def _names(root: Path) -> Iterator[str]:
-    if (root / SIGNATURE_FILE).exists():
-        yield SIGNATURE_FILE
-    folder = root / SIGNATURES_DIRECTORY
-    if folder.is_dir() and not folder.is_symlink():
-        for name in sorted(list_names(folder, PathKind.FILE)):
-            if is_signature_file(path := f"{SIGNATURES_DIRECTORY}/{name}"):
-                yield path
 
 
 def _content(root: Path, name: str) -> bytes:

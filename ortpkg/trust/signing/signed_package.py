@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import PackageFormatError, SignatureError, StoreError, quoted
 from ortpkg.host.directories import store_directory
+from ortpkg.package.archive.archive_reader import open_archive
 from ortpkg.package.document_names import MANIFEST
+from ortpkg.package.integrity.digests import LIMITS
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
+from ortpkg.package.sidecar import DIGESTS_FILE, has_digests, is_signature_file
 from ortpkg.registry.references import place_of
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.receipts import read_receipt
 from ortpkg.trust.signing.openssf_signature import FoundSignature
-from ortpkg.trust.signing.signature_files import read_signatures
+from ortpkg.trust.signing.signature_bundle import most_bundle_nbytes
+from ortpkg.trust.signing.signature_files import MOST_SIGNATURES, read_signatures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,31 @@ def signed_package(package: PackageInfo) -> SignedPackage:
     except OSError as error:
         raise SignatureError(f"{quoted(root)} cannot be read: {error.strerror}") from error
     return SignedPackage.of(record, manifest, read_signatures(root), place=_place_of(root))
+
+
+def signed_archive(path: Path) -> SignedPackage:
+    """The packed package at ``path`` with its signatures; nothing is unpacked.
+
+    ArchiveError where it is no sound archive, SignatureError where it has no digests.json.
+    """
+    with open_archive(path) as archive:
+        if DIGESTS_FILE not in archive:
+            raise SignatureError(
+                f"{quoted(path)} has no {DIGESTS_FILE}: no signature says anything about its files"
+            )
+        record = archive.read(DIGESTS_FILE, most_nbytes=LIMITS.nbytes)
+        manifest = b""
+        if MANIFEST in archive:
+            manifest = archive.read(MANIFEST, most_nbytes=DocumentLimits().nbytes)
+        names = [each.name for each in archive.entries if is_signature_file(each.name)]
+        if len(names) > MOST_SIGNATURES:
+            raise SignatureError(f"{quoted(path)} has more than {MOST_SIGNATURES} signatures")
+        most_nbytes = most_bundle_nbytes(len(record))
+        signatures = tuple(
+            FoundSignature(where=name, content=archive.read(name, most_nbytes=most_nbytes))
+            for name in names
+        )
+    return SignedPackage.of(record, manifest, signatures, place="")
 
 
 def _place_of(root: Path) -> str:
