@@ -132,7 +132,7 @@ def command(
     )
     expected = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
     with (
-        policy_in_use(trust_policy),
+        policy_in_use(_readable(trust_policy)),
         guarded(run_options, shown),
         opened(root, compat=compat, allow_external_paths=allow_external_paths) as info,
     ):
@@ -142,6 +142,15 @@ def command(
         if given:
             return runner.run_inputs(given, output, run_options)
         return runner.run_samples(output, run_options, verify=verify)
+
+
+def _readable(trust_policy: Path | None) -> Path | None:
+    """The policy that was named: it has to be one, whether or not anything asks it."""
+    if trust_policy is not None:
+        from ortpkg.trust.trust_policy_file import read_policy  # only where one is named
+
+        read_policy(trust_policy)
+    return trust_policy
 
 
 def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> RunOptions:

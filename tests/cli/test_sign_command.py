@@ -148,7 +148,7 @@ def test_what_is_signed_elsewhere_says_where(
     for named, what in (
         ("d.ortpkg", "sign the package's directory, and pack that"),
         ("digits", "sign it where it is published"),
-        (root, "is an installed package"),
+        (root, "lies in the store, which is read-only: ortpkg pull digits -o FOLDER"),
     ):
         done = ortpkg("sign", named, "--key", key)
         assert done.code in (2, 4)

@@ -88,6 +88,29 @@ def test_a_publisher_whom_the_policy_lets_ships_native_contexts(
         ortpkg.ModelPackage(package).create_session()
 
 
+def test_what_was_installed_from_a_trusted_publisher_runs_by_name(
+    fake_package: Path,
+    machine: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    signed(fake_package, tmp_path, native=True)
+    policy = tmp_path / "trust.toml"
+    policy.write_text(policy.read_text().replace('"*"', f'"{fake_package}"'))
+    ortpkg.install(fake_package, name="net", all_variants=True, trust_policy=policy)
+    shutil.rmtree(machine / "contexts")  # another machine remembers nothing
+    words = ["run", "net", "--variant", "plain-fake", "--random"]
+
+    assert run_command_line(words) == 7
+    assert run_command_line([*words, "--trust-policy", str(policy)]) == 0
+    policy.unlink()
+    capsys.readouterr()
+    assert run_command_line([*words, "--trust", "--trust-policy", str(policy)]) == 2
+    assert "trust.toml' does not exist" in capsys.readouterr().err
+
+
 def _forge_contexts(package: Path) -> None:
     """Appends to what native code would read; an ONNX file stays one."""
     for path in (package / "models" / "model" / "plain-fake").iterdir():
