@@ -24,6 +24,10 @@ class FrozenMapping(Mapping[str, ValueT_co]):
         """As Mapping has it, without an exception inside: selection asks for missing keys most."""
         return self._items.get(key, default)
 
+    def __contains__(self, key: object) -> bool:
+        """Likewise."""
+        return key in self._items
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
 

@@ -153,10 +153,12 @@ def _read(
         allow_external_paths=allow_external_paths,
         absences=absences,
     )
-    if reader.lacks_documents() and not os.path.isdir(root):  # noqa: PTH112  # text or path
-        raise _no_directory(root)
     try:
         package = reader.read()
+    except PackageNotFoundError:
+        if os.path.isdir(root):  # noqa: PTH112  # text or path
+            raise
+        raise _no_directory(root) from None
     except PackageTooLargeError as error:
         package = None
         found.extend([error.finding])
@@ -215,10 +217,6 @@ class _PackageReader:
         return self._finish(
             _Contents(manifest=manifest, version=version, metadata=metadata, component=component)
         )
-
-    def lacks_documents(self) -> bool:
-        """Whether the root holds nothing that a package can begin with."""
-        return not self._has(MANIFEST) and not self._has(METADATA)
 
     def _is_component_root(self) -> bool:
         return not self._has(MANIFEST) and self._has(METADATA)

@@ -94,6 +94,17 @@ def test_a_name_is_one_segment(name: str) -> None:
     assert why_not_a_name(name)
 
 
+@given(
+    st.text("aA.:/\\ \x00\x9f\u200e?é1", max_size=6) | st.sampled_from(["con", "nul.x", "x" * 256])
+)
+@settings(max_examples=300, deadline=None)
+def test_every_name_that_may_be_used_is_a_path_that_may_be_used(name: str) -> None:
+    resolver = PathResolver(Path(__file__).parent)
+    if resolver.why_not_a_name(name) is None:
+        assert why_not_portable(name) is None
+        assert resolver.locate(name).path == str(Path(__file__).resolve().parent / name)
+
+
 def test_says_what_is_at_a_path(root: Path) -> None:
     resolver = PathResolver(root)
     kinds = [

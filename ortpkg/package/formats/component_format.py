@@ -41,7 +41,6 @@ from ortpkg.package.package_info import (
 )
 from ortpkg.package.paths.disk_places import PathKind, kind_at
 from ortpkg.package.paths.path_resolver import PathResolver, Place
-from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
@@ -230,7 +229,8 @@ class _ComponentReader:
         return self._read_body(body, directory, Source(document=self._references.shown(place.path)))
 
     def _check_name(self, source: Source) -> None:
-        if self._rules.portable_names and (reason := why_not_a_name(self._name)):
+        judge = self._references.resolver.why_not_a_name
+        if self._rules.portable_names and (reason := judge(self._name)):
             message = f"component model {quoted(self._name)} {reason}"
             remedy = "use a name that every operating system allows for a folder"
             self._found.add(
@@ -329,7 +329,8 @@ class _ComponentReader:
         ``source`` is the component's: a variant's own is put together only for a finding.
         """
         tokens = ("variants", name)
-        if self._rules.portable_names and (reason := why_not_a_name(name)):
+        judge = self._references.resolver.why_not_a_name
+        if self._rules.portable_names and (reason := judge(name)):
             message = f"variant {quoted(name)} {reason}"
             folder = "may name another folder" if declared is None else "may stay as it is"
             remedy = f"use a name that every operating system allows; variant_directory {folder}"

@@ -93,15 +93,15 @@ class ReferenceReader:
         """The place of a string reference; None, with a finding, where it may not be used."""
         if "\0" in reference and not self.rules.portable_names:
             reference = until_nul(reference)  # it crosses a C interface
+        if not looks_like_asset_reference(reference):
+            return self.resolve_path(reference, base, source, *tokens)
         asset = parse_asset_reference(reference)
         if asset is None:
-            if self.rules.portable_names and looks_like_asset_reference(reference):
-                message = (
-                    f"{quoted(reference)} begins like a reference to a shared asset, but is none"
-                )
-                self.report(ASSET_REFERENCE, message, source, *tokens)
-                return None
-            return self.resolve_path(reference, base, source, *tokens)
+            if not self.rules.portable_names:
+                return self.resolve_path(reference, base, source, *tokens)
+            message = f"{quoted(reference)} begins like a reference to a shared asset, but is none"
+            self.report(ASSET_REFERENCE, message, source, *tokens)
+            return None
         folder = self.assets.get(asset.uri) or self._absent_asset(asset.uri)
         if folder is None:
             message = f"shared asset {quoted(asset.uri)} is not part of the package"

@@ -20,6 +20,10 @@ class PathKind(StrEnum):
     MISSING = "missing"
 
 
+_IS_WINDOWS = os.name == "nt"
+_KINDS = {stat.S_IFDIR: PathKind.DIRECTORY, stat.S_IFREG: PathKind.FILE}
+
+
 def kind_at(path: str) -> PathKind:
     """What is at ``path``, links followed."""
     try:
@@ -88,16 +92,14 @@ def is_inside(path: str, directory: str) -> bool:
 
 def kind_of(status: os.stat_result) -> PathKind:
     """What the status of something that exists says it is."""
-    if stat.S_ISDIR(status.st_mode):
-        return PathKind.DIRECTORY
-    return PathKind.FILE if stat.S_ISREG(status.st_mode) else PathKind.OTHER
+    return _KINDS.get(stat.S_IFMT(status.st_mode), PathKind.OTHER)
 
 
 def is_link(status: os.stat_result) -> bool:
     """Whether ``os.lstat`` gave the status of a link to somewhere else."""
     # Windows' junctions are not symbolic links to lstat, but lead elsewhere just so; they carry
     # this attribute.
-    attributes = getattr(status, "st_file_attributes", 0)
+    attributes = getattr(status, "st_file_attributes", 0) if _IS_WINDOWS else 0
     return stat.S_ISLNK(status.st_mode) or bool(attributes & stat.FILE_ATTRIBUTE_REPARSE_POINT)
 
 

@@ -34,7 +34,7 @@ from ortpkg.package.paths.disk_places import (
     list_names,
     real_as_far_as_it_exists,
 )
-from ortpkg.package.paths.path_text import why_not_a_path, why_not_portable
+from ortpkg.package.paths.path_text import why_not_a_name, why_not_a_path, why_not_portable
 from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE
 
 _IS_WINDOWS = os.name == "nt"
@@ -123,7 +123,7 @@ class PathResolver:
         self._is_confined = is_confined
         self._absences = absences
         self._seen: dict[str, Place] = {}
-        self._accepted: set[str] = set()  # nearly all variants name the same file
+        self._accepted: set[str] = set()  # nearly all variants name the same file in their folders
 
     def resolve(self, reference: str, *, base: str = "") -> ResolvedPath:
         """The same as :meth:`locate`, as a value."""
@@ -170,6 +170,13 @@ class PathResolver:
         if place.kind is not PathKind.DIRECTORY and names[-1] in ("", "."):
             return Place(place.path, PathKind.MISSING)
         return place
+
+    def why_not_a_name(self, name: str) -> str | None:
+        """The same as :func:`why_not_a_name`; a name that may be used is judged once, as a path too."""
+        reason = why_not_a_name(name)
+        if reason is None:
+            self._accepted.add(name)
+        return reason
 
     def _check_text(self, reference: str, *, is_confined: bool) -> None:
         """PathRefusedError for a text that is no path, or (``is_confined``) may lead outside."""

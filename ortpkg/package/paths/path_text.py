@@ -13,8 +13,9 @@ _MOST_REFERENCE_CHARACTERS = 4096  # Linux's PATH_MAX
 _DRIVE = re.compile(r"[A-Za-z]:")
 # C0, DEL, C1 (terminals obey some of these), and what reorders text, so that a name shows as
 # another one.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]')
+_CONTROL_CHARACTERS = "\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[{_CONTROL_CHARACTERS}]")
+_NOT_IN_NAMES = re.compile(rf'[{_CONTROL_CHARACTERS}<>:"|?*/\\]')
 # "Naming Files, Paths, and Namespaces" of the Windows documentation; the extension does not matter
 # there.
 _RESERVED_ON_WINDOWS = re.compile(
@@ -60,14 +61,10 @@ def why_not_a_name(name: str) -> str | None:
     """
     if not name:
         return "is empty"
-    if _CONTROL.search(name):
-        return "holds control characters"
+    if found := _NOT_IN_NAMES.search(name):
+        return _why_not_in_names(found.group(), name)
     if name in (".", ".."):
         return "leads out of its folder" if name == ".." else "is a folder's name for itself"
-    if "/" in name or "\\" in name:
-        return "holds a path separator"
-    if found := _NOT_ON_WINDOWS.search(name):
-        return f"holds {found.group()!r}, which Windows does not allow in names"
     if name[-1] in ". ":
         return "ends with a dot or a space, which Windows drops"
     if _RESERVED_ON_WINDOWS.match(name):
@@ -79,3 +76,12 @@ def why_not_a_name(name: str) -> str | None:
     return (
         f"has a name of more than {_MOST_NAME_NBYTES} bytes" if nbytes > _MOST_NAME_NBYTES else None
     )
+
+
+def _why_not_in_names(character: str, name: str) -> str:
+    """Why ``name``, whose first character that no name may hold is ``character``, is none."""
+    if _CONTROL.search(name):
+        return "holds control characters"
+    if "/" in name or "\\" in name:
+        return "holds a path separator"
+    return f"holds {character!r}, which Windows does not allow in names"
