@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.warm.popen import warm_popen
 
@@ -47,15 +48,28 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+#: On a busy machine anything takes long, and says nothing of the examples.
+settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy machine")
+
+
+def pytest_configure() -> None:
+    """Makes no garbage collection of modules and of ten thousand tests, which all stay."""
+    gc.disable()
+
+
 def pytest_unconfigure() -> None:
     """What tests have kept there is theirs: the next run begins with nothing."""
     shutil.rmtree(_OF_NO_USER, ignore_errors=True)
 
 
 def pytest_collection_finish() -> None:
-    """Keeps garbage collection from looking at ten thousand tests, which all stay anyway."""
+    """Keeps garbage collection from looking at them later, too."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

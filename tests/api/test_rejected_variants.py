@@ -170,7 +170,9 @@ _wishes = st.fixed_dictionaries(
 
 @pytest.mark.usefixtures("machine")
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(stated=st.lists(_stated, min_size=1, max_size=4), wishes=_wishes)
 def test_removing_any_rejected_variant_never_changes_what_a_package_selects(

@@ -63,7 +63,9 @@ def stored_twice(root: Path, *, within_a_file: bool) -> list[str]:
 
 @pytest.mark.requirement("K23")
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @example(
     variants=[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx.parser
@@ -34,19 +35,21 @@ def ortpkg(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     return run
 
 
+def save_scale(path: Path, *, factor: float = 2.0, input_type: str = "float[N, 3]") -> Path:
+    """Makes a small ONNX file: ``y = x * factor`` over float[N, 3]."""
+    text = f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        scale ({input_type} x) => (float[N, 3] y) <float factor = {{{factor}}}> {{ y = Mul(x, factor) }}
+    """
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a small ONNX file: ``y = x * factor`` over float[N, 3]."""
+    """:func:`save_scale` into the test's own folder."""
 
-    def make(
-        name: str = "double.onnx", *, factor: float = 2.0, input_type: str = "float[N, 3]"
-    ) -> Path:
-        text = f"""
-            <ir_version: 8, opset_import: ["" : 17]>
-            scale ({input_type} x) => (float[N, 3] y) <float factor = {{{factor}}}> {{ y = Mul(x, factor) }}
-        """
-        path = tmp_path / name
-        onnx.save(onnx.parser.parse_model(text), path)
-        return path
+    def make(name: str = "double.onnx", **words: Any) -> Path:
+        return save_scale(tmp_path / name, **words)
 
     return make

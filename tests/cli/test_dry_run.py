@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,37 +10,46 @@ from pathlib import Path
 import pytest
 
 from ortpkg.authoring.create import create
-from ortpkg.cli.app import COMMANDS
+from ortpkg.cli.app import COMMANDS, run
 from ortpkg.errors import AuthoringError
 from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.rehearsal import rehearse
-from tests.cli.conftest import RunCommand
+from tests.cli.conftest import RunCommand, save_scale
 from tests.package.failing_operations import content_of
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
 MakeModel = Callable[..., Path]
+MODELS = ("double", "second", "third")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What :func:`folder` is a copy of."""
+    folder = tmp_path_factory.mktemp("made")
+    with contextlib.chdir(folder):
+        first, second, third = (save_scale(folder / f"{name}.onnx") for name in MODELS)
+        for line in (
+            f"create p --cpu {first.name} --variant cuda={second.name}",
+            f"create other --cpu {third.name} --name p",
+            "pack p -o packed.ortpkg",
+        ):
+            assert run(["-q", *line.split()]) == 0, line
+    shutil.copytree(folder / "p", folder / "unrecorded")
+    (folder / "unrecorded/digests.json").unlink()
+    return folder
 
 
 @pytest.fixture
-def folder(
-    ortpkg: RunCommand, model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of packages and models to change.
 
     ``p`` with the variants ``double`` and ``second``, ``other``, ``packed.ortpkg``, ``unrecorded``
-    (``p`` without digests.json), and two models.
+    (``p`` without digests.json), and three models.
     """
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    assert (
-        ortpkg("create", "p", "--cpu", model(), "--variant", f"cuda={model('second.onnx')}").code
-        == 0
-    )
-    assert ortpkg("create", "other", "--cpu", model("third.onnx"), "--name", "p").code == 0
-    assert ortpkg("pack", "p", "-o", "packed.ortpkg").code == 0
-    shutil.copytree("p", "unrecorded")
-    Path("unrecorded/digests.json").unlink()
     return tmp_path
 
 

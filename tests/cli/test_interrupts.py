@@ -81,9 +81,7 @@ def test_an_interrupt_comes_at_any_moment() -> None:
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
         codes.append(running.returncode)
-        if "Python runtime state" in said or (
-            running.returncode == -signal.SIGINT and "in main" not in said
-        ):
+        if "Python runtime state" in said or ("Traceback" in said and "in main" not in said):
             continue  # on a busy machine it was still Python that was loading
         assert running.returncode in {0, 130}, said
         assert "Traceback" not in said

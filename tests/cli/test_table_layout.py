@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ortpkg.cli.table_layout import Column, lay_out
@@ -104,7 +104,6 @@ def test_a_table_without_rows_is_its_head() -> None:
 CELLS = st.text(st.sampled_from("abü模1. "), max_size=40).map(str.strip)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # of making cells on a busy machine
 @given(st.lists(st.tuples(CELLS, CELLS, CELLS, CELLS, CELLS), max_size=4), st.integers(20, 160))
 def test_every_word_stays_whole_at_every_width(rows: list[tuple[str, ...]], width: int) -> None:
     lines = lay_out(COLUMNS, rows, width)

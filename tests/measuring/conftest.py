@@ -133,11 +133,18 @@ def add_samples(
     ortpkg.record_digests(root)
 
 
-@pytest.fixture
-def scale_package(tmp_path: Path) -> Path:
-    """One component with one CPU variant, ``y = 2 x``, and four samples."""
-    root = tmp_path / "scale.ortpackage"
-    model = scale_model(tmp_path / "double.onnx")
+@pytest.fixture(scope="session")
+def made_scale_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What :func:`scale_package` is a copy of."""
+    folder = tmp_path_factory.mktemp("scale")
+    model = scale_model(folder / "double.onnx")
+    root = folder / "scale.ortpackage"
     ortpkg.create(root, [ortpkg.NewVariant(model=model, name="cpu", ep="cpu")])
     add_samples(root)
     return root
+
+
+@pytest.fixture
+def scale_package(made_scale_package: Path, tmp_path: Path) -> Path:
+    """One component with one CPU variant, ``y = 2 x``, and four samples."""
+    return Path(shutil.copytree(made_scale_package, tmp_path / made_scale_package.name))

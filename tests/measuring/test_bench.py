@@ -32,7 +32,14 @@ from ortpkg.measuring.bench_candidate import BenchCandidate, thread_options
 from ortpkg.measuring.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.measuring.record_store import load_records
 from ortpkg.providers.machine_offer import this_machine
-from tests.measuring.conftest import DIGITS, CommandLine, LineMaker, add_samples, scale_model
+from tests.measuring.conftest import (
+    DIGITS,
+    FAULTY_EP,
+    CommandLine,
+    LineMaker,
+    add_samples,
+    scale_model,
+)
 
 _QUICK = Plan(rounds=1, repeat=3, duration_s=0.0)
 _EMBEDDED = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
@@ -589,11 +596,17 @@ def test_a_limit_that_somebody_chose_is_no_fault_of_the_variant(
 
 
 def test_a_narrow_timeout_of_the_command_line_puts_nothing_into_quarantine(
-    run: CommandLine, scale_package: Path
+    run: CommandLine, tmp_path: Path
 ) -> None:
-    done = run("bench", scale_package, "--timeout", 0.01, "--rounds", 1, "--json")
+    package, model = tmp_path / "hangs.ortpackage", scale_model(tmp_path / "double.onnx")
+    hangs = ortpkg.NewVariant(
+        model=model, name="hangs", ep=FAULTY_EP, device="cpu", provider_options={"fault": "hang"}
+    )
+    ortpkg.create(package, [hangs])
 
-    assert {each["outcome"] for each in done.json["results"]} == {"over the limit"}
+    done = run("bench", package, "--timeout", 0.5, "--rounds", 1, "--trust", "--json")
+
+    assert [each["outcome"] for each in done.json["results"]] == ["over the limit"]
     assert "nothing is in quarantine" in run("quarantine").out
 
 

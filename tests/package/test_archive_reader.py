@@ -79,7 +79,9 @@ def test_every_verdict_is_in_a_name_once() -> None:
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_damage_is_an_error_of_ours_or_does_not_reach_the_files(

@@ -118,7 +118,9 @@ MANIFESTS = st.fixed_dictionaries(
 
 @given(manifest=MANIFESTS)
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_what_the_strict_rules_accept_onnxruntime_accepts_too(
     package_of: Path, manifest: dict[str, Any]

@@ -293,7 +293,9 @@ ODD_VALUES: st.SearchStrategy[Any] = st.sampled_from(
 
 @given(data=st.data())
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_damage_to_the_documents_is_more_than_findings(
     write_package: WritePackage, data: st.DataObject

@@ -261,7 +261,9 @@ NAMES = st.sampled_from(["cpu", "gpu", "link", "none", "con"])
     inline=st.none() | st.dictionaries(NAMES, OLDER, max_size=2),
 )
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_whatever_variants_say_the_package_is_refused_with_an_error_or_keeps_to_its_folder(
     odd_folders: Path,

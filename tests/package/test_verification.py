@@ -57,7 +57,9 @@ def test_an_intact_package_has_no_differences(root: Path) -> None:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_a_flipped_byte_of_any_file_is_noticed_and_named(root: Path, data: st.DataObject) -> None:

@@ -35,6 +35,19 @@ def would_make_anew(checkout: Path, **variables: str) -> bool:
     return "make_venv.sh" in make(checkout, "--dry-run", "run", **variables).stdout
 
 
+def take_pip_from(environment: Path, script: Path) -> None:
+    """Has a script copy pip from an environment that is there.
+
+    To install one takes ten times as long as all else that it does, and ``make test`` has done it.
+    """
+    text, whole = script.read_text(encoding="utf-8"), '-m venv "$venv"'
+    assert whole in text
+    (pip,) = environment.glob("lib/*/site-packages/pip")
+    target = f'"$venv"/lib/{pip.parents[1].name}/site-packages'
+    without = f'-m venv --without-pip "$venv" && cp -R {shlex.quote(str(pip))} {target}'
+    script.write_text(text.replace(whole, without), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout under a name with a blank, whose environment is made.
@@ -47,21 +60,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, checkout)
+    take_pip_from(Path(sys.prefix), checkout / "scripts/make_venv.sh")
     done = make(checkout, ".venv/.made", PYTHON=sys.executable)
     assert done.returncode == 0, done.stderr
     (checkout / ".venv/.installed").touch()
     return checkout
-
-
-def take_pip_from(made: Path, script: Path) -> None:
-    """Has a script copy pip from the environment that is there.
-
-    To install one takes ten times as long as all else that it does.
-    """
-    text, whole = script.read_text(encoding="utf-8"), '-m venv "$venv"'
-    assert whole in text
-    without = f'-m venv --without-pip "$venv" && cp -R {shlex.quote(str(made))}/.venv/lib "$venv"'
-    script.write_text(text.replace(whole, without), encoding="utf-8")
 
 
 def test_a_whole_environment_of_this_checkout_is_kept(made: Path) -> None:
@@ -75,7 +78,6 @@ def test_a_copied_or_moved_checkout_gets_an_environment_of_its_own(
 ) -> None:
     copied = tmp_path / "copied"
     shutil.copytree(made, copied, symlinks=True)
-    take_pip_from(made, copied / "scripts/make_venv.sh")
     assert would_make_anew(copied)
     assert "pip" in make(copied, "--dry-run", "run").stdout
 

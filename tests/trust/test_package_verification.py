@@ -81,7 +81,9 @@ def test_a_session_says_what_was_compared(root: Path) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_a_flipped_byte_of_whatever_a_session_loads_is_noticed_and_named(

@@ -172,7 +172,7 @@ class PathResolver:
         return place
 
     def why_not_a_name(self, name: str) -> str | None:
-        """The same as :func:`why_not_a_name`; a name that may be used is judged once, as a path too."""
+        """The same as :func:`why_not_a_name`; what may be a name is not judged again as a path."""
         reason = why_not_a_name(name)
         if reason is None:
             self._accepted.add(name)

@@ -42,7 +42,9 @@ def changes(draw: st.DrawFn, nbytes: int) -> tuple[int, int, bytes]:
 
 @pytest.mark.parametrize("name", TREES)
 @settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
 )
 @given(data=st.data())
 def test_changed_bytes_are_findings_not_crashes(name: str, data: Any, tmp_path: Path) -> None:
