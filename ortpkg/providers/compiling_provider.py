@@ -10,8 +10,10 @@ Source: the EPContext design.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -332,39 +334,35 @@ class CompilingProvider(CompilingInterface):
         name = attributes.partition_name or fused.node.name
         entry = self.complete_context(reader.find_entry(attributes, name), context_node)
         check_context_entry(entry, context_node, attributes, ep_name=self.name)
-        try:
+        context = f"the context of partition {quoted(name)}"
+        faults = partial(self._context_faults, source=attributes.source, partition_name=name)
+        with faults(f"cannot say whether {context} fits"):
             mismatch = self.find_mismatch(entry.descriptor, self._environment())
-        except OrtpkgError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise EpContextError(
-                f"{self.name} cannot say whether the context of partition {quoted(name)} fits:"
-                f" {first_line(error)}",
-                ep_name=self.name,
-                source=attributes.source,
-                partition_name=name,
-            ) from error
         if mismatch is not None:
             raise EpContextError(
-                f"the context of partition {quoted(name)} is stale: its {mismatch}; compile the"
-                " model anew",
+                f"{context} is stale: its {mismatch}; compile the model anew",
                 ep_name=self.name,
                 source=attributes.source,
                 partition_name=name,
             )
-        try:
+        with faults(f"cannot load {context}"):
             compiled = self._import(entry, fused)
+        return entry, as_fused(compiled, context_node, fused.body)
+
+    @contextmanager
+    def _context_faults(self, cannot: str, *, source: str, partition_name: str) -> Iterator[None]:
+        """What a backend raises inside, as an EpContextError that says what it cannot do."""
+        try:
+            yield
         except OrtpkgError:
             raise
         except (Exception, SystemExit) as error:
             raise EpContextError(
-                f"{self.name} cannot load the context of partition {quoted(name)}:"
-                f" {first_line(error)}",
+                f"{self.name} {cannot}: {first_line(error)}",
                 ep_name=self.name,
-                source=attributes.source,
-                partition_name=name,
+                source=source,
+                partition_name=partition_name,
             ) from error
-        return entry, as_fused(compiled, context_node, fused.body)
 
 
 def _compute(

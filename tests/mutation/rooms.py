@@ -8,6 +8,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "engine": ("tests/engine", "tests/session"),
     "session": ("tests/session", "tests/engine", "tests/capi", "tests/backend", "tests/ep_context"),
     "package": ("tests/package", "tests/storage", "tests/api", "tests/authoring"),
+    "documents": ("tests/documents", "tests/package", "tests/devices", "tests/registry"),
     "storage": ("tests/storage", "tests/package", "tests/authoring"),
     "trust": ("tests/trust", "tests/ep_context", "tests/session"),
     "ep_context": ("tests/ep_context", "tests/providers", "tests/session"),
