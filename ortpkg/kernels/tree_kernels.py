@@ -98,8 +98,8 @@ def _numbers(info: OpKernelInfo, name: str) -> Tensor:
     return np.array(info.attribute(name) or (), dtype=np.float32)
 
 
-def _old_ensemble(info: OpKernelInfo, prefix: str, target_count: int) -> Ensemble:
-    """A TreeEnsembleRegressor's trees (prefix ``target``), or a Classifier's (``class``)."""
+def _old_nodes(info: OpKernelInfo, prefix: str) -> tuple[Tensor, list[Tensor], list[int]]:
+    """(Modes, where each node goes on true and on false, the node of each vote), by position."""
     trees, ids = info.attribute("nodes_treeids") or (), info.attribute("nodes_nodeids") or ()
     try:
         index = {key: position for position, key in enumerate(zip(trees, ids, strict=True))}
@@ -123,17 +123,23 @@ def _old_ensemble(info: OpKernelInfo, prefix: str, target_count: int) -> Ensembl
             info.attribute(f"{prefix}_nodeids") or (),
             strict=True,
         )
-        owners = [index[key] for key in vote_keys]
+        return modes, follow, [index[key] for key in vote_keys]
     except (KeyError, IndexError, ValueError) as error:
         raise InvalidGraphError(
             f"{info.node}: its trees name a node or mode that is not there ({error})",
             node_name=info.node.name,
         ) from error
+
+
+def _old_ensemble(info: OpKernelInfo, prefix: str, target_count: int) -> Ensemble:
+    """A TreeEnsembleRegressor's trees (prefix ``target``), or a Classifier's (``class``)."""
+    modes, follow, owners = _old_nodes(info, prefix)
+    trees = info.attribute("nodes_treeids") or ()
     targets = info.attribute(f"{prefix}_ids") or ()
     start, target, weight = votes_by_node(
-        owners, targets, _numbers(info, f"{prefix}_weights"), len(ids)
+        owners, targets, _numbers(info, f"{prefix}_weights"), len(trees)
     )
-    missing = info.attribute("nodes_missing_value_tracks_true") or (0,) * len(ids)
+    missing = info.attribute("nodes_missing_value_tracks_true") or (0,) * len(trees)
     ensemble = Ensemble(
         mode=modes,
         feature=np.where(
