@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ from ortpkg.errors import PackageFormatError, UsageError, quoted
 
 #: Larger than any file that somebody wrote.
 _MOST_NBYTES = 1 << 20
+#: ``a.b.c...``: the time that tomllib takes for a key grows with the square of its parts.
+_LONG_KEY = re.compile(
+    rb"""(?<![\w"'-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){64}"""
+)
 
 
 def read_toml(path: Path, *, called: str, mention: bytes = b"") -> dict[str, Any] | None:
@@ -25,6 +30,9 @@ def read_toml(path: Path, *, called: str, mention: bytes = b"") -> dict[str, Any
         raise UsageError(f"{called} {error.findings[0].message}") from error
     if mention not in data:
         return None
+    if found := _LONG_KEY.search(data):
+        line = data.count(b"\n", 0, found.start()) + 1
+        raise UsageError(f"{called} has a key of more than 64 parts in line {line}")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError and TOMLDecodeError, too

@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_der_x509_certificate
 
 from ortpkg.api.verify import record_digests
 from ortpkg.trust.signing.signing_keys import read_private_key
 from tests.cli.conftest import DIGITS, RunCommand
+from tests.trust.signing.signers import Authority, new_key
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +157,41 @@ def test_what_is_signed_elsewhere_says_where(
         assert done.code in (2, 4)
         assert what in done.err
     assert "signed by 'me.pem.pub'" in ortpkg("verify", "digits", "--key", f"{key}.pub").err
+
+
+def test_whom_an_authority_names_signs_from_end_to_end(
+    ortpkg: RunCommand, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    root = Authority.new()
+    middle = Authority.new("middle", by=root)
+    library_key, key = new_key()
+    certificate = load_der_x509_certificate(middle.certify(library_key))
+    for name, content in {
+        "k.pem": key.pem(None),
+        "leaf.pem": certificate.public_bytes(Encoding.PEM),
+        "middle.pem": middle.pem,
+        "root.pem": root.pem,
+        "trust.toml": b'[signers.us]\nidentity = "releases@models.example"\n'
+        b'trust_roots = "root.pem"\n[[packages]]\nnames = ["digits"]\nsigners = ["us"]\n',
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    as_us = ("--certificate", "leaf.pem", "--certificate-chain", "middle.pem")
+    wanted = ("--identity", "releases@models.example", "--trust-roots", "root.pem")
+
+    assert ortpkg("sign", digits, "--key", "k.pem", *as_us).code == 0
+    assert ortpkg("push", digits, "oci-layout:shared:1").code == 0
+    done = ortpkg(
+        "install", "oci-layout:shared:1", "--variant", "cpu-int8", "--trust-policy", "trust.toml"
+    )
+    assert done.code == 0
+    assert "  signed by 'us' (signature sha256:" in done.err
+    for named in (digits, "oci-layout:shared:1", "digits"):
+        done = ortpkg("verify", named, *wanted)
+        assert (done.code, "signed by 'releases@models.example'" in done.err) == (0, True)
+    done = ortpkg("verify", "digits", "--identity", "ann@models.example", *wanted[2:])
+    assert done.code == 7
+    assert "not by 'ann@models.example'; its certificate's names: 'releases@models" in done.err
 
 
 def test_only_its_owner_reads_a_new_key_and_none_is_written_over(

@@ -12,6 +12,7 @@ import pytest
 from ortpkg.errors import ArtifactFormatError
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.oci_registry import OciRegistry
+from ortpkg.registry.referrers import parse_index
 from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.trust.signing.registry_signatures import (
@@ -107,6 +108,31 @@ def test_an_artifact_that_is_none_is_named(change: dict[str, Any], what: str) ->
         attached_signatures(repository, "sha256:" + "0" * 64, most_nbytes=1000)  # type: ignore[arg-type]
 
 
+def test_a_gigabyte_is_not_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    layer = {"mediaType": BUNDLE_MEDIA_TYPE, "digest": "sha256:" + "1" * 64, "size": 1 << 30}
+    repository = _Listing({"layers": [layer]}, blob=b"")
+
+    found = attached_signatures(repository, "sha256:" + "0" * 64, most_nbytes=1000)  # type: ignore[arg-type]
+
+    assert found == ()
+    assert "has 1073741824 bytes, more than any over this package (1000)" in caplog.text
+
+
+def test_a_hundred_thousand_artifacts_that_refer_to_it_are_refused() -> None:
+    document: dict[str, Any] = {"manifests": [{}] * 100_000}
+
+    with pytest.raises(ArtifactFormatError, match="it lists more than 10000 manifests"):
+        parse_index(document, registry="stranger", what="the referrers")
+
+
+def test_artifacts_that_refer_to_each_other_are_looked_at_once() -> None:
+    repository = _Listing({"layers": [], "subject": {"digest": "sha256:" + "0" * 64}})
+    repository.lists_itself = True
+
+    assert attached_signatures(repository, "sha256:" + "0" * 64, most_nbytes=1000) == ()  # type: ignore[arg-type]
+    assert repository.reads <= 65
+
+
 def test_bytes_that_are_others_are_refused() -> None:
     layer = described(b"by one", BUNDLE_MEDIA_TYPE)
     repository = _Listing({"layers": [layer.to_json()]}, blob=b"by two")
@@ -123,6 +149,8 @@ class _Listing:
     def __init__(self, manifest: dict[str, Any], blob: bytes = b"") -> None:
         self._manifest = json.dumps(manifest).encode()
         self._blob = blob
+        self.lists_itself = False
+        self.reads = 0
 
     def resolve(self, tag: str) -> Descriptor:
         assert tag.endswith(".sig")
@@ -131,10 +159,11 @@ class _Listing:
 
     def referrers(self, digest: str, *, artifact_type: str) -> tuple[Descriptor, ...]:
         del digest, artifact_type
-        return ()
+        return (self.resolve("itself.sig"),) * 10_000 if self.lists_itself else ()
 
     def read_manifest(self, descriptor: Descriptor) -> bytes:
         del descriptor
+        self.reads += 1
         return self._manifest
 
     def read_blob(self, descriptor: Descriptor) -> Any:

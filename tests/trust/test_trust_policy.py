@@ -172,6 +172,49 @@ def test_a_wrong_policy_is_refused_whole_and_says_where(folder: Path, text: str,
     assert str(folder / "trust.toml") in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a = " + "[" * 50_000, "is no TOML"),
+        ("a = " + "{a = " * 50_000, "is no TOML"),
+        (".".join(["a"] * 100_000) + " = 1", "has a key of more than 64 parts in line 1"),
+        ("\n" + "[" + ' . "a b"' * 100 + "]", "has a key of more than 64 parts in line 2"),
+        ("#" * (1 << 20) + "#", "is larger than"),
+        ("a = '\\x00'\n\x00", "is no TOML"),
+    ],
+)
+def test_a_policy_that_would_never_be_read_is_refused_at_once(
+    tmp_path: Path, text: str, what: str
+) -> None:
+    (tmp_path / "trust.toml").write_text(text)
+
+    with pytest.raises(UsageError, match=what):
+        read_policy(tmp_path / "trust.toml")
+
+
+def test_what_a_package_is_called_and_where_it_comes_from_have_a_say_each(
+    policy: TrustPolicy,
+) -> None:
+    """A laxer rule about the name that a package gives itself is not enough."""
+
+    def judged(name: str, reference: str, called: str, *signers: str) -> Judgement:
+        signatures = signed_by(*signers)
+        day = dt.date(2027, 6, 30)
+        return policy.judge(
+            name, "2", RECORD, signatures, reference=reference, called=called, today=day
+        )
+
+    place = "oci://models.example/vision/x"
+    assert "has to be signed by 'vision'" in judged("scratch-1", place, "x").reason
+    assert judged("scratch-1", place, "x", "vision").is_accepted
+    assert "calls itself 'scratch-1'" in judged("scratch-1", "", "speech", "speech").reason
+    assert "calls itself ''" in judged("", "", "speech", "speech").reason
+    assert judged("speech", "", "mine", "speech").is_accepted
+    both = judged("speech", place, "x", "vision", "speech")
+    assert both.is_accepted
+    assert not both.may_ship_native_contexts
+
+
 def test_the_policy_that_holds_is_the_environment_s_or_that_of_the_settings(
     folder: Path, policy: TrustPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
