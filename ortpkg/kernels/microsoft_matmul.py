@@ -5,6 +5,8 @@ Source: ONNX Runtime, docs/ContribOperators.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ortpkg.kernels.gemm import matmul_shape
@@ -156,19 +158,7 @@ def matmul_nbits(info: OpKernelInfo) -> Compute:
     ) -> Tensor:
         return _unpacked_weights(b, scales, zero_points, groups, (columns, depth), bits, block_size)
 
-    constants = [info.constant_input(slot) for slot in (1, 2, 3, 4)]
-    given = [slot < len(info.node.inputs) and bool(info.node.inputs[slot]) for slot in (1, 2, 3, 4)]
-    constant_weights, constant_scales, constant_points, constant_groups = constants
-    prepared = None
-    if constant_weights is not None and constant_scales is not None:
-        is_constant = all(
-            x is not None or not is_given for x, is_given in zip(constants, given, strict=True)
-        )
-        if is_constant:
-            weights, scales = constant_weights, constant_scales
-            prepared = info.prepacked(
-                "weights", lambda: unpacked(weights, scales, constant_points, constant_groups)
-            )
+    prepared = _prepared_weights(info, unpacked)
 
     def compute(
         context: OpKernelContext,
@@ -192,6 +182,15 @@ def matmul_nbits(info: OpKernelInfo) -> Compute:
         return out
 
     return compute
+
+
+def _prepared_weights(info: OpKernelInfo, unpacked: Callable[..., Tensor]) -> Tensor | None:
+    """The weights, unpacked once; None unless they and all that scales them are constant."""
+    weights, scales, points, groups = (info.constant_input(slot) for slot in (1, 2, 3, 4))
+    parts = zip(info.node.inputs[1:5], (weights, scales, points, groups), strict=False)
+    if weights is None or scales is None or any(name and part is None for name, part in parts):
+        return None
+    return info.prepacked("weights", lambda: unpacked(weights, scales, points, groups))
 
 
 def _unpacked_weights(

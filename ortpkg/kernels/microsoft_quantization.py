@@ -7,7 +7,7 @@ Source: ONNX Runtime, docs/ContribOperators.md. Matrices are in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -55,6 +55,14 @@ def _parameters(
     )
 
 
+def _blocks(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
+    """Parts of a matrix, of at most _BLOCK elements each, in order."""
+    height, width = max(_BLOCK // max(columns, 1), 1), max(min(columns, _BLOCK), 1)
+    for row in range(0, rows, height):
+        for column in range(0, columns, width):
+            yield slice(row, row + height), slice(column, column + width)
+
+
 def _binary(operation: np.ufunc) -> Compute:
     """Source: MlasQLinearAdd, MlasQLinearMul: factors folded, one rounding."""
 
@@ -82,13 +90,6 @@ def _binary(operation: np.ufunc) -> Compute:
         else:
             target = out.reshape(-1, out.shape[-1]) if out.ndim else out.reshape(1, 1)
             a, b = (np.broadcast_to(x, out.shape).reshape(target.shape) for x in (a, b))
-        rows = max(_BLOCK // max(target.shape[1], 1), 1)
-        columns = min(target.shape[1], _BLOCK)
-        blocks = [
-            (slice(row, row + rows), slice(column, column + columns))
-            for row in range(0, target.shape[0], rows)
-            for column in range(0, target.shape[1], max(columns, 1))
-        ]
 
         def run(place: tuple[slice, slice]) -> None:
             shape = target[place].shape
@@ -104,7 +105,7 @@ def _binary(operation: np.ufunc) -> Compute:
             requantization.write(first, target[place])
 
         with small_ufunc_buffers(out.size):
-            for place in blocks:
+            for place in _blocks(*target.shape):
                 run(place)
         return out
 
