@@ -128,6 +128,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python scripts/generate_rules.py
 	$(BIN)/python scripts/generate_operator_table.py
 	$(BIN)/python scripts/generate_onnx_operators.py
+	$(BIN)/python -m tests.distribution.two_machines
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

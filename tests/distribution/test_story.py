@@ -1,4 +1,4 @@
-"""docs/package_manager.md as somebody follows it: every block, in order, in one folder."""
+"""The pages of the guide about packages between machines, as somebody follows them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from ortpkg.cli.app import run
 from ortpkg.store.package_store import PackageStore
+from tests.distribution import two_machines
 from tests.distribution.conftest import SAMPLES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "package_manager.md"
@@ -41,3 +42,15 @@ def test_every_block_runs_in_order_and_says_what_the_page_says(
             if words[0] == "rollback":
                 assert store.find("digits").number == 1
     assert store.packages() == ()
+
+
+def test_two_machines_print_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    (tmp_path / "machines").mkdir()
+    page = two_machines.PAGE.read_text(encoding="utf-8")
+
+    told = two_machines.told(page, tmp_path / "machines")
+
+    assert told == page, "python -m tests.distribution.two_machines writes the page anew"
