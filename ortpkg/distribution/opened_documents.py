@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ortpkg.errors import StoreError
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
 
@@ -15,12 +16,20 @@ from ortpkg.package.reader import open_package
 def opened_documents(documents: Mapping[str, bytes], folder: str) -> Iterator[PackageInfo]:
     """The package of these documents, path → content, in a folder of that name.
 
-    The paths are a package's. PackageFormatError for a wrong package.
+    The paths are a package's. PackageFormatError for a wrong package, StoreError where there is no
+    room for temporary files.
     """
-    with tempfile.TemporaryDirectory(prefix="ortpkg-") as temporary:
-        root = Path(temporary, folder)
-        root.mkdir()
-        for path, content in documents.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_bytes(content)
+    with contextlib.ExitStack() as stack:
+        try:
+            temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="ortpkg-"))
+            root = Path(temporary, folder)
+            root.mkdir()
+            for path, content in documents.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_bytes(content)
+        except OSError as error:
+            raise StoreError(
+                f"temporary files cannot be written: {error.strerror or error}; free some space, or"
+                " name another folder in TMPDIR"
+            ) from error
         yield open_package(root)

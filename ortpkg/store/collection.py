@@ -212,7 +212,7 @@ def _split(
             reason = "in use"
         elif each.digest in locked:
             reason = f"locked by {quoted(locked[each.digest])}"
-        elif time.time() - each.created < rules.grace_s:
+        elif max(0.0, time.time() - each.created) < rules.grace_s:  # the clock may be set back
             reason = "young"
         elif time.time() - used.get(each.number, 0.0) < rules.used_within_s:
             reason = "ran a short while ago"

@@ -111,9 +111,12 @@ def is_free(path: Path) -> bool:
 
 
 def age_s(path: Path) -> float:
-    """How long ago something was written to a file; 0 where it is gone."""
+    """How long ago something was written to a file.
+
+    0 where it is gone, and where the clock has been set back since.
+    """
     try:
-        return time.time() - path.stat().st_mtime
+        return max(0.0, time.time() - path.stat().st_mtime)
     except OSError:
         return 0.0
 
