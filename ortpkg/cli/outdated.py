@@ -20,9 +20,10 @@ def command(names: NamesArgument = None, as_json: JsonOption = False) -> int:
     """
     output = Output(is_json=as_json)
     found, failed = [], []
-    for installed in named_packages(PackageStore(), names):
+    store = PackageStore()
+    for installed in named_packages(store, names):
         try:
-            outdated = find_outdated(installed)
+            outdated = find_outdated(installed, store)
         except RegistryError as error:
             failed.append(error)
             output.note(f"error: {installed.name}: {error}", style="red", is_urgent=True)

@@ -46,6 +46,7 @@ _DEFAULTS: Mapping[str, tuple[str | bool | None, str]] = {
     "threads": (None, "one per CPU"),
 }
 _PROVIDERS_VARIABLE = "ORTPKG_PROVIDERS"
+_CREDENTIALS_VARIABLE = "ORTPKG_MACHINE_CREDENTIALS"
 #: Variables of ours that are no settings.
 _OTHER_VARIABLES: tuple[str, ...] = (
     *(
@@ -57,6 +58,7 @@ _OTHER_VARIABLES: tuple[str, ...] = (
         _PROVIDERS_VARIABLE,
     ),
     POLICY_ENVIRONMENT,
+    _CREDENTIALS_VARIABLE,
     *(EMULATED_DEVICES_VARIABLE, TIMEOUT_VARIABLE, RETRY_VARIABLE, TRACEBACK_VARIABLE),
 )
 
@@ -102,7 +104,7 @@ def _verify(settings: Settings) -> None:
 def _verify_variables() -> None:
     """UsageError for the first variable of ours whose value is none."""
     probe_timeout_s()
-    for name in (RETRY_VARIABLE, TRACEBACK_VARIABLE):
+    for name in (RETRY_VARIABLE, TRACEBACK_VARIABLE, _CREDENTIALS_VARIABLE):
         flag_variable(name)
     for name in ("ORTPKG_CACHE_DIR", STATE_ENVIRONMENT, STORE_ENVIRONMENT):
         folder = os.environ.get(name)

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.distribution.installation import InstallPlan, install_planned, planned
+from ortpkg.distribution.package_sources import opened_source
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.registry.package_index import resolve_package
 from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
 from ortpkg.registry.referrers import version_tags
 from ortpkg.registry.repositories import repository_of
+from ortpkg.registry.url_references import UrlReference
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.generations import Generation
 from ortpkg.store.package_store import PackageStore
@@ -126,12 +128,15 @@ def upgrade(
     )
 
 
-def find_outdated(installed: Generation) -> Outdated | None:
-    """What there is besides an installed package; None where it did not come from a registry.
+def find_outdated(installed: Generation, store: PackageStore | None = None) -> Outdated | None:
+    """What there is besides an installed package; None where it came from this machine's disk.
 
     Raises RegistryError where the registry does not say.
     """
     reference = parse_reference(installed.reference)
+    if isinstance(reference, UrlReference):
+        with opened_source(reference, store or PackageStore()) as source:
+            return Outdated(installed=installed, digest=source.digest, newer_tags=())
     if not isinstance(reference, OciReference | LayoutReference):
         return None
     repository = repository_of(reference)

@@ -1,8 +1,9 @@
 """A file in a bucket of S3, Google Cloud Storage or Azure, by the library obstore.
 
-Credentials, region and endpoint are found as that library finds them (``AWS_ACCESS_KEY_ID``,
-``AWS_ENDPOINT_URL``, ``GOOGLE_APPLICATION_CREDENTIALS``, ``AZURE_STORAGE_ACCOUNT_NAME``, ...); it
-writes nothing to the disk.
+Credentials, region and endpoint are those of the vendors' variables (``AWS_ACCESS_KEY_ID``,
+``AWS_ENDPOINT_URL``, ``GOOGLE_APPLICATION_CREDENTIALS``, ``AZURE_STORAGE_ACCOUNT_NAME``, ...).
+Where none are stated the library would ask the network for a cloud's machine that gives some: not
+unless that is asked for. It writes nothing to the disk.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
@@ -25,6 +27,7 @@ from ortpkg.errors import (
 from ortpkg.registry.http_addresses import is_loopback
 from ortpkg.registry.remote_file import RemoteFile
 from ortpkg.registry.url_references import UrlReference, needs_extra
+from ortpkg.variables import flag_variable
 from ortpkg.version import __version__
 
 if TYPE_CHECKING:
@@ -33,6 +36,34 @@ if TYPE_CHECKING:
 #: So much is asked for at once: what breaks off is asked for again, by the library.
 _PIECE_NBYTES = 8 * 1024 * 1024
 _TIMEOUT = "120s"
+#: Asks the cloud's machine that this runs on for credentials.
+_MACHINE_VARIABLE = "ORTPKG_MACHINE_CREDENTIALS"
+#: Scheme → variables that say who asks.
+_CREDENTIALS = {
+    "s3": (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ),
+    "gs": (
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GOOGLE_SERVICE_ACCOUNT",
+        "GOOGLE_SERVICE_ACCOUNT_PATH",
+        "GOOGLE_SERVICE_ACCOUNT_KEY",
+    ),
+    "az": (
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "AZURE_STORAGE_ACCESS_KEY",
+        "AZURE_STORAGE_SAS_KEY",
+        "AZURE_STORAGE_SAS_TOKEN",
+        "AZURE_STORAGE_TOKEN",
+        "AZURE_CLIENT_ID",
+        "AZURE_STORAGE_CLIENT_ID",
+        "AZURE_FEDERATED_TOKEN_FILE",
+    ),
+}
+_GOOGLE_FILE = ".config/gcloud/application_default_credentials.json"
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _MOST_CHARACTERS = 300
 
@@ -70,7 +101,11 @@ class BucketFile(RemoteFile):
         bucket, _, key = reference.url.partition("://")[2].partition("/")
         where = str(reference)
         with _errors(where):
-            store = from_url(f"{reference.scheme}://{bucket}", client_options=_client_options())
+            store = from_url(
+                f"{reference.scheme}://{bucket}",
+                config={"skip_signature": not _has_credentials(reference.scheme)},
+                client_options=_client_options(),
+            )
         return cls(store, key, where=where)
 
     @property
@@ -106,6 +141,13 @@ class BucketFile(RemoteFile):
                     registry=self._where,
                 )
             yield content
+
+
+def _has_credentials(scheme: str) -> bool:
+    if any(os.environ.get(name) for name in _CREDENTIALS[scheme]):
+        return True
+    has_file = scheme == "gs" and Path(os.path.expanduser("~"), _GOOGLE_FILE).is_file()  # noqa: PTH111 - Path's raises without a home
+    return has_file or flag_variable(_MACHINE_VARIABLE)
 
 
 def _client_options() -> ClientConfig:

@@ -314,6 +314,11 @@ WRONG_VARIABLES = [
     ("ORTPKG_PROBE_AGAIN", "perhaps", "ORTPKG_PROBE_AGAIN is 'perhaps'; 1 or 0 was expected"),
     ("ORTPKG_TRACEBACK", "perhaps", "ORTPKG_TRACEBACK is 'perhaps'; 1 or 0 was expected"),
     (
+        "ORTPKG_MACHINE_CREDENTIALS",
+        "perhaps",
+        "ORTPKG_MACHINE_CREDENTIALS is 'perhaps'; 1 or 0 was expected",
+    ),
+    (
         "ORTPKG_PYTHON",
         "/no/python",
         "ORTPKG_PYTHON is '/no/python'; a Python interpreter was expected",

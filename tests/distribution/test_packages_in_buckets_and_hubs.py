@@ -97,6 +97,16 @@ def test_what_a_bucket_refuses_is_a_typed_error(
     assert "\n" not in str(raised.value)
 
 
+def test_without_credentials_a_bucket_is_asked_as_by_anybody(
+    bucket: FileServer, store: PackageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    install(S3, wishes=CPU)
+
+    assert {each.headers.get("authorization") for each in bucket.asked} == {None}
+
+
 def test_a_bucket_is_not_asked_over_plain_http(
     store: PackageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import ortpkg
 from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.pulling import pull
-from ortpkg.distribution.upgrading import upgrade
+from ortpkg.distribution.upgrading import find_outdated, upgrade
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.errors import (
     ArtifactFormatError,
@@ -121,6 +121,10 @@ def test_upgrade_takes_what_lies_there_now(
     edit(tmp_path / "new", PackageEdits(version="3.0"))
     ortpkg.pack(tmp_path / "new", tmp_path / "new.ortpkg")
     server.files[PATH], server.tag = (tmp_path / "new.ortpkg").read_bytes(), '"2"'
+
+    outdated = find_outdated(store.find("digits"), store)
+    assert outdated is not None
+    assert not outdated.is_current
 
     found = upgrade(store.find("digits"), store=store)
 

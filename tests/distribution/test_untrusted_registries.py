@@ -182,7 +182,7 @@ def test_an_index_that_lists_one_package_means_it(layout: OciLayout, store: Pack
 
     assert installed is not None
     assert installed.digest == package.digest
-    outdated = find_outdated(installed)
+    outdated = find_outdated(installed, store)
     assert outdated is not None
     assert outdated.is_current
 
