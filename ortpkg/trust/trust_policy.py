@@ -24,6 +24,7 @@ from ortpkg.trust.signing.openssf_signature import (
     TrustedSigner,
     accepted_signers,
 )
+from ortpkg.versions import parse_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,7 @@ class TrustPolicy:
                 " and set a later day"
             )
         if rule.minimal_version and not _is_at_least(version, rule.minimal_version):
-            stated = f"version {quoted(version)}" if version else "no version"
+            stated = f"version {quoted(version[:80])}" if version else "no version"
             return self._refused(
                 f"{called} has {stated}; at least {rule.minimal_version} is demanded"
             )
@@ -197,9 +198,5 @@ def check_publisher(
 
 
 def _is_at_least(version: str, minimal: str) -> bool:
-    from packaging.version import InvalidVersion, Version  # only where a rule demands one
-
-    try:
-        return Version(version) >= Version(minimal)
-    except InvalidVersion:
-        return False
+    stated, demanded = parse_version(version), parse_version(minimal)
+    return stated is not None and demanded is not None and stated >= demanded

@@ -34,6 +34,7 @@ from ortpkg.names import did_you_mean
 from ortpkg.trust.policy_place import policy_file
 from ortpkg.trust.signing.openssf_signature import TrustedSigner
 from ortpkg.trust.trust_policy import PublisherRule, TrustPolicy
+from ortpkg.versions import parse_version
 
 _ANYONE = "anyone"
 _MOST_KEY_NBYTES = 1 << 20
@@ -130,14 +131,10 @@ class _PolicyReader:
     def _version(self, value: object, where: str) -> str:
         if value is None:
             return ""
-        from packaging.version import InvalidVersion, Version  # only where a rule demands one
-
         where = f"{where}.minimal_version"
         text = self._text(value, where)
-        try:
-            Version(text)
-        except InvalidVersion as error:
-            raise self._wrong(where, f"is {quoted(text)}, no version such as 2.1") from error
+        if parse_version(text) is None:
+            raise self._wrong(where, f"is {quoted(text[:80])}, no version such as 2.1")
         return text
 
     def _day(self, value: object, where: str) -> dt.date | None:
