@@ -19,6 +19,7 @@ from ortpkg.package.integrity.verification import verify_package
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import hash_file
 from tests.package.failing_operations import FailingOperations, Killed, content_of
+from tests.package.recorded_files import write_files, write_recorded
 
 FILES = {
     "manifest.json": b'{"model_name": "p"}\n',
@@ -30,12 +31,7 @@ FILES = {
 
 
 def make_package(root: Path, files: dict[str, bytes] = FILES, *, with_digests: bool = True) -> Path:
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
-    if with_digests:
-        (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
-    return root
+    return write_recorded(root, files) if with_digests else write_files(root, files)
 
 
 @pytest.fixture

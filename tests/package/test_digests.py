@@ -19,14 +19,7 @@ from ortpkg.package.integrity.digests import (
     read_digests,
 )
 from ortpkg.storage.hashing import hash_bytes
-
-
-def make_root(root: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
-    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
-    return root
+from tests.package.recorded_files import write_recorded
 
 
 def kinds(root: Path) -> dict[str, DifferenceKind]:
@@ -53,7 +46,7 @@ def kinds(root: Path) -> dict[str, DifferenceKind]:
 def test_the_package_digest_is_the_directory_hash_of_onnxruntime(
     tmp_path: Path, files: dict[str, bytes], expected: str
 ) -> None:
-    assert compute_digests(make_root(tmp_path, files)).package_digest == expected
+    assert compute_digests(write_recorded(tmp_path, files)).package_digest == expected
 
 
 def test_reads_what_it_writes(tmp_path: Path) -> None:
@@ -69,11 +62,11 @@ def test_reads_what_it_writes(tmp_path: Path) -> None:
 
 
 def test_an_untouched_package_has_no_differences(tmp_path: Path) -> None:
-    assert check_digests(make_root(tmp_path, {"a": b"1", "b/c": b"2"})) == ()
+    assert check_digests(write_recorded(tmp_path, {"a": b"1", "b/c": b"2"})) == ()
 
 
 def test_notices_changed_missing_extra_and_unreadable_files(tmp_path: Path) -> None:
-    root = make_root(
+    root = write_recorded(
         tmp_path, {"changed": b"abc", "missing": b"1", "unreadable": b"2", "fine": b"3"}
     )
     (root / "changed").write_bytes(b"abd")
@@ -91,7 +84,7 @@ def test_notices_changed_missing_extra_and_unreadable_files(tmp_path: Path) -> N
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
-    root = make_root(tmp_path / "p", {"model.onnx": b"abc"})
+    root = write_recorded(tmp_path / "p", {"model.onnx": b"abc"})
     (tmp_path / "outside").write_bytes(b"abc")
     (root / "model.onnx").unlink()
     (root / "model.onnx").symlink_to(tmp_path / "outside")
@@ -100,7 +93,7 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_difference_says_what_was_expected_and_the_sizes(tmp_path: Path) -> None:
-    root = make_root(tmp_path, {"a": b"abc"})
+    root = write_recorded(tmp_path, {"a": b"abc"})
     (root / "a").write_bytes(b"abcd")
 
     (difference,) = check_digests(root)
@@ -113,7 +106,7 @@ def test_a_difference_says_what_was_expected_and_the_sizes(tmp_path: Path) -> No
 
 
 def test_what_a_pending_change_adds_and_removes_may_be_there_or_not(tmp_path: Path) -> None:
-    root = make_root(tmp_path, {"m.json": b"1", "old/x": b"2"})
+    root = write_recorded(tmp_path, {"m.json": b"1", "old/x": b"2"})
     digests = compute_digests(root)
     pending = PendingChange(
         commit_document="m.json", committed_digest="0", adds=("new",), removes=("old",)
@@ -170,7 +163,7 @@ def test_large_files_are_hashed_in_chunks_with_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ortpkg.storage.hashing._BUFFER_NBYTES", 2)
-    root = make_root(tmp_path, {"a": b"abc"})
+    root = write_recorded(tmp_path, {"a": b"abc"})
     calls: list[tuple[str, int, int]] = []
 
     assert check_digests(root, progress=lambda *call: calls.append(call)) == ()

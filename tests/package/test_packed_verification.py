@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.package.archive.packed_verification import verify_packed
-from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from tests.package.recorded_files import write_recorded
 
 FILES = {
     "manifest.json": b'{"model_name": "p"}\n',
@@ -20,10 +20,8 @@ FILES = {
 @pytest.fixture
 def contents(tmp_path: Path) -> dict[str, bytes]:
     """What a sound archive holds."""
-    for name, content in FILES.items():
-        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "p" / name).write_bytes(content)
-    return FILES | {"digests.json": dump_digests(compute_digests(tmp_path / "p"))}
+    root = write_recorded(tmp_path / "p", FILES)
+    return FILES | {"digests.json": (root / "digests.json").read_bytes()}
 
 
 def packed(path: Path, contents: dict[str, bytes]) -> Path:

@@ -21,6 +21,7 @@ from ortpkg.storage.hashing import hash_bytes
 from ortpkg.storage.planned_files import PlannedFiles
 from ortpkg.storage.rehearsal import rehearse
 from tests.package.failing_operations import FailingOperations, Killed, content_of
+from tests.package.recorded_files import write_recorded
 
 FILES = {
     "manifest.json": b'{"model_name": "p"}\n',
@@ -33,12 +34,7 @@ FILES = {
 @pytest.fixture
 def good(tmp_path: Path) -> Path:
     """The copy that nothing has happened to."""
-    root = tmp_path / "good.ortpackage"
-    for name, content in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
-    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
-    return root
+    return write_recorded(tmp_path / "good.ortpackage", FILES)
 
 
 @pytest.fixture

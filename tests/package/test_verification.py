@@ -21,6 +21,7 @@ from ortpkg.package.integrity.digests import (
 )
 from ortpkg.package.integrity.verification import VerificationReport, verify_package
 from ortpkg.package.paths.asset_reference import asset_folder_name
+from tests.package.recorded_files import write_recorded
 
 FILES = {
     "manifest.json": b'{"model_name": "p"}\n',
@@ -35,12 +36,7 @@ FILES = {
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A small package with digests."""
-    root = tmp_path / "p.ortpackage"
-    for name, content in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
-    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
-    return root
+    return write_recorded(tmp_path / "p.ortpackage", FILES)
 
 
 def differences(report: VerificationReport) -> dict[str, str]:
