@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Graph, Node, Use
+from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.topology import topological_order
 
 
@@ -13,14 +14,14 @@ def verify_graph(graph: Graph) -> None:
     Sub-graphs are included: what they miss shows as an implicit input of their node.
     """
     for node in graph.nodes:
-        for value in (*node.inputs, *node.implicit_inputs):
+        for value in polled_parts((*node.inputs, *node.implicit_inputs)):
             if value and not graph.defines(value):
                 inside = "a sub-graph of " if value in node.implicit_inputs else ""
                 raise InvalidGraphError(
                     f"{inside}{node} takes {quoted(value)}, which nothing in the graph makes",
                     node_name=node.name,
                 )
-    for output in graph.outputs:
+    for output in polled_parts(graph.outputs):
         if not graph.defines(output):
             raise InvalidGraphError(f"nothing makes the graph's output {quoted(output)}")
     pending = [graph]

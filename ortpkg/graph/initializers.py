@@ -18,7 +18,7 @@ from ortpkg.graph.byte_source import ByteSource, MemoryBytes
 from ortpkg.graph.external_data import ExternalDataFolder, external_data_info, is_external
 from ortpkg.graph.given_tensors import FilesInMemory
 from ortpkg.graph.graph import ArrayInitializer, Initializer
-from ortpkg.graph.load_control import load_control
+from ortpkg.graph.load_control import load_control, polled_parts
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.tensor_codec import decode_raw
@@ -239,13 +239,13 @@ def _type_and_shape(tensor: onnx.TensorProto, where: str) -> tuple[ElementType, 
 
 
 def _checked_shape(dims: Any, where: str) -> tuple[int, ...]:
+    if len(dims) > _MOST_DIMENSIONS:
+        raise ModelFileError(
+            f"{where} has {len(dims)} dimensions; at most {_MOST_DIMENSIONS} are supported"
+        )
     shape = tuple(int(dimension) for dimension in dims)
     if any(dimension < 0 for dimension in shape):
         raise ModelFileError(f"{where} has a negative dimension: {shape}")
-    if len(shape) > _MOST_DIMENSIONS:
-        raise ModelFileError(
-            f"{where} has {len(shape)} dimensions; at most {_MOST_DIMENSIONS} are supported"
-        )
     if prod(dimension for dimension in shape if dimension) > _MOST_ELEMENTS:
         # An empty tensor too: numpy counts what its other dimensions would make.
         raise ModelFileError(
@@ -279,7 +279,9 @@ def _typed_field(
     if element_type is ElementType.STRING:
         _check_count(len(tensor.string_data), prod(shape), where)
         array = np.empty(prod(shape), dtype=object)
-        array[:] = [text.decode("utf-8", "surrogateescape") for text in tensor.string_data]
+        array[:] = [
+            text.decode("utf-8", "surrogateescape") for text in polled_parts(tensor.string_data)
+        ]
     elif element_type in _UNTYPED_FIELDS:
         entries = getattr(tensor, _UNTYPED_FIELDS[element_type])
         parts = (

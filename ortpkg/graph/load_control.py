@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
+from typing import TypeVar
 
 from ortpkg.errors import LimitExceededError
 from ortpkg.quantities import amount_text, limit_text, time_limit_text
@@ -19,8 +20,14 @@ from ortpkg.quantities import amount_text, limit_text, time_limit_text
 #: What the message of a model, its nodes, its constants and its declared values take here, measured
 #: and rounded up.
 MESSAGE_NBYTES_PER_BYTE, NODE_NBYTES, CONSTANT_NBYTES, DECLARED_NBYTES = 4, 2500, 1000, 700
+#: Likewise an input, an output or an attribute of a node that has very many of them.
+PART_NBYTES = 400
 #: A session's own objects may take so much, whatever limit it has for values.
 _FREE_NBYTES = 64 << 20
+#: The limits are asked for once for so many parts of one thing: inputs of a node, fields of a file.
+_PARTS = 1024
+
+PartT = TypeVar("PartT")
 
 
 class LoadControl:
@@ -117,3 +124,20 @@ def poll_load(nbytes: int = 0) -> None:
         control.check()
         if nbytes:
             control.charge(nbytes)
+
+
+def polled_parts(parts: Collection[PartT], nbytes: int = 0) -> Iterable[PartT]:
+    """``parts`` of one thing, of which a model may have any number, as :func:`poll_load` allows.
+
+    ``nbytes``: what is made of each, counted where they are many.
+    """
+    if len(parts) < _PARTS or _current.get() is None:
+        return parts
+    return _polled(parts, nbytes)
+
+
+def _polled(parts: Iterable[PartT], nbytes: int) -> Iterator[PartT]:
+    for number, part in enumerate(parts):
+        if number % _PARTS == 0:
+            poll_load(_PARTS * nbytes)
+        yield part

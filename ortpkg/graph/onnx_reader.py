@@ -21,7 +21,14 @@ from ortpkg.graph.given_tensors import FilesInMemory, GivenTensors
 from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Attribute, Graph, ValueAnnotation
 from ortpkg.graph.graph_checks import verify_graph
 from ortpkg.graph.initializers import TensorReader
-from ortpkg.graph.load_control import CONSTANT_NBYTES, DECLARED_NBYTES, NODE_NBYTES, poll_load
+from ortpkg.graph.load_control import (
+    CONSTANT_NBYTES,
+    DECLARED_NBYTES,
+    NODE_NBYTES,
+    PART_NBYTES,
+    poll_load,
+    polled_parts,
+)
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
 from ortpkg.graph.model_functions import (
@@ -144,11 +151,11 @@ class _Reader:
         graph.doc_string = text_of(proto.doc_string, "doc string")
         graph.metadata = entries_of(proto.metadata_props, "metadata")
         self._read_initializers(scope, proto)
-        inputs = [scope.resolve(value.name) for value in proto.input]
+        inputs = [scope.resolve(value.name) for value in polled_parts(proto.input)]
         if self._model_file.proto.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
             inputs = [name for name in inputs if name not in graph.initializers]
         graph.set_inputs(inputs)
-        graph.set_outputs([scope.resolve(value.name) for value in proto.output])
+        graph.set_outputs([scope.resolve(value.name) for value in polled_parts(proto.output)])
         for what, names in (("input", inputs), ("output", graph.outputs)):
             if "" in names:
                 raise InvalidGraphError(f"graph {quoted(graph.name)} has an {what} without a name")
@@ -168,10 +175,12 @@ class _Reader:
     def _name_definitions(self, scope: NameScope, proto: onnx.GraphProto) -> None:
         """Renames values of a sub-graph that a graph around it has too: names are unique here."""
         graph = scope.graph
-        defined = dict.fromkeys(value.name for value in proto.input)
-        defined |= dict.fromkeys(tensor.name for tensor in proto.initializer)
+        defined = dict.fromkeys(value.name for value in polled_parts(proto.input))
+        defined |= dict.fromkeys(tensor.name for tensor in polled_parts(proto.initializer))
         defined |= dict.fromkeys(sparse.values.name for sparse in proto.sparse_initializer)
-        defined |= dict.fromkeys(name for node in proto.node for name in node.output if name)
+        defined |= dict.fromkeys(
+            name for node in polled_parts(proto.node) for name in polled_parts(node.output) if name
+        )
         graph.reserve_names(defined)
         if graph.parent is not None:
             for name in defined:
@@ -267,8 +276,8 @@ class _Reader:
         ]
         scope.graph.add_node(
             text_of(op_type, "operator"),
-            [scope.resolve(name) for name in proto.input],
-            [scope.resolve(name) for name in proto.output],
+            [scope.resolve(name) for name in polled_parts(proto.input, PART_NBYTES)],
+            [scope.resolve(name) for name in polled_parts(proto.output, PART_NBYTES)],
             domain=domain,
             name=scope.prefix + name if name else "",
             attributes=attributes,
@@ -282,7 +291,7 @@ class _Reader:
 
     def _attributes(self, scope: NameScope, proto: onnx.NodeProto) -> dict[str, Attribute]:
         attributes: dict[str, Attribute] = {}
-        for attribute in proto.attribute:
+        for attribute in polled_parts(proto.attribute, PART_NBYTES):
             value = self._attribute(scope, attribute)
             if value is not None:
                 attributes[text_of(attribute.name, "attribute name")] = value
@@ -358,7 +367,9 @@ def _read_value_info(scope: NameScope, proto: onnx.ValueInfoProto) -> None:
     if value_type is not None:
         scope.graph.set_type(name, value_type)
     tensor = proto.type.tensor_type
-    dims = tuple(text_of(dimension.denotation, "denotation") for dimension in tensor.shape.dim)
+    dims = tuple(
+        text_of(dimension.denotation, "denotation") for dimension in polled_parts(tensor.shape.dim)
+    )
     annotation = ValueAnnotation(
         doc_string=text_of(proto.doc_string, "doc string"),
         metadata=entries_of(proto.metadata_props, "metadata"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import onnx
 
 from ortpkg.errors import ModelFileError, quoted
+from ortpkg.graph.load_control import polled_parts
 
 
 def text_of(value: str | bytes, what: str) -> str:
@@ -19,9 +20,9 @@ def text_of(value: str | bytes, what: str) -> str:
     return value
 
 
-def entries_of(entries: Iterable[onnx.StringStringEntryProto], what: str) -> dict[str, str]:
+def entries_of(entries: Collection[onnx.StringStringEntryProto], what: str) -> dict[str, str]:
     """Key-value pairs as a dictionary; of a key that comes twice the last value holds."""
     return {
         text_of(entry.key, f"key of {what}"): text_of(entry.value, f"value of {what}")
-        for entry in entries
+        for entry in polled_parts(entries)
     }

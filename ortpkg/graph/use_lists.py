@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.operator_call import OperatorCall
 
 
@@ -86,7 +87,7 @@ class UseLists:
 
 
 def _uses_of(node: OperatorCall) -> Iterable[tuple[str, Use]]:
-    for slot, value in enumerate(node.inputs):
+    for slot, value in enumerate(polled_parts(node.inputs)):
         if value:
             yield value, Use(node.index, slot)
     for value in node.implicit_inputs:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import onnx
 
 from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.types import (
     Dimension,
@@ -79,7 +80,7 @@ def shape_from_proto(proto: onnx.TensorShapeProto, where: str) -> Shape:
 
     InvalidGraphError for a negative one.
     """
-    return tuple(_dimension(dimension, where) for dimension in proto.dim)
+    return tuple(_dimension(dimension, where) for dimension in polled_parts(proto.dim))
 
 
 def _dimension(proto: onnx.TensorShapeProto.Dimension, where: str) -> Dimension:

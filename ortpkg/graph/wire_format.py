@@ -13,11 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ortpkg.graph.load_control import poll_load
+
 _MODEL_GRAPH = 7
 _GRAPH_INITIALIZER = 5
 _TENSOR_RAW_DATA = 9
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
+#: The limits of the making of a session are asked for once for so many fields.
+_POLLED_FIELDS = 4096
 
 #: Smaller ``raw_data`` stays in the message: shape inference and constant folding want it at hand.
 SMALLEST_CUT_NBYTES = 1024
@@ -113,7 +117,12 @@ def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, 
     Raises WireFormatError where [start, stop) is not a protobuf message.
     """
     position = start
+    until_poll = _POLLED_FIELDS
     while position < stop:
+        until_poll -= 1
+        if not until_poll:
+            poll_load()
+            until_poll = _POLLED_FIELDS
         field_start = position
         # Keys and lengths of one byte, which nearly all are, are read here: a call would cost more
         # than the rest.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from ortpkg.errors import InvalidGraphError, LimitExceededError, LoadCancelledEr
 from ortpkg.graph import load_control
 from ortpkg.graph.load_control import LoadControl, load_limits, poll_load
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.wire_format import cut_weights
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 
@@ -199,6 +201,65 @@ def test_loading_is_cancelled_between_nodes() -> None:
     with load_limits(control), pytest.raises(LoadCancelledError):
         load_model(chain(1000))
     poll_load(1 << 60)  # outside of the making of a session nothing is bounded
+
+
+def parts_of_one_thing(kind: str, count: int) -> ModelProto:
+    """A model with ``count`` parts of one node, constant, value or message."""
+    model = chain(1)
+    (node,) = model.graph.node
+    match kind:
+        case "inputs":
+            node.op_type = "Sum"
+            node.input.extend(["x"] * (count - 1))
+        case "outputs":
+            node.output.extend(f"o{number}" for number in range(count))
+        case "attributes":
+            for number in range(count):
+                node.attribute.add(name=f"a{number}", i=1, type="INT")
+        case "dimensions":
+            dims = model.graph.input[0].type.tensor_type.shape.dim
+            dims.extend([dims[0]] * count)
+        case "texts":
+            model.graph.initializer.add(
+                name="w", data_type=TensorProto.STRING, dims=[count], string_data=[b"a"] * count
+            )
+        case "metadata":
+            for number in range(count):
+                model.metadata_props.add(key=f"k{number}", value="v")
+    return model
+
+
+@pytest.mark.parametrize(
+    "kind", ["inputs", "outputs", "attributes", "dimensions", "texts", "metadata"]
+)
+def test_many_parts_of_one_thing_are_read_under_the_limits(kind: str) -> None:
+    def asked(count: int) -> int:
+        times = 0
+
+        def check() -> None:
+            nonlocal times
+            times += 1
+
+        control = LoadControl(memory_limit_nbytes=None, timeout_s=None, check=check)
+        model = parts_of_one_thing(kind, count)
+        with load_limits(control), suppress(InvalidGraphError, ModelFileError):
+            load_model(model)
+        return times
+
+    assert asked(8 * 1024) - asked(2) >= 8
+
+
+def test_fields_of_a_file_are_looked_through_under_the_limits() -> None:
+    control = LoadControl(memory_limit_nbytes=None, timeout_s=-1)
+    data = memoryview(parts_of_one_thing("metadata", 10_000).SerializeToString())
+    with load_limits(control), pytest.raises(LimitExceededError):
+        cut_weights(data)
+
+
+def test_inputs_of_one_node_count_as_memory() -> None:
+    model = parts_of_one_thing("inputs", 200_000).SerializeToString()
+    with pytest.raises(LimitExceededError, match="the nodes and constants of the model take"):
+        InferenceSession(model, SessionOptions(memory_limit_nbytes=1 << 20), ["cpu"])
 
 
 def test_limits_of_a_session_end_with_its_making() -> None:
