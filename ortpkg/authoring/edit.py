@@ -354,7 +354,7 @@ class _Edit:
     def _with_version(self, metadata: Mapping[str, Any], old: VariantEntry) -> Mapping[str, Any]:
         """``metadata`` with the version that is asked for.
 
-        Else with the one that the variant had of its own.
+        Where none is asked for, with the one that the variant had of its own.
         """
         wanted = self._edits.variant_version
         facts = {key: value for key, value in metadata.items() if key != VERSION_FACT}

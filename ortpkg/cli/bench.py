@@ -175,7 +175,7 @@ def _tell(report: BenchReport, output: Output, svg: Path | None) -> int:
 def _exit_code(report: BenchReport) -> ExitCode:
     """DONE where anything ran.
 
-    Else by why nothing did: failures, limits of the caller, or nothing that could run.
+    Where nothing ran, by the reason: failures, limits of the caller, or nothing that could run.
     """
     outcomes = {result.outcome.value for result in report.results}
     if outcomes & {"measured", "wrong output"}:

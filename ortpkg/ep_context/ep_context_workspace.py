@@ -196,7 +196,8 @@ class EpContextWorkspace:
     def take(self, path: Path, name: str, load: Callable[[Path], ContextSource]) -> ContextEntry:
         """The context of a partition, out of the workspace if an earlier session left it there.
 
-        Else the file is loaded, and all its other contexts are left for the sessions to come.
+        Where there is none, the file is loaded, and all its other contexts are left for the
+        sessions to come.
 
         Raises EpContextError where the file has no such context or is damaged.
         """
