@@ -25,6 +25,7 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.registry.descriptors import Descriptor, is_digest, parse_descriptor
+from ortpkg.registry.references import is_tag
 from ortpkg.registry.repository import (
     INDEX_MEDIA_TYPE,
     MANIFEST_MEDIA_TYPE,
@@ -183,7 +184,7 @@ class OciLayout(Repository):
 
     def tags(self) -> tuple[str, ...]:
         tags = {entry.annotations.get(_TAG) for entry in self._entries()}
-        return tuple(sorted(tag for tag in tags if tag is not None))
+        return tuple(sorted(tag for tag in tags if tag is not None and is_tag(tag)))
 
     def referrers(self, digest: str, *, artifact_type: str = "") -> tuple[Descriptor, ...]:
         found: dict[str, Descriptor] = {}

@@ -433,6 +433,8 @@ def test_tags_of_signatures_are_no_versions(
     for number in range(40):
         tag = f"sha256-{number:064x}" + (".sig" if number % 2 else "")
         layout.write_manifest(manifest, MANIFEST_MEDIA_TYPE, tag=tag)
+    index = Path(layout.name.partition(":")[2]) / "index.json"
+    index.write_text(index.read_text().replace("sha256-" + "0" * 63 + "2", "9.9\\nerror: forged"))
     install(f"{layout.name}:0.9", wishes=CPU)
 
     outdated = find_outdated(store.find("digits"))
