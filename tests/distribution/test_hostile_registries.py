@@ -177,7 +177,7 @@ def _cycle_of_indexes(shop: Shop) -> str:
     digest = shop.publish(content, INDEX_MEDIA_TYPE)
     shop.held.manifests[f"sha256:{'0' * 64}"] = (INDEX_MEDIA_TYPE, content)
     assert digest
-    return f"is of type '{INDEX_MEDIA_TYPE}'"
+    return "is an index of 1 manifests, none of which is a package's"
 
 
 def _unknown_type_of_a_layer(shop: Shop) -> str:
