@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -79,14 +80,24 @@ def generate(models: Sequence[Path], **options: str) -> list[Path]:
     return [model.with_name(f"{model.stem}_ctx.onnx") for model in models]
 
 
-@pytest.fixture
-def contexts(tmp_path: Path) -> list[Path]:
-    """Context models of a group of two, their sources gone."""
-    models = [make_model(tmp_path / "group", name) for name in NAMES]
-    made = generate(models)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What :func:`contexts` are copies of, with the cache in which they were made."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ORTPKG_CACHE_DIR", str(folder / "cache"))
+        models = [make_model(folder / "group", name) for name in NAMES]
+        generate(models)
     for model in models:
         model.unlink()
-    return made
+    return folder
+
+
+@pytest.fixture
+def contexts(made: Path, tmp_path: Path) -> list[Path]:
+    """Context models of a group of two, their sources gone."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return [tmp_path / "group" / f"{name}_ctx.onnx" for name in NAMES]
 
 
 def binary_of(contexts: Sequence[Path]) -> Path:
