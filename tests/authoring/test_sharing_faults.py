@@ -102,7 +102,10 @@ def test_killed_at_any_file_operation_there_is_the_old_or_the_new_package_and_ru
     assert before != after
 
     outcomes: list[str] = []
-    for root, _ in stopped_at_each_operation(old, tmp_path / "killed", command, kill=True):
+    # Part-written files are those of test_rewriting_faults; here they would take five seconds.
+    for root, _ in stopped_at_each_operation(
+        old, tmp_path / "killed", command, kill=True, in_pieces=False
+    ):
         assert places_of(root) in (before, after)
         assert errors_of(root) == []
         outcome = "new" if places_of(root) == after else "old"
@@ -194,7 +197,9 @@ def test_several_components_change_together(old: Path, tmp_path: Path, kill: boo
         return content_of(root)
 
     content_when_completed = OncePerState(completed)
-    for root, is_done in stopped_at_each_operation(old, tmp_path / "stopped", command, kill=kill):
+    for root, is_done in stopped_at_each_operation(
+        old, tmp_path / "stopped", command, kill=kill, in_pieces=False
+    ):
         assert errors_at(root) == []
         assert (content_of(root) if is_done else content_when_completed(root)) == new
     with_results_of(results, whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ortpkg.errors import AuthoringError
-from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.file_operations import FileOperations, NewFile
 
 Command = Callable[[Path, FileOperations], object]
 Result = TypeVar("Result")
@@ -52,30 +53,29 @@ class FailingOperations(FileOperations):
         """The operations of the log to fail at.
 
         All; but a process that is killed before it waits for the disk leaves what one leaves that
-        is killed before the next operation, and of many pieces of one file the first and the last
-        stand for those between.
+        is killed before the next operation.
         """
         return [
             index
             for index, operation in enumerate(self.log)
             if not (kill and operation[0].startswith("fsync") and index != len(self.log) - 1)
-            and not (operation[0] == "write" and {operation} == {*self.log[index - 1 : index + 2]})
         ]
 
 
 class Snapshots(FileOperations):
     """Keeps what stands on the disk before each operation: what a kill at that moment leaves.
 
-    One run gives what a run to each operation would. Most operations that wait for the disk, or
-    write what is not yet flushed, leave what stood there before.
+    One run gives what a run to each operation would, files of which a part is written among it.
+    Most operations that wait for the disk leave what stood there before.
 
     Attributes:
         states: a copy of ``root`` for each state that differs from the one before, in a numbered
             folder below ``folder``.
     """
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, *, in_pieces: bool) -> None:
         self._root = root
+        self._in_pieces = in_pieces
         self._folder = folder
         self._last: Hashable = None
         self.states: list[Path] = []
@@ -87,18 +87,26 @@ class Snapshots(FileOperations):
             target = self._folder / str(len(self.states)) / self._root.name
             self.states.append(Path(shutil.copytree(self._root, target, symlinks=True)))
 
+    @contextlib.contextmanager
+    def new_file(self, path: Path) -> Iterator[NewFile]:
+        """As ever, but (``in_pieces``) each piece is in the file as soon as it is written."""
+        self.before("create", path)
+        with path.open("x+b", buffering=0 if self._in_pieces else -1) as target:
+            yield NewFile(self, target, path)
+            self._fsync(target, path)
+
 
 def stopped_at_each_operation(
-    old: Path, folder: Path, command: Command, *, kill: bool
+    old: Path, folder: Path, command: Command, *, kill: bool, in_pieces: bool = True
 ) -> Iterator[tuple[Path, bool]]:
     """What a kill, or a full disk, at each operation of a command leaves of the package ``old``.
 
     With it, whether the command was done nevertheless. Made in ``folder``, and removed when the
-    next one is asked for.
+    next one is asked for. ``in_pieces``: a kill leaves part-written files, too.
     """
     whole = Path(shutil.copytree(old, folder / "whole" / old.name))
     if kill:
-        snapshots = Snapshots(whole, folder / "states")
+        snapshots = Snapshots(whole, folder / "states", in_pieces=in_pieces)
         command(whole, snapshots)
         for root in snapshots.states:
             yield root, False
