@@ -14,6 +14,7 @@ from ortpkg.trust.signing.signing_keys import PublicKey, public_key_of, read_key
 
 # Behind signing_keys, which says what to install.
 from cryptography import x509  # isort: skip
+from cryptography.exceptions import UnsupportedAlgorithm  # isort: skip
 from cryptography.hazmat.primitives.serialization import Encoding  # isort: skip
 from cryptography.x509 import verification  # isort: skip
 from cryptography.x509.oid import ExtendedKeyUsageOID  # isort: skip
@@ -34,7 +35,7 @@ def read_certificates(file: Path) -> tuple[bytes, ...]:
 
 def key_of_certificate(certificate: bytes, where: str) -> PublicKey:
     """The key that a certificate, in DER, is about."""
-    return public_key_of(_parsed([certificate], where)[0].public_key(), where)
+    return _key_of(_parsed([certificate], where)[0], where)
 
 
 def check_certificates(
@@ -77,20 +78,28 @@ def check_certificates(
     )
     try:
         builder.build_client_verifier().verify(leaf, others)
-    except verification.VerificationError as error:
+    except (verification.VerificationError, ValueError, UnsupportedAlgorithm) as error:
         raise _wrong(where, f"the roots do not vouch for it ({quoted(_reason(error))})") from error
     _check_may_sign(leaf, where)
     names = _names_of(leaf)
     if identity not in names:
         stated = ", ".join(quoted(name) for name in names) or "none"
         raise _wrong(where, f"it is not by {quoted(identity)}; its certificate's names: {stated}")
-    return public_key_of(leaf.public_key(), where)
+    return _key_of(leaf, where)
+
+
+def _key_of(certificate: x509.Certificate, where: str) -> PublicKey:
+    try:
+        key = certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise _wrong(where, "its certificate's key is damaged, or of no known kind") from error
+    return public_key_of(key, where)
 
 
 def _parsed(certificates: Sequence[bytes], where: str) -> list[x509.Certificate]:
     try:
         return [x509.load_der_x509_certificate(each) for each in certificates]
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise _wrong(where, "one of its certificates is none") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from ortpkg.trust.signing.openssf_signature import (
     sign_digests,
 )
 from ortpkg.trust.signing.signature_bundle import SignatureBundle, dump_bundle, signed_bytes
+from ortpkg.trust.signing.signature_files import key_digest_of
 from ortpkg.trust.signing.signing_keys import PrivateKey
 from tests.trust.signing.signers import SERVER, Authority, new_key, record_of, some_key, trusted
 
@@ -329,6 +331,20 @@ class TestCertificates:
 
         with pytest.raises(SignatureError, match=what):
             self.check(self.sign(self.root.certify(key, **wrong), key=signer))
+
+    def test_a_certificate_with_one_bit_changed_is_one_error(self) -> None:
+        key, signer = new_key()
+        certificate = self.root.certify(key)
+        for place in range(0, len(certificate), 3):
+            changed = bytearray(certificate)
+            changed[place] ^= 1
+            bundle = SignatureBundle(
+                payload=b"{}", signature=signer.sign(b""), certificates=(bytes(changed),)
+            )
+            with contextlib.suppress(SignatureError):  # its key may be as it was
+                key_digest_of(dump_bundle(bundle), "w")
+            with pytest.raises(SignatureError):
+                self.check(found(dump_bundle(bundle)))
 
     def test_a_signer_is_no_authority(self) -> None:
         key, signer = new_key()
