@@ -18,6 +18,7 @@ import numpy as np
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.engine.instructions import Instruction, OutputSlot
+from ortpkg.engine.kept_parts import KeptParts
 from ortpkg.engine.memories import Memories
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.owned_values import as_shaped, copied, may_share_memory, without_shared_elements
@@ -121,6 +122,7 @@ class ExecutionFrame:
         views: by value index (and one at the end): arrays cut from the workspace, None where there
             is none.
         control: limits of the run.
+        parts: what counts texts and elements of sequences; None where the caller set no limit.
         is_bookkeeping: whether a node's end needs more than forgetting dead values.
     """
 
@@ -132,6 +134,7 @@ class ExecutionFrame:
         "_workspace",
         "control",
         "is_bookkeeping",
+        "parts",
         "values",
         "views",
     )
@@ -150,6 +153,7 @@ class ExecutionFrame:
         self._tracer = tracer
         self._buffers: dict[int, Tensor] = {}
         self._charges: dict[int, int] = {}
+        self.parts = None if control.stated_limit_nbytes is None else KeptParts(control)
         self.control = control
         self.values = values
         self.views: Sequence[Any] = ground.no_views if workspace is None else workspace.views
@@ -257,12 +261,16 @@ class ExecutionFrame:
         nbytes = self._charges.pop(index, 0)
         if nbytes:
             self.control.discharge(nbytes)
+        if self.parts is not None:
+            self.parts.give_back(index)
 
     def close(self) -> None:
         """Gives back all charges; the run is over."""
         for nbytes in self._charges.values():
             self.control.discharge(nbytes)
         self._charges.clear()
+        if self.parts is not None:
+            self.parts.close()
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -281,6 +289,8 @@ class ExecutionFrame:
             if not (handed and value is handed[-1]):
                 value = self._adopt(context, slot, value)
             self.values[slot.value_index] = value
+            if self.parts is not None and self.parts.keep(slot.value_index, value):
+                self.is_bookkeeping = True
 
     def _adopt(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
         """A result that need not be the array handed out: made safe to keep, and counted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from ortpkg.errors import CancelledError, LimitExceededError
 from ortpkg.host.memory import machine_memory_nbytes
@@ -29,6 +29,7 @@ class RunControl:
         "_is_terminated",
         "_limit",
         "_lock",
+        "_shared",
         "_stated_limit",
         "_timeout_s",
         "is_watched",
@@ -61,6 +62,8 @@ class RunControl:
                 limit="memory",
             )
         self._lock = threading.Lock()
+        #: Of parts that several values hold: identity → how often, and its bytes.
+        self._shared: dict[int, tuple[int, int]] = {}
         # A limit of memory is watched too: a native kernel takes memory without asking.
         self.is_watched = (
             timeout_s is not None or is_terminated is not None or memory_limit_nbytes is not None
@@ -89,6 +92,29 @@ class RunControl:
         """Gives back ``nbytes``."""
         with self._lock:
             self._charged -= nbytes
+
+    def charge_shared(self, parts: Mapping[int, int]) -> None:
+        """Counts the parts (identity → bytes) that no other value of the run holds yet.
+
+        LimitExceededError, and nothing counted, where they pass the limit.
+        """
+        with self._lock:
+            new_nbytes = sum(nbytes for part, nbytes in parts.items() if part not in self._shared)
+            self._check_room(new_nbytes)
+            self._charged += new_nbytes
+            for part, nbytes in parts.items():
+                uses, _ = self._shared.get(part, (0, 0))
+                self._shared[part] = uses + 1, nbytes
+
+    def discharge_shared(self, parts: Iterable[int]) -> None:
+        """Gives back what :meth:`charge_shared` counted, where nobody else holds it."""
+        with self._lock:
+            for part in parts:
+                uses, nbytes = self._shared.pop(part)
+                if uses > 1:
+                    self._shared[part] = uses - 1, nbytes
+                else:
+                    self._charged -= nbytes
 
     def check_allocation(self, nbytes: int) -> None:
         """Raises LimitExceededError where ``nbytes`` more would pass the memory limit."""

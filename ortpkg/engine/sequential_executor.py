@@ -32,6 +32,7 @@ def _execute(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None
     values = frame.values
     control = frame.control
     is_watched = control.is_watched
+    parts = frame.parts
     context = NodeContext(frame, instructions[0])
     for instruction in instructions:
         compute, inputs, outputs, releases, _, _, _, _, _ = instruction
@@ -47,6 +48,7 @@ def _execute(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None
                 len(handed) == 1 == len(outputs)
                 and result is handed[0]
                 and outputs[0].value_index != ABSENT
+                and (parts is None or not result.dtype.hasobject)
             ):
                 values[outputs[0].value_index] = (
                     result  # what store does, for what nearly all kernels return

@@ -7,6 +7,7 @@ fall away; strings are numbers in text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -17,8 +18,13 @@ from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.element_types import is_float
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 
 _STRING = np.dtype(object)
+#: Numbers become texts, and texts numbers, so many at once.
+_ELEMENTS_AT_ONCE = 1 << 12
+#: What a number takes as a text, with its place in a list.
+_TEXT_NBYTES = 64
 _E8M0 = numpy_dtype(ElementType.FLOAT8E8M0)
 _SATURATING = frozenset(
     numpy_dtype(element_type)
@@ -78,6 +84,8 @@ def _converted_output(
     context: OpKernelContext, x: Tensor, target: np.dtype[Any], saturate: bool, round_mode: str
 ) -> Tensor:
     out = context.output(0, x.shape, target)
+    if target == _STRING and x.dtype != _STRING:
+        context.check_allocation(_TEXT_NBYTES * x.size)
     np.copyto(out, converted(x, target, saturate=saturate, round_mode=round_mode), casting="unsafe")
     return out
 
@@ -132,7 +140,7 @@ def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
                 f"{quoted(text)} is not a number, so it cannot become {target}"
             ) from None
 
-    numbers = [parse(text) for text in x.ravel().tolist()]
+    numbers = [parse(text) for part in _parts(x) for text in part.tolist()]
     if not to_integer:
         return np.array(numbers, dtype=np.float64).reshape(x.shape)
     try:
@@ -145,8 +153,16 @@ def _formatted(x: Tensor) -> Tensor:
     """Each element as the shortest text that gives it back in its own type."""
     wide = x if x.dtype.kind in "iufcb" else x.astype(np.float32)
     out = np.empty(x.shape, dtype=object)
-    out.ravel()[:] = [str(value) for value in wide.ravel()]
+    out.ravel()[:] = [str(value) for part in _parts(wide) for value in part]
     return out
+
+
+def _parts(x: Tensor) -> Iterator[Tensor]:
+    """The elements in order, some at once; in between the run looks at its limits."""
+    flat = x.reshape(-1)
+    for start in range(0, flat.size, _ELEMENTS_AT_ONCE):
+        poll_run()
+        yield flat[start : start + _ELEMENTS_AT_ONCE]
 
 
 def _low_bits(x: Tensor, target: np.dtype[Any]) -> Tensor:

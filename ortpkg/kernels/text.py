@@ -16,6 +16,11 @@ from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.regular_expressions import RegularExpression
 
 _STRING = np.dtype(object)
+_WHITE_SPACE = [character for character in map(chr, range(0x3001)) if character.isspace()]
+#: What a text takes beside its characters, with its place in a list.
+_TEXT_NBYTES = 57
+#: Texts are changed in pieces of so many characters, between which a run looks at its limits.
+_CHARACTERS_AT_ONCE = 1 << 14
 
 
 def _longest(x: Tensor) -> int:
@@ -32,6 +37,11 @@ def string_concat(_info: OpKernelInfo) -> Compute:
     return compute
 
 
+def _most_parts(text: str, delimiter: str | None) -> int:
+    """Into how many parts a text can fall at that delimiter."""
+    return 1 + sum(map(text.count, _WHITE_SPACE if delimiter is None else [delimiter]))
+
+
 @kernel("StringSplit", since=(20,))
 def string_split(info: OpKernelInfo) -> Compute:
     """The parts of each string along a new last axis, filled up with "", and how many there are.
@@ -42,6 +52,9 @@ def string_split(info: OpKernelInfo) -> Compute:
     most = info.attribute("maxsplit")
 
     def compute(context: OpKernelContext, x: Tensor) -> tuple[Tensor, Tensor]:
+        context.check_allocation(
+            _TEXT_NBYTES * sum(_most_parts(text, delimiter) for text in x.flat)
+        )
         rows = [text.split(delimiter, -1 if most is None else most) for text in x.ravel()]
         longest = max(map(len, rows), default=0)
         parts = context.output(0, (*x.shape, longest), _STRING)
@@ -106,12 +119,20 @@ def _case_change(action: str) -> Callable[[str], str]:
 
 
 def _lower(text: str) -> str:
-    return "".join(each.lower()[0] for each in text)
+    return _by_character(text, lambda each: each.lower()[0])
 
 
 def _upper(text: str) -> str:
     """A character without a capital of its own ("ß") stays."""
-    return "".join(each.upper() if len(each.upper()) == 1 else each for each in text)
+    return _by_character(text, lambda each: each.upper() if len(each.upper()) == 1 else each)
+
+
+def _by_character(text: str, changed: Callable[[str], str]) -> str:
+    pieces = []
+    for start in range(0, len(text), _CHARACTERS_AT_ONCE):
+        poll_run()
+        pieces.append("".join(map(changed, text[start : start + _CHARACTERS_AT_ONCE])))
+    return "".join(pieces)
 
 
 def _text(value: str | bytes) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from ortpkg.errors import LimitExceededError
 from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.polling import polled
 from tests.kernels.node_runner import run_op
 
 
@@ -38,6 +39,20 @@ def test_split_that_would_explode_is_refused() -> None:
 def test_split_of_nothing() -> None:
     parts, counts = run_op("StringSplit", np.empty((0, 2), dtype=object), outputs=2)
     assert (parts.shape, counts.shape) == ((0, 2, 0), (0, 2))
+
+
+@pytest.mark.parametrize("action", ["LOWER", "UPPER"])
+def test_change_of_case_of_one_long_text_asks_whether_the_run_is_to_end(action: str) -> None:
+    asked = 0
+
+    def check() -> None:
+        nonlocal asked
+        asked += 1
+
+    with polled(check):
+        (found,) = run_op("StringNormalizer", texts("é" * 200_000), case_change_action=action)
+    assert found == ("é" if action == "LOWER" else "É") * 200_000
+    assert asked > 10
 
 
 def test_malformed_pattern_is_an_error() -> None:

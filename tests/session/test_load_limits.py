@@ -188,6 +188,27 @@ def test_folded_constants_keep_to_the_memory_limit_together() -> None:
     assert weight_nbytes(8_000_000) <= 4_400_000 < weight_nbytes(None)
 
 
+def test_texts_count_where_constants_are_folded() -> None:
+    model = empty_model()
+    model.opset_import[0].version = 20
+    model.graph.node.add(op_type="Relu", input=["x"], output=["y"])
+    for number in range(12):
+        model.graph.node.add(
+            op_type="StringConcat",
+            input=[f"t{number}", f"t{number}"],
+            output=[f"t{number + 1}"],
+        )
+    model.graph.initializer.add(
+        name="t0", data_type=TensorProto.STRING, dims=[1], string_data=[b"a" * 1024]
+    )
+    model.graph.output.append(helper.make_tensor_value_info("t12", TensorProto.STRING, [1]))
+    with InferenceSession(model.SerializeToString(), SessionOptions(), ["cpu"]) as session:
+        left = session.get_plan().graph.nodes
+        assert [node.op_type for node in left].count("StringConcat") == 3  # of 2, 4 and 4 megabytes
+        (found,) = session.run(["t12"], {"x": np.ones(1, np.float32)})
+    assert len(found[0]) == 4 << 20
+
+
 def test_loading_is_cancelled_between_nodes() -> None:
     asked = 0
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ortpkg.engine.kept_parts import part_nbytes
 from ortpkg.engine.transformers.rewriting import tensor_type
 from ortpkg.engine.transformers.transform_context import (
     ConstantEvaluator,
@@ -75,17 +76,16 @@ def _fold(
         )
     except OrtpkgError:
         return None  # it fails at run time, with the node's name, if it ever runs
-    if (
-        outputs is None
-        or not _are_tensors(outputs)
-        or sum(output.nbytes for output in outputs) > most
-    ):
+    if outputs is None or not _are_tensors(outputs):
+        return None
+    made_nbytes = sum(map(part_nbytes, outputs))
+    if made_nbytes > most:
         return None
     graph.remove_node(node)
     for name, output in zip(node.outputs, outputs, strict=False):
         if name:
             _add(graph, name, output)
-    return int(sum(output.nbytes for output in outputs))
+    return made_nbytes
 
 
 def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | None:
