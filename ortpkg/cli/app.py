@@ -66,6 +66,7 @@ COMMANDS: dict[str, str] = {
     "upgrade": "ortpkg.cli.upgrade",
     "history": "ortpkg.cli.history",
     "rollback": "ortpkg.cli.rollback",
+    "repair": "ortpkg.cli.repair",
     "uninstall": "ortpkg.cli.uninstall",
     "gc": "ortpkg.cli.collect_garbage",
     "lock": "ortpkg.cli.lock",

@@ -157,5 +157,6 @@ def files_are_gone(generation: Generation) -> StoreError:
     """The error for an installation whose tree is not there."""
     return StoreError(
         f"the files of {quoted(generation.name)}, installation {generation.number}, are gone from"
-        f" the store: install {quoted(generation.reference)} again"
+        f" the store: ortpkg repair {generation.name} fetches those in use again; for others,"
+        f" install {quoted(generation.reference)} again"
     )

@@ -171,19 +171,18 @@ class PackageStore(InstalledPackages):
                 )
             remove_generation(self._folder, found)
 
-    def discard_damaged(
+    def damaged_files(
         self, generation: Generation, *, progress: Progress | None = None
-    ) -> tuple[str, ...]:
-        """Hashes an installed package, and takes what is damaged out of the store.
-
-        To install the same again then makes it whole; until that, it does not open.
+    ) -> tuple[str, ...] | None:
+        """Hashes an installed package.
 
         Args:
             generation: which installation.
             progress: told of each file.
 
         Returns:
-            Paths in the package whose bytes were not those of its manifest.
+            Paths in the package whose bytes are not those of its manifest, or that are gone; None
+            where its whole folder is.
         """
         with (
             self._folder.errors(f"check {quoted(generation.name)}"),
@@ -191,23 +190,33 @@ class PackageStore(InstalledPackages):
         ):
             tree = read_tree(self._folder, generation.tree)
             if tree is None:
-                raise files_are_gone(generation)
+                return None
             found = hash_files(
                 {path: tree.root / path for path in tree.receipt.files}, progress=progress
             )
-            wrong = tuple(
+            return tuple(
                 path
                 for path, hashed in found.items()
                 if isinstance(hashed, OSError)
                 or f"sha256:{hashed.digest.sha256}" != tree.receipt.files[path].digest
             )
-            for path in wrong:
-                digest = tree.receipt.files[path].digest
+
+    def discard(self, generation: Generation, damaged: Iterable[str]) -> None:
+        """Takes an installed package, and those blobs of its damaged files that are too, away.
+
+        To install the same again then makes it whole; until that, it does not open.
+        """
+        with (
+            self._folder.errors(f"discard {quoted(generation.name)}"),
+            self.hold(trees=[generation.tree]),
+        ):
+            tree = read_tree(self._folder, generation.tree)
+            if tree is None:
+                return
+            for digest in {tree.receipt.files[path].digest for path in damaged}:
                 if self.blobs.has(digest):
                     self.blobs.check(digest)
-            if wrong:
-                self._folder.discard(self._folder.packages / generation.tree)
-        return wrong
+            self._folder.discard(self._folder.packages / generation.tree)
 
     def gc(
         self, rules: CollectionRules = _DEFAULT_RULES, *, dry_run: bool = False

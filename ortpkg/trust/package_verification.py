@@ -206,7 +206,7 @@ class PackageVerifier:
         root = quoted(self._package.root)
         raise DigestMismatchError(
             f"{quoted(name)} of {root} {problem}; ortpkg verify names all that differs and repairs"
-            " it from a good copy",
+            " it from a good copy, ortpkg repair fetches it again for an installed package",
             file=name,
             expected=expected,
             actual=digest,

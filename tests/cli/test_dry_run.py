@@ -152,7 +152,7 @@ def test_every_command_that_changes_files_has_a_dry_run(ortpkg: RunCommand) -> N
         "history",
         "outdated",
     }
-    store = {"rollback", "uninstall"}  # which take a name, and say what they did
+    store = {"rollback", "uninstall", "repair"}  # which take a name, and say what they did
     records = {"bench"}  # adds to what is recorded of this machine; --no-record does not
     credentials = {"login", "logout"}  # a password cannot be tried without sending it
     assert lacking == reads | store | records | credentials

@@ -22,7 +22,7 @@ from ortpkg.cli.app import run
 from ortpkg.distribution import fetching, publishing
 from ortpkg.distribution.package_signing import sign_package
 from ortpkg.distribution.publishing import publish
-from ortpkg.errors import ExitCode, OrtpkgError
+from ortpkg.errors import ExitCode, OrtpkgError, StoreError
 from ortpkg.registry.oci_layout import OciLayout
 from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE
 from ortpkg.store.package_store import PackageStore
@@ -159,6 +159,29 @@ def _damage(target: Path) -> str:
 
 def _digest(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _damaged_store(at: Path) -> None:
+    """A store whose one model lost its last byte, in the package and the blob."""
+    _prepared(*_INSTALLED)(at)
+    with PackageStore(at / _STORE).open("p") as opened:
+        (model,) = opened.root.rglob("*.onnx")
+    model.chmod(0o644)
+    with model.open("r+b") as file:
+        file.truncate(model.stat().st_size - 1)
+
+
+def _repaired_content(target: Path) -> dict[str, bytes]:
+    """The package's files, where it opens: it does not from taking out to putting back."""
+    with contextlib.suppress(StoreError), PackageStore(target).open("p") as opened:
+        return read_package(opened.root)
+    return {}
+
+
+def _repair_flaw(target: Path) -> str:
+    """What is damaged after the repair was run again."""
+    _run(target.parent, "repair")
+    return _store_flaw(target)
 
 
 def _tidy_store(target: Path) -> object:
@@ -301,6 +324,18 @@ COMMAND_SCENARIOS = (
     _on_store("ortpkg upgrade", (*_INSTALLED, ("publish", "2.0")), "upgrade"),
     _on_store("ortpkg rollback", _TWO_VERSIONS, "rollback", "p"),
     _on_store("ortpkg uninstall", _TWO_VERSIONS, "uninstall", "p"),
+    Scenario(
+        name="ortpkg repair",
+        prepare=_damaged_store,
+        run=_command("repair"),
+        target=_STORE,
+        state=_repaired_content,
+        content=_repaired_content,
+        tidy=_tidy_store,
+        flaw=_repair_flaw,
+        is_stepwise=True,
+        may_lack=True,
+    ),
     _on_store("ortpkg gc", _TWO_VERSIONS, "gc", "--keep", "1", "--now"),
     Scenario(
         name="ortpkg pull",

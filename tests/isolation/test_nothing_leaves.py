@@ -90,6 +90,7 @@ LINES: tuple[str, ...] = (
     "upgrade kept --dry-run",
     "install oci-layout:OUT/layout:1.0.0 --name kept --variant cpu-int8",
     "rollback kept",
+    "repair kept",
     "gc --dry-run",
     "uninstall kept",
 )

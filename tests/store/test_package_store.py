@@ -232,13 +232,14 @@ def test_a_tree_without_its_receipt_is_made_anew(store: PackageStore) -> None:
 
 def test_what_is_damaged_is_taken_out_and_installed_again(store: PackageStore) -> None:
     generation = install(store, 1)
-    assert store.discard_damaged(generation) == ()
+    assert store.damaged_files(generation) == ()
     with store.open("digits") as opened:
         weights = opened.root / "models/m/b/weights.bin"
         weights.chmod(0o644)
         weights.write_bytes(b"x" * 400)  # through a hard link it is the blob's
 
-    assert store.discard_damaged(generation) == ("models/m/b/weights.bin",)
+    assert store.damaged_files(generation) == ("models/m/b/weights.bin",)
+    store.discard(generation, ["models/m/b/weights.bin"])
     with pytest.raises(StoreError, match="are gone from the store"):
         store.open("digits")
     assert install(store, 1) == generation
@@ -261,7 +262,7 @@ def test_one_installation_can_be_forgotten(store: PackageStore) -> None:
 def test_a_tree_that_was_deleted_says_how_to_get_it_back(store: PackageStore) -> None:
     install(store, 1)
     shutil.rmtree(store.root / "packages")
-    with pytest.raises(StoreError, match=r"are gone from the store: install 'oci://models\."):
+    with pytest.raises(StoreError, match=r"gone from the store: ortpkg repair .*install 'oci://"):
         store.open("digits")
 
 

@@ -1,0 +1,62 @@
+"""``ortpkg repair``: installed packages whose files were damaged, fetched again."""
+
+from __future__ import annotations
+
+from ortpkg.cli.parameters import JsonOption, TrustPolicyOption
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.upgrade import NamesArgument, named_packages
+from ortpkg.distribution.repairing import Repair, repair
+from ortpkg.errors import ExitCode, OrtpkgError
+from ortpkg.store.generations import Generation
+from ortpkg.store.package_store import PackageStore
+
+
+def command(
+    names: NamesArgument = None,
+    trust_policy: TrustPolicyOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Re-hash installed packages, and fetch what is damaged again from where it came.
+
+    One that cannot be repaired stays as it is; then the exit code says why.
+    """
+    output = Output(is_json=as_json)
+    store = PackageStore()
+    repairs: list[Repair] = []
+    failed: list[tuple[Generation, OrtpkgError]] = []
+    for installed in named_packages(store, names):
+        try:
+            with copy_progress() as progress:
+                done = repair(installed, store=store, trust_policy=trust_policy, progress=progress)
+        except OrtpkgError as error:
+            failed.append((installed, error))
+            continue
+        repairs.append(done)
+        if not as_json:
+            _print_repair(done, output)
+    if as_json:
+        content = [
+            {
+                "name": each.generation.name,
+                "generation": each.generation.number,
+                "damaged": list(each.damaged),
+                "fetched_nbytes": each.moved_nbytes,
+            }
+            for each in repairs
+        ]
+        errors = [{"name": each.name, "error": str(why)} for each, why in failed]
+        output.json("repair", {"packages": content, "failed": errors})
+    for each, why in failed:
+        output.note(f"error: {each.name}: {why}", style="red", is_urgent=True)
+    return int(failed[0][1].exit_code) if failed else ExitCode.DONE
+
+
+def _print_repair(done: Repair, output: Output) -> None:
+    name = done.generation.name
+    if not done.damaged:
+        output.line(f"{name}: intact")
+        return
+    for path in done.damaged:
+        output.line(f"{name}: replaced {path}", style="green")
+    output.note(f"fetched {nbytes_text(done.moved_nbytes)}")
