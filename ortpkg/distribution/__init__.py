@@ -4,6 +4,6 @@ It stands between ``registry``, which moves bytes, the store, which keeps them, 
 says what a machine runs.
 
 Other folders may import: ``better_variants``, ``installation``, ``locking``,
-``opening_references``, ``package_signing``, ``publishing``, ``pulling``, ``upgrading``,
-``used_packages``, ``variant_choice``.
+``opening_references``, ``package_signing``, ``publishing``, ``pulling``, ``repairing``,
+``upgrading``, ``used_packages``, ``variant_choice``.
 """

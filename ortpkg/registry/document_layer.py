@@ -15,7 +15,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from ortpkg.errors import ArtifactFormatError, PackageError, PackageFormatError, quoted
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
@@ -29,6 +29,15 @@ _MOST_OTHER_NBYTES = 64 * 1024
 MOST_DOCUMENTS = 100_000
 MOST_NBYTES = 256 * 1024 * 1024
 """Of all documents together, unpacked; more is refused on both ways."""
+
+_MOST_EXTENSION_NBYTES = 64 * 1024
+_EXTENSIONS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 
 _GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"  # deflate, no name, no time, unknown system
 _GZIP_WBITS = 16 + zlib.MAX_WBITS
@@ -79,7 +88,7 @@ def unpack_documents(layer: BinaryIO, *, registry: str, digest: str) -> dict[str
     documents: dict[str, bytes] = {}
     taken: set[str] = set()
     try:
-        with tarfile.open(fileobj=_Inflated(layer), mode="r|") as archive:
+        with tarfile.open(fileobj=_Inflated(layer), mode="r|", tarinfo=_Header) as archive:
             for entry in archive:
                 if entry.isdir():
                     continue
@@ -110,6 +119,20 @@ def _check_entry(entry: tarfile.TarInfo, taken: set[str], count: int) -> None:
     if (key := entry.name.casefold()) in taken:
         raise _WrongLayerError(f"holds {quoted(entry.name)} twice")
     taken.add(key)
+
+
+class _Header(tarfile.TarInfo):
+    """The header of an entry; what extends it is read whole, and so refused where that is much."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENSIONS and found.size > _MOST_EXTENSION_NBYTES:
+            raise _WrongLayerError(
+                f"extends the header of an entry by {found.size} bytes; at most"
+                f" {_MOST_EXTENSION_NBYTES} are read"
+            )
+        return found
 
 
 class _WrongLayerError(Exception):

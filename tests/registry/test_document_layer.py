@@ -76,6 +76,11 @@ def with_a_hole(entry: tarfile.TarInfo) -> None:
     entry.pax_headers = {f"GNU.sparse.{key}": text for key, text in said.items()}
 
 
+def with_long_header(entry: tarfile.TarInfo) -> None:
+    """A header that is extended by more than any path needs."""
+    entry.pax_headers = {"comment": "x" * 100_000}
+
+
 @pytest.mark.parametrize(
     ("layer", "what"),
     [
@@ -89,6 +94,7 @@ def with_a_hole(entry: tarfile.TarInfo) -> None:
         (archive_of(("con.json", plain)), "con.json"),
         (archive_of(("a.json", link)), "not a plain file"),
         (archive_of(("a.json", with_a_hole)), "not a plain file"),
+        (archive_of(("a.json", with_long_header)), "extends the header"),
         (archive_of(("a.json", plain), ("A.json", plain)), "twice"),
     ],
     ids=itertools.count(),  # compressed bytes have the time in them
