@@ -24,6 +24,7 @@ from ortpkg.errors import PackageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.executor_info import ORT
+from ortpkg.package.integrity.transferable_files import verify_all_here
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
 from ortpkg.storage.hashing import Progress, hash_files
@@ -114,12 +115,16 @@ def diff(
 
     Raises:
         PackageError: one of them is no valid package.
+        AuthoringError: of one some files are absent; the message names them.
         ModelError: a model is damaged.
     """
     if kind_of(old) is kind_of(new) is NamedKind.MODEL:
         first, second = (described_model(Path(each), name=MODEL_COMPONENT) for each in (old, new))
         return _diff(first, second, progress)
     with opened(old, progress=progress) as first, opened(new, progress=progress) as second:
+        for each in (first, second):
+            # Of what is not here nobody can say how it differs.
+            verify_all_here(each.root)
         return _diff(first, second, progress)
 
 

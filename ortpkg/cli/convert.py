@@ -17,7 +17,7 @@ from ortpkg.cli.parameters import (
     JsonOption,
     NewPackageOption,
     OverwriteOption,
-    ReadPackageArgument,
+    WholePackageArgument,
     chosen_output,
 )
 from ortpkg.cli.progress import copy_progress
@@ -39,7 +39,7 @@ LossyOption = Annotated[
 
 
 def command(
-    package: ReadPackageArgument,
+    package: WholePackageArgument,
     to: ToOption,
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,

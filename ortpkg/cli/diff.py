@@ -27,13 +27,13 @@ OldArgument = Annotated[
     typer.Argument(
         metavar="OLD",
         help="A package (a folder, a name in the store, oci://...), packed, or an ONNX file.",
-        click_type=PackageType(Use.READ),
+        click_type=PackageType(Use.READ_ALL),
     ),
 ]
 NewArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="NEW", help="What to compare it with.", click_type=PackageType(Use.READ)
+        metavar="NEW", help="What to compare it with.", click_type=PackageType(Use.READ_ALL)
     ),
 ]
 

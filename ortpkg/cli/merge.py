@@ -29,7 +29,7 @@ PackagesArgument = Annotated[
     typer.Argument(
         metavar="PKG...",
         help="Two packages, or one with --into.",
-        click_type=PackageType(Use.READ),
+        click_type=PackageType(Use.READ_ALL),
     ),
 ]
 IntoOption = Annotated[

@@ -14,7 +14,7 @@ from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,
     OverwriteOption,
-    ReadPackageArgument,
+    WholePackageArgument,
 )
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
@@ -32,7 +32,7 @@ PackedOutputOption = Annotated[
 
 
 def command(
-    package: ReadPackageArgument,
+    package: WholePackageArgument,
     output_path: PackedOutputOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,

@@ -24,7 +24,9 @@ class Use(Enum):
     """What a command does with its package."""
 
     READ = "read"
+    READ_ALL = "read all"
     RUN_SAMPLES = "run samples"
+    UNPACK = "unpack"
     CHANGE = "change"
 
 
@@ -98,6 +100,11 @@ class _Resolver:
         reference = parse_reference(named.text)
         if isinstance(reference, PathReference):
             return reference.path
+        if named.use is Use.UNPACK:
+            raise UsageError(
+                f"{quoted(named.text)} is no file: ortpkg pull {unquoted(named.text)} -o FOLDER"
+                " --all-variants --samples makes a directory of what a reference names"
+            )
         if not self._is_change(named):
             return self._used(reference, named)
         if isinstance(reference, StoreReference) and not _is_installed(reference):
@@ -108,19 +115,21 @@ class _Resolver:
         )
 
     def _is_change(self, named: NamedPackage) -> bool:
-        is_rewritten = any(
-            self._options.get(each) for each in ("in_place", "record", "repair_from")
-        )
-        return named.use is Use.CHANGE or is_rewritten
+        return named.use is Use.CHANGE or bool(self._options.get("in_place"))
 
     def _used(self, reference: Reference, named: NamedPackage) -> Path:
         # Loaded late: most packages are folders.
         from ortpkg.cli.installing import print_plan, wishes_of_command
         from ortpkg.cli.progress import copy_progress
         from ortpkg.distribution.opening_references import use_package
+        from ortpkg.distribution.variant_choice import InstallWishes
 
         wants_samples = named.use is Use.RUN_SAMPLES and not self._options.get("inputs")
-        wishes = wishes_of_command(self._options, samples=wants_samples)
+        wishes = (
+            InstallWishes(all_variants=True, samples=True)
+            if named.use is Use.READ_ALL
+            else wishes_of_command(self._options, samples=wants_samples)
+        )
         with copy_progress() as progress:
             return use_package(
                 reference,

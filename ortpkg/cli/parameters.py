@@ -43,11 +43,11 @@ PackageArgument = Annotated[
         click_type=PackageType(Use.CHANGE),
     ),
 ]
-#: Of commands that read a package: whatever references name.
-ReadPackageArgument = Annotated[
+#: Of commands that read every file of a package: all of it is fetched.
+WholePackageArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="PKG", help=f"The package: {_REFERENCES}", click_type=PackageType(Use.READ)
+        metavar="PKG", help=f"The package: {_REFERENCES}", click_type=PackageType(Use.READ_ALL)
     ),
 ]
 _OPTIONAL_HELP = (

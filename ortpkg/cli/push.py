@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.cli.parameters import DryRunOption, JsonOption, ReadPackageArgument
+from ortpkg.cli.parameters import DryRunOption, JsonOption, WholePackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.publishing import PublishReport, publish
@@ -46,7 +46,7 @@ MountFromOption = Annotated[
 
 
 def command(
-    package: ReadPackageArgument,
+    package: WholePackageArgument,
     reference: TargetArgument,
     tags: TagsOption = None,
     mount_from: MountFromOption = None,

@@ -16,7 +16,7 @@ from ortpkg.cli.parameters import (
     JsonOption,
     NewPackageOption,
     OverwriteOption,
-    ReadPackageArgument,
+    WholePackageArgument,
     chosen_output,
 )
 from ortpkg.cli.progress import copy_progress
@@ -56,7 +56,7 @@ VariantsOption = Annotated[
 
 
 def command(
-    package: ReadPackageArgument,
+    package: WholePackageArgument,
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,
     devices: DevicesOption = None,

@@ -102,11 +102,9 @@ def command(
     place = parse_reference(package) if package is not None else None
     if isinstance(place, OciReference | LayoutReference):
         return _verify_published(place, wanted, output, is_wanted=demands_signature)
-    named = None if package is None else NamedPackage.of(package, Use.READ)
-    changes = {"record": record, "repair_from": repair_from}
-    root = chosen_package(
-        resolved_packages({"package": named, **changes}, output)["package"], output
-    )
+    use = Use.CHANGE if record or repair_from is not None else Use.READ
+    named = None if package is None else NamedPackage.of(package, use)
+    root = chosen_package(resolved_packages({"package": named}, output)["package"], output)
     acceptances = check_here(root, wanted) if demands_signature else None
     report = _report(root, repair_from, output, record=record, operations=operations_for(dry_run))
     exit_code = ExitCode.DONE if record else report.exit_code

@@ -47,6 +47,33 @@ def test_what_is_installed_is_taken_by_its_name(ortpkg: RunCommand, tmp_path: Pa
     assert ortpkg("verify", tmp_path / "copy.ortpackage").code == 0
 
 
+def test_commands_that_read_every_file_fetch_every_file(ortpkg: RunCommand, tmp_path: Path) -> None:
+    sparse = ortpkg("diff", "digits", DIGITS)
+    assert sparse.code == 4
+    assert "ortpkg pull REF -o FOLDER --all-variants --samples fetches all" in sparse.err
+
+    assert ortpkg("diff", REFERENCE, DIGITS).code == 0
+    assert ortpkg("push", REFERENCE, "oci-layout:mirror:1.0").code == 0
+    assert ortpkg("pack", REFERENCE, "-o", tmp_path / "all.ortpkg").code == 0
+    assert ortpkg("show", "digits", "--json").json["absent"]  # the name means what it meant
+
+
+def test_an_installed_package_is_measured_by_its_name(ortpkg: RunCommand) -> None:
+    words = ("--backend", "embedded", "--repeat", "1", "--rounds", "1", "--json")
+
+    done = ortpkg("bench", "digits", *words)
+
+    assert [each["variant"] for each in done.json["results"]] == ["cpu-fp32"], done.err
+
+
+@pytest.mark.parametrize("named", ["digits", REFERENCE, "http://127.0.0.1:9/digits.ortpkg"])
+def test_only_a_file_that_is_here_is_unpacked(ortpkg: RunCommand, named: str) -> None:
+    done = ortpkg("unpack", named)
+
+    assert done.code == 2
+    assert f"ortpkg pull {named} -o FOLDER --all-variants --samples" in done.err
+
+
 def test_samples_that_are_not_here_are_said_to_be_elsewhere(ortpkg: RunCommand) -> None:
     done = ortpkg("run", "digits")
 

@@ -5,12 +5,12 @@ Every file is recorded, unchanged, and has a name that every system can hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ortpkg.documents.findings import listed
 from ortpkg.errors import ArchiveError, AuthoringError, DigestMismatchError, quoted
-from ortpkg.package.integrity.absent_files import absent_files
+from ortpkg.package.integrity.absent_files import AbsentFiles, absent_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, PackageDigests
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -53,11 +53,23 @@ def check_complete(where: Path, names: Sequence[str], recorded: PackageDigests |
 
 def check_whole(root: Path, recorded: PackageDigests) -> None:
     """AuthoringError where the package at ``root`` is sparse: some of its files are not here."""
-    absent = absent_files(root, recorded) if root.is_dir() else {}
+    _verify_none(root, absent_files(root, recorded) if root.is_dir() else {})
+
+
+def verify_all_here(root: Path) -> None:
+    """As :func:`check_whole`, for readers that look at no digests.
+
+    A package whose digests.json cannot be read, and a bare model, pass.
+    """
+    _verify_none(root, AbsentFiles(root).files if root.is_dir() else {})
+
+
+def _verify_none(root: Path, absent: Collection[str]) -> None:
     if absent:
         raise AuthoringError(
             f"{quoted(root)} is a part of its package, and this needs all of it: absent are"
-            f" {listed(sorted(absent))}; ortpkg pull --all-variants fetches them"
+            f" {listed(sorted(absent))};"
+            " ortpkg pull REF -o FOLDER --all-variants --samples fetches all"
         )
 
 
