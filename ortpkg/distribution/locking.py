@@ -7,17 +7,29 @@ alone, which variants each of the project's machines would run. Nothing else of 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ortpkg.choosing.package_selection import THIS_MACHINE
 from ortpkg.distribution.fetched_documents import FetchedDocuments, fetched_documents
-from ortpkg.distribution.installation import InstallPlan, InstallReport, install
-from ortpkg.distribution.package_sources import opened_source
+from ortpkg.distribution.installation import (
+    InstallPlan,
+    InstallReport,
+    install_planned,
+    planned,
+)
+from ortpkg.distribution.package_sources import PackageSource, opened_source
 from ortpkg.distribution.publisher_check import check_documents
 from ortpkg.distribution.variant_choice import InstallWishes, choose_variants
-from ortpkg.errors import LockError, StoreError, quoted
+from ortpkg.errors import (
+    LockError,
+    PackageNotInstalledError,
+    RegistryUnreachableError,
+    StoreError,
+    quoted,
+)
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.project.configuration_files import PROJECT_FILE
@@ -31,12 +43,20 @@ from ortpkg.project.lock_file import (
     write_lock,
 )
 from ortpkg.project.project_file import Project, WantedPackage, find_project
-from ortpkg.registry.references import DEFAULT_TAG, LayoutReference, OciReference
+from ortpkg.registry.references import (
+    DEFAULT_TAG,
+    LayoutReference,
+    OciReference,
+    Reference,
+    StoreReference,
+)
 from ortpkg.registry.referrers import version_tags
 from ortpkg.registry.repositories import repository_of
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.package_store import PackageStore
 from ortpkg.versions import parse_version
+
+_Entered = TypeVar("_Entered")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +181,9 @@ def sync_project(
         ).lock
     if profile is not None and profile not in project.profiles:
         raise LockError(
-            f"the project has no profile {quoted(profile)}{did_you_mean(profile, project.profiles)}"
+            f"the project has no profile {quoted(profile)}"
+            f"{did_you_mean(profile, project.profiles)}; it has"
+            f" {', '.join(map(quoted, project.profiles)) or 'none'}"
         )
     if not is_rehearsal:
         _keep_locked(project, lock, store)
@@ -202,10 +224,13 @@ def _locked(
     version = kept.version if kept is not None else _version_of(wanted)
     digest = kept.digest if kept is not None else None
     reference = replace(wanted.source, tag=version or None, digest=digest)
-    with (
-        opened_source(reference, store, progress=progress) as source,
-        fetched_documents(source, store) as fetched,
-    ):
+    with contextlib.ExitStack() as stack:
+
+        def entered(reference: Reference) -> PackageSource:
+            return stack.enter_context(opened_source(reference, store, progress=progress))
+
+        source = _here_or_there(entered, reference, wanted.name)
+        fetched = stack.enter_context(fetched_documents(source, store))
         check_documents(fetched, wanted.name, trust_policy)
         with fetched.opened() as package:
             variants = _choices(package, wanted, profiles)
@@ -304,14 +329,37 @@ def _synced(
                 " add a profile and lock again"
             )
 
-    version = f":{locked.version}" if locked.version else ""
-    return install(
-        f"{source}{version}@{locked.digest}",
-        name=locked.name,
-        wishes=InstallWishes(variants=variants or ()),
-        store=store,
-        trust_policy=trust_policy,
-        is_rehearsal=is_rehearsal,
-        on_plan=check,
-        progress=progress,
-    )
+    with contextlib.ExitStack() as stack:
+
+        def entered(reference: Reference) -> InstallPlan:
+            wishes = InstallWishes(variants=variants or ())
+            return stack.enter_context(
+                planned(reference, locked.name, wishes, store, progress, trust_policy)
+            )
+
+        plan = _here_or_there(
+            entered, replace(source, tag=locked.version or None, digest=locked.digest), locked.name
+        )
+        check(plan)
+        if is_rehearsal:
+            return InstallReport(plan=plan, generation=None, moved_nbytes=0)
+        return install_planned(plan, store, progress)
+
+
+def _here_or_there(
+    enter: Callable[[Reference], _Entered],
+    reference: OciReference | LayoutReference,
+    name: str,
+) -> _Entered:
+    """Enters what the reference names; where its registry is out of reach, the same in the store.
+
+    RegistryUnreachableError where nothing installed as ``name`` has its digest.
+    """
+    try:
+        return enter(reference)
+    except RegistryUnreachableError:
+        if reference.digest is None:
+            raise
+        with contextlib.suppress(PackageNotInstalledError):
+            return enter(StoreReference(name=name, digest=reference.digest))
+        raise

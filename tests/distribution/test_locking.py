@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -17,6 +18,7 @@ from ortpkg.errors import (
     LockError,
     NoSuitableVariantError,
     PackageNotInstalledError,
+    RegistryUnreachableError,
     UsageError,
 )
 from ortpkg.project.lock_file import LOCK_FILE, NO_PROFILE, read_lock
@@ -190,6 +192,30 @@ def test_a_frozen_sync_wants_a_lock_of_this_very_project(
         sync_project(project("", 'rtx = "rtx-workstation"'), is_frozen=True)
     with pytest.raises(LockError, match="did you mean"):
         sync_project(project("", 'rtx = "rtx-workstation"'), profile="rtxx")
+
+
+def test_what_is_locked_and_here_needs_no_registry(
+    shop: Callable[..., str], project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop("1.0")
+    digest = shop("1.2")
+    wanted = project('version = "*"', 'server = "plain-server"\nnpu = "intel-core-ultra-laptop"')
+    sync_project(wanted, profile="server")
+
+    def out_of_reach(reference: object) -> NoReturn:
+        raise RegistryUnreachableError("models.example: no connection", registry="models.example")
+
+    monkeypatch.setattr("ortpkg.distribution.package_sources.repository_of", out_of_reach)
+
+    (report,) = sync_project(wanted, is_frozen=True, profile="server")
+    assert report.generation is not None
+    assert (report.generation.digest, report.moved_nbytes) == (digest, 0)
+    assert not lock_project(wanted).is_changed
+    with pytest.raises(RegistryUnreachableError):
+        sync_project(wanted, is_frozen=True, profile="npu")
+    PackageStore().uninstall("digits")
+    with pytest.raises(RegistryUnreachableError):
+        sync_project(wanted, is_frozen=True, profile="server")
 
 
 def test_a_package_that_says_other_files_than_the_lock_is_not_installed(
