@@ -12,6 +12,8 @@ from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 
 VariantKey = tuple[str, str]
+#: (model, folder of its data) → the files that it uses: variants may all have one model.
+_ReadModels = dict[tuple[Path, Path], list[Path] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,8 @@ def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
     variants = [variant for component in package.components for variant in component.variants]
     # a bare model's folder is not its own
     shared = None if package.is_bare_model else _shared_folders(variants)
-    files = {_key(variant): _files_of(variant, shared) for variant in variants}
+    read: _ReadModels = {}
+    files = {_key(variant): _files_of(variant, shared, read) for variant in variants}
     users = Counter(file for used in files.values() for file in used)
     return {
         key: VariantBytes(
@@ -51,10 +54,12 @@ def _key(variant: VariantInfo) -> VariantKey:
     return variant.component_name, variant.name
 
 
-def _files_of(variant: VariantInfo, shared: Collection[Path] | None) -> dict[Path, int]:
+def _files_of(
+    variant: VariantInfo, shared: Collection[Path] | None, read: _ReadModels
+) -> dict[Path, int]:
     """Every file that the variant uses, and its size.
 
-    ``shared``: folders of several variants, None for any.
+    ``shared``: folders of several variants, None for any; ``read``: what was found of models.
     """
     is_alone = shared is not None
     is_shared = (
@@ -63,17 +68,24 @@ def _files_of(variant: VariantInfo, shared: Collection[Path] | None) -> dict[Pat
         or any(variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
     )
     if is_shared and variant.model_path is not None:
-        from ortpkg.authoring.removal import (
-            used_files,  # onnx; most variants have a folder of their own
-        )
-
-        used = used_files(variant)
+        used = _used_files(variant, variant.model_path, read)
         if used is not None or not is_alone:
             found = used or [variant.model_path]
             return _sizes(found if is_alone else [path.resolve() for path in found])
     return _sizes(
         [Path(parent, name) for parent, _, names in os.walk(variant.directory) for name in names]
     )
+
+
+def _used_files(variant: VariantInfo, model: Path, read: _ReadModels) -> list[Path] | None:
+    # onnx; most variants have a folder of their own
+    from ortpkg.authoring.removal import used_files
+    from ortpkg.authoring.variant_files import data_folder_of
+
+    place = model, data_folder_of(variant)
+    if place not in read:
+        read[place] = used_files(variant)
+    return read[place]
 
 
 def _shared_folders(variants: Sequence[VariantInfo]) -> frozenset[Path]:

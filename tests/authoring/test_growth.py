@@ -13,12 +13,21 @@ from typing import Any
 import onnx.parser
 import pytest
 
-from ortpkg.authoring import component_folders, host_scores, migration, sharing_plan, variant_layout
+from ortpkg.authoring import (
+    component_folders,
+    host_scores,
+    migration,
+    removal,
+    sharing_plan,
+    variant_layout,
+)
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.migration import migrate_check
+from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
 from ortpkg.authoring.sharing_group import SharingOptions
 from ortpkg.authoring.sharing_plan import plan_component
 from ortpkg.authoring.variant_layout import place_variants
+from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.weight_models import make_model, weight
@@ -102,3 +111,34 @@ def test_twice_the_variants_that_join_one_folder_take_about_twice_the_work(tmp_p
         assert len(list((root / "models/m").iterdir())) == 2  # the document, and the one folder
         steps.append((joining, joined))
     assert all(more < 2.5 * few for few, more in zip(*steps, strict=True)), steps
+
+
+def test_a_model_that_many_variants_have_is_read_once_for_their_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "p" / "c" / "v"
+    folder.mkdir(parents=True)
+    model = folder / "m.onnx"
+    text = '<ir_version: 9, opset_import: ["" : 17]> g (float[n] x) => (float[n] y) { y = Relu(x) }'
+    model.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    variant = {
+        "ep": "CPUExecutionProvider",
+        "variant_directory": "v",
+        "executor_info": {"ort": {"model_file": "m.onnx"}},
+    }
+    component = {"variants": {f"v{number}": variant for number in range(3)}}
+    (tmp_path / "p" / "c" / "component.json").write_text(json.dumps(component))
+    manifest = {"schema_version": "1.0", "components": {f"a{number}": "c" for number in range(3)}}
+    (tmp_path / "p" / "manifest.json").write_text(json.dumps(manifest))
+    read: list[Path] = []
+
+    def counted(path: Path) -> ModelFacts:
+        read.append(path)
+        return read_model_facts(path)
+
+    monkeypatch.setattr(removal, "read_model_facts", counted)
+    sizes = variant_sizes(open_package(tmp_path / "p"))
+
+    assert len(read) == 1
+    assert {size.shared_nbytes for size in sizes.values()} == {model.stat().st_size}
+    assert len(sizes) == 9
