@@ -78,7 +78,9 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
         *("urllib3", "cryptography", "ssl", "http.client"),
         *(
             "ortpkg.devices.profiles",
+            "ortpkg.ep_context.ep_context_descriptor",
             "ortpkg.selection.explanation",
+            "ortpkg.selection.measurements",
             "ortpkg.selection.record_index",
             "ortpkg.cli.comparison_table",
         ),

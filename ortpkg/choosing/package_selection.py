@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ortpkg.choosing.model_operators import operator_evidence
 from ortpkg.devices.hardware import HardwareDevice
@@ -34,7 +35,6 @@ from ortpkg.providers.machine_offer import (
 )
 from ortpkg.selection.decision_log import log_decision
 from ortpkg.selection.fit import MUCH_OF_A_GPU, memory_need_of
-from ortpkg.selection.measurements import CanaryFailure, SelectionRecords
 from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.request import make_request, verify_wishes, wished_eps
@@ -44,6 +44,9 @@ from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wished_limits import NO_LIMITS, limits_of
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 from ortpkg.storage.state_directory import has_records
+
+if TYPE_CHECKING:
+    from ortpkg.selection.measurements import CanaryFailure, SelectionRecords
 
 #: What a selection warns of where there is no digests.json.
 UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
@@ -57,10 +60,10 @@ def select_component(
     wishes: SelectionWishes,
     canary_failures: Sequence[CanaryFailure] = (),
 ) -> Selection:
-    """What is selected of ``component``, which may have a part of its variants alone, and logged.
+    """Selects a variant of ``component``, and logs the decision.
 
-    ``canary_failures``: what was tried just now and failed. See
-    :meth:`~ortpkg.ModelPackage.select`, also for what is raised.
+    The component may have been narrowed to some of its variants. ``canary_failures``: what was
+    tried just now and failed. What is raised: see :meth:`~ortpkg.ModelPackage.select`.
     """
     verify_wishes(wishes)
     policy = policy_named(wishes.policy)
@@ -216,6 +219,8 @@ def records_of(
         found = load_records(package, offer)
     if not canary_failures:
         return found
+    from ortpkg.selection.measurements import SelectionRecords  # as above
+
     return replace(found or SelectionRecords(), canary_failures=tuple(canary_failures))
 
 

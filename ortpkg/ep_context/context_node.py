@@ -1,7 +1,8 @@
 """The operator ``com.microsoft:EPContext``: its checked attributes, with the design's defaults.
 
-Source: "OnnxRuntime EP context cache feature design". The operator has any number of inputs and
-outputs, of any type. Attributes that the design does not know survive a round trip.
+Source: onnxruntime's "EP context cache feature design", here "the design". The operator has any
+number of inputs and outputs, of any type. Attributes that the design does not know survive a round
+trip.
 """
 
 from __future__ import annotations

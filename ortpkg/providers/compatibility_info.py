@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.versions import is_same_minor, is_same_version, release_of
+
+if TYPE_CHECKING:
+    from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 
 _LONGEST_INFO = 4096
 _KINDS = {"CPU": DeviceType.CPU, "GPU": DeviceType.GPU, "NPU": DeviceType.NPU}

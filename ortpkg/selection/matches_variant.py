@@ -1,9 +1,9 @@
 """Whether a variant can run on an EP device: rules in a fixed order, each pure, each with a reason.
 
-Source: MatchesVariant of pull request 27786 and "Selection" in the design: EP, device, provider
-options that name a device, compatibility info; architecture only when asked. The two filters of the
-caller (``--ep`` with ``--backend``, ``--device``) follow the constraint of the same kind, so that a
-reason tells what is wrong with a variant before it tells that it was not asked for.
+Source: MatchesVariant of onnxruntime's pull request 27786: EP, device, provider options that name a
+device, compatibility info; architecture only when asked. The two filters of the caller (``--ep``
+with ``--backend``, ``--device``) follow the constraint of the same kind, so that a reason tells
+what is wrong with a variant before it tells that it was not asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The written total order among eligible candidates ("Selection" in the design; docs/selection.md).
+"""The total order among eligible candidates, as docs/selection.md has it.
 
 A rank is a tuple of integers, compared from the left; smaller is better. No part of it
 depends on the order in which execution providers and devices were discovered: EP devices are first

@@ -1,4 +1,4 @@
-"""docs/guide.md as somebody follows it: every block, in order, in one folder."""
+"""docs/guide.md and README.md as somebody follows them: every block, in order, in one folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.cli.conftest import DIGITS
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE, README = ROOT / "docs" / "guide.md", ROOT / "README.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What may end otherwise than with 0: where something differs, nothing fits, or this machine lacks
 #: something.
@@ -82,3 +83,22 @@ def test_every_block_of_the_guide_runs_in_order(
         shutil.rmtree(folder / "digits.ortpackage")
         shutil.copytree(DIGITS, folder / "digits.ortpackage")
     assert ran > 40
+
+
+def test_the_first_commands_of_the_readme_run_in_order(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_STORE", str(folder / "store"))
+    _, part = README.read_text(encoding="utf-8").split("\n## From three files to a package ")
+    (_, shell), (_, python) = _BLOCK.findall(part)
+    lines = commands(shell)
+    assert {"create", "select", "run", "install"} <= {words[1] for words in lines}
+    for words in lines:
+        code = run(words[1:])
+        assert code in {0} | _OTHER_CODES.get(words[1], set()), (words, capfd.readouterr())
+    exec(python, {"image": np.zeros((1, 1, 8, 8), np.float32)})
+
+
+def test_the_readme_names_every_page() -> None:
+    linked = set(re.findall(r"\]\((docs/\w+\.md)\)", README.read_text(encoding="utf-8")))
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} - linked == set()
