@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,8 @@ _TAG = "org.opencontainers.image.ref.name"
 _CHUNK_NBYTES = 1024 * 1024
 _LOCK_TIMEOUT_S = 30.0
 _INDEX_LIMITS = DocumentLimits(nbytes=64 * 1024 * 1024, depth=16, values=5_000_000)
+#: A pipe is opened without waiting for who writes into it.
+_READ_AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MANIFEST_LIMITS = DocumentLimits(nbytes=MOST_MANIFEST_NBYTES, depth=16, values=2_000_000)
 
 
@@ -103,7 +106,7 @@ class OciLayout(Repository):
     def read_blob(self, descriptor: Descriptor, *, offset: int = 0) -> Iterator[Iterator[bytes]]:
         path = self._path(descriptor.digest)
         try:
-            stream = path.open("rb")
+            stream = os.fdopen(os.open(path, _READ_AT_ONCE), "rb")
         except FileNotFoundError as error:
             raise ArtifactNotFoundError(
                 f"{self.name} has no blob {descriptor.digest}", registry=self.name
@@ -111,6 +114,12 @@ class OciLayout(Repository):
         except OSError as error:
             raise self._failed("read", error) from error
         with stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise ArtifactFormatError(
+                    f"the blob {descriptor.digest} of {self.name} is no file",
+                    registry=self.name,
+                    layer=descriptor.digest,
+                )
             stream.seek(offset)
             yield self._chunks(stream, descriptor.nbytes - offset)
 
@@ -191,9 +200,7 @@ class OciLayout(Repository):
         for entry in self._entries():
             if entry.digest in found or entry.nbytes > MOST_MANIFEST_NBYTES:
                 continue
-            document = parse_document(
-                self.read_manifest(entry), document="a manifest", limits=_MANIFEST_LIMITS
-            )
+            document = self._document_of(entry)
             subject = document.get("subject")
             kind = str(document.get("artifactType", ""))
             is_about_it = isinstance(subject, Mapping) and subject.get("digest") == digest
@@ -201,6 +208,19 @@ class OciLayout(Repository):
                 annotations = _without_tag(entry)
                 found[entry.digest] = replace(entry, annotations=annotations, artifact_type=kind)
         return tuple(found.values())
+
+    def _document_of(self, entry: Descriptor) -> Mapping[str, Any]:
+        """A manifest; nothing where it is absent or none, which is up to who asks for that one."""
+        try:
+            content = self.read_manifest(entry)
+            return parse_document(content, document="a manifest", limits=_MANIFEST_LIMITS)
+        except (
+            ArtifactFormatError,
+            ArtifactNotFoundError,
+            LayerMismatchError,
+            PackageFormatError,
+        ):
+            return {}
 
     def _make(self) -> None:
         (self._directory / "blobs" / "sha256").mkdir(parents=True, exist_ok=True)

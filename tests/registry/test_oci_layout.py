@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -98,6 +99,25 @@ def test_who_refers_to_a_manifest_is_found(layout: OciLayout) -> None:
     assert layout.referrers(first.digest) == ()
 
 
+def test_what_else_is_wrong_in_a_layout_hides_no_referrer(
+    layout: OciLayout, tmp_path: Path
+) -> None:
+    package = manifest(layout, "1", artifactType="package")
+    absent, damaged = manifest(layout, "absent", n=1), manifest(layout, "damaged", n=2)
+    (tmp_path / "layout/blobs/sha256" / absent.sha256).unlink()
+    (path,) = tmp_path.rglob(damaged.sha256)
+    path.chmod(0o644)
+    path.write_bytes(b"other bytes")
+    junk = write(layout, b"junk")
+    index = tmp_path / "layout/index.json"
+    document = json.loads(index.read_bytes())
+    document["manifests"].append(junk.to_json())
+    index.write_text(json.dumps(document))
+    signature = manifest(layout, None, artifactType="signature", subject=package.to_json())
+
+    assert [each.digest for each in layout.referrers(package.digest)] == [signature.digest]
+
+
 def test_many_write_at_once(layout: OciLayout) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: manifest(layout, f"t{number}", n=number), range(24)))
@@ -150,6 +170,17 @@ def test_a_manifest_with_other_bytes_is_refused(layout: OciLayout, tmp_path: Pat
 
     with pytest.raises(LayerMismatchError, match=descriptor.digest):
         layout.read_manifest(descriptor)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_a_blob_that_is_no_file_is_not_waited_for(layout: OciLayout, tmp_path: Path) -> None:
+    blob = write(layout, b"weights")
+    (path,) = tmp_path.rglob(blob.sha256)
+    path.unlink()
+    os.mkfifo(path)
+
+    with pytest.raises(ArtifactFormatError, match=f"{blob.digest} .* is no file"):
+        read(layout, blob)
 
 
 def test_a_manifest_of_a_gigabyte_is_not_read(layout: OciLayout) -> None:
