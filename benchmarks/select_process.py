@@ -4,7 +4,7 @@
 
 In turns, with a warm cache of probes. Shows the time that passes, and the processor time of the
 process and its children, which other load on the machine disturbs less; last, the ratio of the
-least processor times of both. The goal: no slower than the process with onnxruntime.
+least processor times of both. The goal: at most 0.8 of that of the process with onnxruntime.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _of_component(
         or f"{component.name}/{each.name}" in wishes.variants
     ]
     if named:
-        why = "all are wanted" if wishes.all_variants else "asked for by name"
+        why = "because all are wanted" if wishes.all_variants else "asked for by name"
         for name in named:
             yield ChosenVariant(component=component.name, variant=name, why=why)
         return

@@ -98,3 +98,21 @@ def test_concat_says_when_a_part_is_incomplete() -> None:
         ValueError, match="parts come as tensor, scale and zero point, but there are 2 inputs"
     ):
         ours("QLinearConcat", SCALE_Y, point(4, np.uint8), codes(2, 3), SCALE_Y, axis=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_onnx_defined_later_computes_the_same_under_its_first_name(dtype: Any) -> None:
+    scales, points = SCALE_A * np.arange(1, 5, dtype=np.float32), codes(4, dtype=dtype)
+    values = np.random.default_rng(2).normal(size=(2, 3, 4)).astype(np.float32)
+    assert_same_codes("QuantizeLinear", values, scales, points, axis=2)
+    stored = codes(2, 3, 4, dtype=dtype), scales, points
+    found = ours("DequantizeLinear", *stored, axis=2)
+    np.testing.assert_array_equal(found, run_on_onnxruntime("DequantizeLinear", *stored, axis=2))
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 6, 6), (1, 6, 6, 4)])
+def test_convolution_takes_channels_first_or_last(shape: tuple[int, ...]) -> None:
+    x, w = (codes(*shape), SCALE_A, point(100, np.uint8)), (codes(3, 4, 3, 3), SCALE_B)
+    y = point(128, np.uint8), np.array(0.4, np.float32), point(90, np.uint8)
+    is_last = int(shape[3] == 4)
+    assert_same_codes("QLinearConv", *x, *w, *y, pads=[1, 1, 1, 1], channels_last=is_last)
