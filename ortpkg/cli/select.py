@@ -182,9 +182,12 @@ def _tell_of_absent(choices: Sequence[Choice], wishes: SelectionWishes, output: 
             continue
         best = choice.package.select(component.name, wishes, include_absent=True).best
         if best is not None and best.variant.is_absent:
+            unasked = choice.package.select(component.name, include_absent=True).best
+            is_best_here = unasked is not None and unasked.variant == best.variant
+            how = how_to_fetch(choice.package.root, best.variant, is_best_here=is_best_here)
             output.note(
                 f"{component.name}: {best.variant.name} would be chosen here, and its files are"
-                f" absent: {how_to_fetch(choice.package.root, best.variant)}"
+                f" absent: {how}"
             )
 
 

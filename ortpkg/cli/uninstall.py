@@ -24,6 +24,7 @@ def command(
     """Take packages out of the store with their history; gc removes what nobody else needs."""
     output = Output(is_json=as_json)
     store = PackageStore()
+    names = list(dict.fromkeys(names))
     references = [installed_reference(name) for name in names]
     for text, reference in zip(names, references, strict=True):
         if reference.tag or reference.digest:

@@ -51,14 +51,21 @@ def used_package(root: Path) -> UsedPackage | None:
     return _used.get(os.path.realpath(root)) if _used else None
 
 
-def how_to_fetch(root: Path, variant: VariantInfo) -> str:
-    """The command that brings the files of a variant here that the package at ``root`` has not."""
+def how_to_fetch(root: Path, variant: VariantInfo, *, is_best_here: bool = True) -> str:
+    """The command that brings the files of a variant here that the package at ``root`` has not.
+
+    ``is_best_here``: this machine chooses it where nothing is asked for, and so does an upgrade.
+    """
     used = used_package(root)
     if used is None or used.generation is None:
         return f"ortpkg pull REF -o FOLDER --variant {variant.name} fetches them"
     installed = used.generation
-    if set(installed.asked) - {_SAMPLES}:  # upgrade chooses by the same wishes as then
-        return f"ortpkg install {installed.reference} --variant {variant.name} fetches them"
+    # An upgrade chooses by the same wishes as then.
+    if set(installed.asked) - {_SAMPLES} or not is_best_here:
+        return (
+            f"ortpkg install {installed.reference} --name {installed.name} --variant"
+            f" {variant.name} fetches them"
+        )
     return f"ortpkg upgrade {installed.name} fetches them"
 
 

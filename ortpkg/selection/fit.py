@@ -41,7 +41,8 @@ _UNKNOWN = "memory not checked: neither its peak memory nor its size is recorded
 _ABSENT = Judgement(
     code=ReasonCode.VARIANT_ABSENT,
     reason=(
-        "its files are not here: this is a part of the package; ortpkg pull --variant fetches them"
+        "its files are not here: this is a part of the package; ortpkg install or ortpkg pull"
+        " with --variant fetches them"
     ),
 )
 

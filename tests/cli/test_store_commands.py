@@ -120,6 +120,15 @@ def test_select_says_that_another_variant_would_be_chosen_now(
     assert "absent" not in ortpkg("select", "digits", "--include-absent").err
 
 
+def test_what_an_upgrade_would_not_choose_is_fetched_by_its_name(ortpkg: RunCommand) -> None:
+    ortpkg("install", REFERENCE, "--name", "mine")
+
+    told = ortpkg("select", "mine", "--variant", "cpu-int8").err
+
+    assert "--name mine --variant cpu-int8 fetches them" in told
+    assert ortpkg("uninstall", "mine", "mine").code == 0
+
+
 def test_upgrade_fetches_what_this_machine_would_choose_now(
     ortpkg: RunCommand, tmp_path: Path
 ) -> None:

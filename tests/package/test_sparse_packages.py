@@ -160,7 +160,7 @@ def test_what_is_here_runs(sparse: Path) -> None:
 def test_asking_for_what_is_absent_says_how_to_fetch_it(sparse: Path) -> None:
     variant = ortpkg.ModelPackage(sparse).variant("cpu-int8")
 
-    with pytest.raises(NoSuitableVariantError, match="ortpkg pull --variant") as raised:
+    with pytest.raises(NoSuitableVariantError, match="ortpkg pull with --variant") as raised:
         variant.create_session()
 
     codes = {verdict.code for verdict in raised.value.selection.verdicts}
@@ -177,5 +177,5 @@ def test_asking_for_what_is_absent_says_how_to_fetch_it(sparse: Path) -> None:
 )
 def test_what_needs_all_files_says_so(sparse: Path, change: object) -> None:
     assert callable(change)
-    with pytest.raises(AuthoringError, match="ortpkg pull --all-variants"):
+    with pytest.raises(AuthoringError, match="--all-variants --samples fetches all"):
         change(sparse)
