@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.distribution.used_packages import note_run
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
 from ortpkg.package.formats.executor_info import ORT
@@ -297,6 +296,7 @@ class ModelVariant:
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
         from ortpkg.choosing.measured_costs import state_measured_costs
+        from ortpkg.distribution.used_packages import note_run
         from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
         from ortpkg.session.lost_device import may_fall_back, session_on

@@ -46,7 +46,6 @@ from ortpkg.cli.selection_table import (
     place_of,
     print_table,
 )
-from ortpkg.distribution.used_packages import how_to_fetch
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
@@ -182,6 +181,8 @@ def _tell_of_absent(choices: Sequence[Choice], wishes: SelectionWishes, output: 
             continue
         best = choice.package.select(component.name, wishes, include_absent=True).best
         if best is not None and best.variant.is_absent:
+            from ortpkg.distribution.used_packages import how_to_fetch  # only for this sentence
+
             unasked = choice.package.select(component.name, include_absent=True).best
             is_best_here = unasked is not None and unasked.variant == best.variant
             how = how_to_fetch(choice.package.root, best.variant, is_best_here=is_best_here)

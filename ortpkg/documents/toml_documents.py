@@ -17,22 +17,24 @@ _LONG_KEY = re.compile(
 )
 
 
-def read_toml(path: Path, *, called: str, mention: bytes = b"") -> dict[str, Any] | None:
-    """What the file says; None where ``mention`` does not occur in it.
+def read_toml(
+    path: Path, *, called: str, mention: re.Pattern[bytes] | None = None
+) -> dict[str, Any] | None:
+    """What the file says; None where nothing in it matches ``mention``.
 
     UsageError, which calls the file ``called``, where it cannot be read.
     """
-    import tomllib  # only where there is a file
-
     try:
         data = read_bytes(path, document=called, most_nbytes=_MOST_NBYTES)
     except PackageFormatError as error:
         raise UsageError(f"{called} {error.findings[0].message}") from error
-    if mention not in data:
+    if mention is not None and not mention.search(data):
         return None
     if found := _LONG_KEY.search(data):
         line = data.count(b"\n", 0, found.start()) + 1
         raise UsageError(f"{called} has a key of more than 64 parts in line {line}")
+    import tomllib  # only where there is something to read
+
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError and TOMLDecodeError, too

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
-from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.quantities import parse_duration_s
 from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.variables import flag_variable
@@ -134,6 +133,9 @@ def _ask_child(
     timeout_s: float,
     is_kept: Callable[[Any], bool],
 ) -> ProbeAnswer:
+    # only where nothing is remembered
+    from ortpkg.isolation.child import ChildOutcome, call_in_child
+
     kind = _kind_of(function)
     result = call_in_child(function, arguments, timeout_s=timeout_s)
     if result.outcome is not ChildOutcome.DONE:

@@ -7,6 +7,7 @@ package are passed over: a package comes from a stranger.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from ortpkg.host.directories import CONFIG_ENVIRONMENT, config_directory
 from ortpkg.package.formats.enclosing_package import enclosing_package
 
 PROJECT_FILE, _PYPROJECT = "ortpkg.toml", "pyproject.toml"
+#: Stands in every file with a table ``tool.ortpkg``, however it is written but for escapes in keys:
+#: ``[tool.ortpkg]``, ``tool . "ortpkg".policy``, or a table ``[tool]`` or ``tool =`` that may hold
+#: it. To read the settings of many other tools takes longer than to select.
+_TABLE = re.compile(rb"""tool["' \t.]*+(?:ortpkg|[]=])""")
 
 
 def user_config_file() -> Path:
@@ -51,14 +56,16 @@ def project_table(folder: Path | None = None) -> tuple[Path, Mapping[str, Any]] 
             continue
         if (table := toml_document(own)) is not None:
             return own, table
-        tools = (toml_document(pyproject, mention=b"ortpkg") or {}).get("tool")
+        tools = (toml_document(pyproject, mention=_TABLE) or {}).get("tool")
         if isinstance(tools, dict) and isinstance(tools.get("ortpkg"), dict):
             return pyproject, tools["ortpkg"]
     return None
 
 
-def toml_document(file: Path, mention: bytes = b"") -> dict[str, Any] | None:
-    """What the file says; None where there is none, or none of that word.
+def toml_document(
+    file: Path, mention: re.Pattern[bytes] | None = None
+) -> dict[str, Any] | None:
+    """What the file says; None where there is none, or nothing in it matches ``mention``.
 
     UsageError where it cannot be read.
     """

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.ep_names import (
@@ -26,8 +27,7 @@ from ortpkg.ep_names import (
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import EpFactory
-from ortpkg.providers.ep_libraries import ep_library_of, installed_ep_libraries
-from ortpkg.providers.ep_library_factory import EpLibraryFactory
+from ortpkg.providers.ep_libraries import EpLibrary, ep_library_of, installed_ep_libraries
 from ortpkg.providers.onnxruntime_factory import (
     OnnxRuntimeEpFactory,
     installed_distributions,
@@ -35,8 +35,17 @@ from ortpkg.providers.onnxruntime_factory import (
 )
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS, Plugin, installed_plugins, load_plugin
-from ortpkg.providers.prepack_factory import PrepackEpFactory
 from ortpkg.versions import is_same_version
+
+if TYPE_CHECKING:
+    from ortpkg.providers.ep_library_factory import EpLibraryFactory
+
+
+def _prepack_factory() -> EpFactory:
+    from ortpkg.providers.prepack_factory import PrepackEpFactory  # only where somebody names it
+
+    return PrepackEpFactory()
+
 
 #: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed
 #: onnxruntime.
@@ -46,7 +55,7 @@ BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
 }
 #: Built in too, but offered only where somebody names them: they run nothing that the others do
 #: not.
-NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {PREPACK_EP: PrepackEpFactory}
+NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {PREPACK_EP: _prepack_factory}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +91,7 @@ def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
         is_own = (backend is not None and not _has_library(name)) or name in list_ep_names(())
         library = None if is_own else ep_library_of(name)
         if is_own or library is not None:
-            return OnnxRuntimeEpFactory(name) if library is None else EpLibraryFactory(library)
+            return OnnxRuntimeEpFactory(name) if library is None else _library_factory(library)
     raise UnknownExecutionProviderError(_unknown_message(ep_name, name, backend), ep_name=name)
 
 
@@ -104,7 +113,7 @@ def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory 
             else None
         )
         if library is not None and is_same_version(library.version, version):
-            return EpLibraryFactory(library)
+            return _library_factory(library)
         factory = OnnxRuntimeEpFactory(ep_name) if backend == "onnxruntime" else None
     if factory is None or not factory.is_available():
         return None
@@ -172,7 +181,7 @@ def _factories_of_libraries(
     """
     factories: list[EpFactory] = []
     for library in installed_ep_libraries():
-        factory = EpLibraryFactory(library)
+        factory = _library_factory(library)
         if library.ep_name in taken:
             notes.append(
                 f"{library} is not used: this onnxruntime has an {library.ep_name} of its own"
@@ -184,6 +193,12 @@ def _factories_of_libraries(
         else:
             factories.append(factory)
     return factories
+
+
+def _library_factory(library: EpLibrary) -> EpLibraryFactory:
+    from ortpkg.providers.ep_library_factory import EpLibraryFactory  # few have such a wheel
+
+    return EpLibraryFactory(library)
 
 
 def plugin_names() -> tuple[str, ...]:

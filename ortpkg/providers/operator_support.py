@@ -26,7 +26,6 @@ from ortpkg.graph.operator_scan import (
     OnnxOperator,
     Operator,
 )
-from ortpkg.kernels.custom_ops import has_custom_op
 from ortpkg.providers.operator_tables import (
     EMBEDDED_CONTRIB_OPERATORS,
     ONNXRUNTIME_CONTRIB_OPERATORS,
@@ -73,14 +72,20 @@ def is_embedded_operator(operator: Operator) -> bool:
         domain == MICROSOFT_DOMAIN and name in EMBEDDED_CONTRIB_OPERATORS
     ):
         return True
-    return has_custom_op(domain, name)
+    return _is_custom_operator(domain, name)
 
 
 def _is_embedded_anyway(operator: OnnxOperator) -> bool:
     """Whether the embedded engine has an operator that ONNX does not define in that opset."""
-    return (not operator.domain and operator.name in ADDED_BY_ONNXRUNTIME) or has_custom_op(
-        operator.domain, operator.name
-    )
+    return (
+        not operator.domain and operator.name in ADDED_BY_ONNXRUNTIME
+    ) or _is_custom_operator(operator.domain, operator.name)
+
+
+def _is_custom_operator(domain: str, name: str) -> bool:
+    from ortpkg.kernels.custom_ops import has_custom_op  # most models have ONNX's operators alone
+
+    return has_custom_op(domain, name)
 
 
 def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -> OperatorSupport:

@@ -33,7 +33,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def _child(monkeypatch: pytest.MonkeyPatch, *results: ChildResult) -> _Child:
     child = _Child(*results)
-    monkeypatch.setattr(backend_probe, "call_in_child", child)
+    monkeypatch.setattr("ortpkg.isolation.child.call_in_child", child)
     return child
 
 
