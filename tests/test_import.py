@@ -83,11 +83,28 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
             "ortpkg.selection.measurements",
             "ortpkg.selection.record_index",
             "ortpkg.cli.comparison_table",
+            "ortpkg.cli.table_layout",
+            "ortpkg.distribution.used_packages",
+            "ortpkg.ep_context.ep_context_descriptor",
+            "ortpkg.isolation.child",
+            "ortpkg.kernels.custom_ops",
+            "ortpkg.providers.prepack_factory",
+            "ortpkg.selection.measurements",
+            "tomllib",
         ),
     }
     loaded = modules_loaded_by(program)
     assert "ortpkg.cli.select" in loaded
     assert not unneeded & loaded, sorted(unneeded & loaded)
+    rooms = (
+        "ortpkg.store",
+        "ortpkg.registry",
+        "ortpkg.session",
+        "ortpkg.engine",
+        "ortpkg.releases",
+    )
+    assert not [name for name in loaded if name.startswith(rooms)]
+    assert len(loaded) < 350, f"{len(loaded)} modules: which are new, and do all have to load?"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -124,16 +124,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
-def run(words: Sequence[str]) -> int:
+def run(words: Sequence[str], *, when_loaded: Callable[[], None] = lambda: None) -> int:
     """Runs the command line; returns the exit code, whatever happens.
 
-    Standard output is flushed.
+    Standard output is flushed. ``when_loaded`` is called before a command begins.
     """
     streams.prepare()
     reset()
     output = Output(is_json=_wants_json(words))
     try:
-        code = _call(words, output)
+        code = _call(words, output, when_loaded)
         streams.flush_output()
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: it has what it wanted.
@@ -152,7 +152,7 @@ def run(words: Sequence[str]) -> int:
     return code
 
 
-def _call(words: Sequence[str], output: Output) -> int:
+def _call(words: Sequence[str], output: Output, when_loaded: Callable[[], None]) -> int:
     words = _without_help_command(words)
     if _COMPLETION in os.environ:
         return _complete(words)
@@ -176,6 +176,7 @@ def _call(words: Sequence[str], output: Output) -> int:
     except UsageError as error:
         return _wrong_usage(str(error), output)
     application = _application(called, defaults, is_alone=True)
+    when_loaded()
     return _invoke(application, words, {called: dict(defaults.values)}, output)
 
 

@@ -26,7 +26,8 @@ from ortpkg.cli.parameters import (
     VariantOption,
 )
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
-from ortpkg.cli.rendering import Column, Output, duration_text, nbytes_text
+from ortpkg.cli.rendering import Output, duration_text, nbytes_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError, quoted
 

@@ -23,7 +23,8 @@ from ortpkg.cli.parameters import (
     TrustOption,
     VariantOption,
 )
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import ep_named, short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.quantities import nbytes_text, parse_nbytes

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 from ortpkg.selection.explanation import selection_to_json

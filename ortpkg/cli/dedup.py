@@ -11,7 +11,8 @@ from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import DryRunOption, JsonOption, PackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.quantity_arguments import nbytes_argument
-from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.errors import ExitCode
 
 LayoutOption = Annotated[

@@ -10,7 +10,8 @@ import typer
 from ortpkg.api.devices import THIS_MACHINE, profile_of_this_machine, write_profile
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output
 from ortpkg.cli.parameters import JsonOption
-from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.json_form import ep_device_to_json, known_facts_to_json
 from ortpkg.devices.profiles import BUILT_IN_PROFILES, MachineProfile, profile_to_json, read_profile

@@ -8,7 +8,8 @@ import typer
 
 from ortpkg.authoring.rule_registry import RULES, find_rule
 from ortpkg.cli.parameters import JsonOption
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.table_layout import Column
 from ortpkg.documents.document_rules import ALL_FORMATS, Rule
 
 RuleArgument = Annotated[

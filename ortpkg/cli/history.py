@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortpkg.cli.parameters import JsonOption
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import (
     InstalledArgument,
     generation_json,
@@ -11,6 +11,7 @@ from ortpkg.cli.store_json import (
     time_text,
     version_text,
 )
+from ortpkg.cli.table_layout import Column
 from ortpkg.errors import ExitCode
 from ortpkg.store.installed_packages import InstalledPackages
 

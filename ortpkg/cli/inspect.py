@@ -15,7 +15,8 @@ from ortpkg.cli.parameters import (
     OptionalPackageArgument,
 )
 from ortpkg.cli.progress import copy_progress
-from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 from ortpkg.package.package_info import (

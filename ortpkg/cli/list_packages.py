@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ortpkg.cli.parameters import JsonOption
-from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.store_json import generation_json, version_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.errors import ExitCode
 from ortpkg.store.installed_packages import InstalledPackages
 

@@ -11,7 +11,8 @@ from ortpkg.authoring.opening import package_folder
 from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import JsonOption, OptionalPackageArgument, StrictOption
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ortpkg.cli.parameters import JsonOption
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import version_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.cli.upgrade import NamesArgument, named_packages
 from ortpkg.distribution.upgrading import Outdated, find_outdated
 from ortpkg.errors import ExitCode, RegistryError

@@ -34,7 +34,8 @@ from ortpkg.cli.plan_options import (
     SizesOption,
     SvgOption,
 )
-from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, NoSuitableVariantError, UsageError, quoted
 from ortpkg.names import did_you_mean

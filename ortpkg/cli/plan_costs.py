@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
 from ortpkg.quantities import duration_text
 

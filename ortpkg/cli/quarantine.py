@@ -12,7 +12,8 @@ import typer
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.cli.parameters import DryRunOption, JsonOption, VariantOption
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.package.package_info import PackageInfo

@@ -18,14 +18,15 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from ortpkg.cli.table_layout import Column as Column  # noqa: PLC0414 - commands take it from here
-from ortpkg.cli.table_layout import lay_out
 from ortpkg.cli.wrapping import display_width, wrapped
 from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity, UsageError, unquoted
 from ortpkg.quantities import duration_text as duration_text  # noqa: PLC0414 - commands take them from here
 from ortpkg.quantities import nbytes_text as nbytes_text  # noqa: PLC0414
+
+if TYPE_CHECKING:
+    from ortpkg.cli.table_layout import Column
 
 JSON_SCHEMA_VERSION = "1.0"
 
@@ -177,6 +178,8 @@ class Output:
 
         Raises BrokenPipeError and OutputError as :meth:`line` does.
         """
+        from ortpkg.cli.table_layout import lay_out  # most commands print no table
+
         is_terminal = sys.stdout.isatty()
         cells = [
             [_cell_text(column, cell) for column, cell in zip(columns, row, strict=True)]

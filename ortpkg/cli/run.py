@@ -33,7 +33,7 @@ from ortpkg.cli.parameters import (
     parse_options,
 )
 from ortpkg.cli.placement_table import ExpectedPlacement, placement_json
-from ortpkg.cli.rendering import Column, Output, duration_text
+from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.cli.run_guard import guarded
 from ortpkg.cli.run_options import (
     CacheOption,
@@ -51,6 +51,7 @@ from ortpkg.cli.run_options import (
     VerifyOption,
 )
 from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_json, value_row
+from ortpkg.cli.table_layout import Column
 from ortpkg.distribution.used_packages import how_to_fetch_samples
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 from ortpkg.package.sidecar import SAMPLES_DIRECTORY

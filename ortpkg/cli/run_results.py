@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.cli.rendering import Column, Output, duration_text
+from ortpkg.cli.rendering import Output, duration_text
+from ortpkg.cli.table_layout import Column
 
 if TYPE_CHECKING:
     from ortpkg.samples.sample_runner import SampleReport

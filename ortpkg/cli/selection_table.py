@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.choosing.package_selection import THIS_MACHINE
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection
+from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.selection.wishes import SelectionWishes
@@ -100,6 +100,8 @@ def print_table(choices: Sequence[Choice], output: Output) -> None:
 
     What is warned of comes after, once.
     """
+    from ortpkg.cli.table_layout import Column  # only for several packages or machines
+
     machines = list(dict.fromkeys(choice.machine for choice in choices))
     rows: dict[tuple[int, str], dict[str, Choice]] = {}
     for choice in choices:

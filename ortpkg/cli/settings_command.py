@@ -9,7 +9,7 @@ from typing import Any
 
 from ortpkg.cli.app import TRACEBACK_VARIABLE
 from ortpkg.cli.parameters import JsonOption
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
 from ortpkg.cli.setting_defaults import COMMANDS_OF, OptionDefaults, checked_policy
 from ortpkg.cli.settings import (
     Settings,
@@ -17,6 +17,7 @@ from ortpkg.cli.settings import (
     read_settings,
     setting_variable,
 )
+from ortpkg.cli.table_layout import Column
 from ortpkg.errors import ExitCode, UnknownBackendError, UsageError, quoted
 from ortpkg.host.directories import (
     CONFIG_ENVIRONMENT,

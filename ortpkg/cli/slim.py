@@ -20,7 +20,8 @@ from ortpkg.cli.parameters import (
     chosen_output,
 )
 from ortpkg.cli.progress import copy_progress
-from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.table_layout import Column
 from ortpkg.errors import ExitCode
 
 _Lists = list[str] | None

@@ -17,7 +17,8 @@ from ortpkg.cli.parameters import (
     OverwriteOption,
 )
 from ortpkg.cli.progress import copy_progress
-from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.table_layout import Column
 from ortpkg.errors import ExitCode
 from ortpkg.package.archive.archive_reader import open_archive
 

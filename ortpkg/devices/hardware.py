@@ -8,8 +8,10 @@ one (``onnxruntime_c_api.h``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from ortpkg.value_classes import dataclass
 
 
 class DeviceType(StrEnum):

@@ -62,9 +62,7 @@ def project_table(folder: Path | None = None) -> tuple[Path, Mapping[str, Any]] 
     return None
 
 
-def toml_document(
-    file: Path, mention: re.Pattern[bytes] | None = None
-) -> dict[str, Any] | None:
+def toml_document(file: Path, mention: re.Pattern[bytes] | None = None) -> dict[str, Any] | None:
     """What the file says; None where there is none, or nothing in it matches ``mention``.
 
     UsageError where it cannot be read.

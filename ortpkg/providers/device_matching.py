@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

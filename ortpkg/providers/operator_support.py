@@ -12,7 +12,6 @@ it. Operators that an opset has taken out of use run in all of them but onnxrunt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 
 from ortpkg.ep_names import is_context_source_of
@@ -33,6 +32,7 @@ from ortpkg.providers.operator_tables import (
     WHO_HAS,
     WHO_HAS_CUSTOM,
 )
+from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +77,9 @@ def is_embedded_operator(operator: Operator) -> bool:
 
 def _is_embedded_anyway(operator: OnnxOperator) -> bool:
     """Whether the embedded engine has an operator that ONNX does not define in that opset."""
-    return (
-        not operator.domain and operator.name in ADDED_BY_ONNXRUNTIME
-    ) or _is_custom_operator(operator.domain, operator.name)
+    return (not operator.domain and operator.name in ADDED_BY_ONNXRUNTIME) or _is_custom_operator(
+        operator.domain, operator.name
+    )
 
 
 def _is_custom_operator(domain: str, name: str) -> bool:

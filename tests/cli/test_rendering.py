@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 
 from ortpkg.cli.rendering import (
-    Column,
     Output,
     configure,
     duration_text,
@@ -21,6 +20,7 @@ from ortpkg.cli.rendering import (
     print_findings,
     reset,
 )
+from ortpkg.cli.table_layout import Column
 from ortpkg.errors import Finding, UsageError
 
 

@@ -104,6 +104,21 @@ def test_what_is_wrong_in_a_file_is_told_with_the_file(text: str, message: str) 
     assert str(user_config_file()) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.ortpkg]\nthreads = 3",
+        "[ tool . 'ortpkg' ]\nthreads = 3",
+        '"tool"."ortpkg".threads = 3',
+        "[tool]\nother = 1\none = 1\nortpkg.threads = 3",
+        "tool = { other = 1, ortpkg = { threads = 3 } }",
+    ],
+)
+def test_a_table_of_pyproject_counts_however_it_is_written(project: Path, text: str) -> None:
+    (project / "pyproject.toml").write_text(text, encoding="utf-8")
+    assert read_settings().threads == 3
+
+
 def test_a_broken_file_of_another_tool_is_not_ours_to_judge(project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.other\n", encoding="utf-8")
     assert read_settings().sources == {}
