@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # noqa: PLC0414 - modules take it from here
 else:
 
-    def dataclass(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type], type]:
-        """As ``dataclasses.dataclass``; all three are to be True."""
+    def dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
+        """As ``dataclasses.dataclass``, of frozen classes."""
         assert frozen, "what can change has no hash"
         make = dataclasses.dataclass(
             frozen=frozen, slots=slots, kw_only=kw_only, eq=False, repr=False

@@ -7,7 +7,8 @@ form is a path, as onnxruntime 1.28 to 1.31 see it, even where it begins with ``
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from ortpkg.value_classes import dataclass
 
 ASSETS_DIRECTORY = "shared_assets"
 _SCHEME = "sha256:"
