@@ -11,13 +11,15 @@ A selection goes as far as step 3; a session on what was selected is steps 4 and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ortpkg.choosing.model_operators import operator_evidence
 from ortpkg.devices.hardware import HardwareDevice
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
 #: As a profile's name: no profile, but this machine.
 THIS_MACHINE = "this-machine"
+#: (root, identity of the offer) → that offer, which keeps its identity, and what is recorded.
+_KeptRecords: TypeAlias = "dict[tuple[Path, int], tuple[MachineOffer, SelectionRecords | None]]"
+_kept_records: ContextVar[_KeptRecords | None] = ContextVar("_kept_records", default=None)
 
 
 def select_component(
@@ -198,6 +203,16 @@ def _devices_to_ask(
     return tuple(silent) if is_much else ()
 
 
+@contextlib.contextmanager
+def records_read_once() -> Iterator[None]:
+    """Has what is recorded of a package read once in the block, however many components it has."""
+    token = _kept_records.set({})
+    try:
+        yield
+    finally:
+        _kept_records.reset(token)
+
+
 def records_of(
     package: PackageInfo,
     offer: MachineOffer,
@@ -212,16 +227,25 @@ def records_of(
         return None
     found = None
     if has_records():
-        from ortpkg.measuring.record_store import (
-            load_records,  # hashing and JSON, only where there is something
-        )
-
-        found = load_records(package, offer)
+        found = _kept_records_of(package, offer)
     if not canary_failures:
         return found
     from ortpkg.selection.measurements import SelectionRecords  # as above
 
     return replace(found or SelectionRecords(), canary_failures=tuple(canary_failures))
+
+
+def _kept_records_of(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
+    # hashing and JSON, only where there is something
+    from ortpkg.measuring.record_store import load_records
+
+    kept = _kept_records.get()
+    if kept is None:
+        return load_records(package, offer)
+    place = package.root, id(offer)
+    if place not in kept:
+        kept[place] = offer, load_records(package, offer)
+    return kept[place][1]
 
 
 def _sizes_for(component: ComponentInfo, wishes: SelectionWishes) -> Mapping[str, int]:

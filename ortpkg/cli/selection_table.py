@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.choosing.package_selection import THIS_MACHINE
+from ortpkg.choosing.package_selection import THIS_MACHINE, records_read_once
 from ortpkg.cli.rendering import Output
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import main_verdict
@@ -55,7 +55,7 @@ def choose(
     machines = [each if each == THIS_MACHINE else read_profile(each) for each in words]
     names = _told_apart([each if isinstance(each, str) else each.name for each in machines], words)
     labels = _told_apart([package.name for package in packages], [str(root) for root in roots])
-    with asked_once():
+    with asked_once(), records_read_once():
         return [
             Choice(
                 package=package,

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ortpkg.choosing import package_selection
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
 from ortpkg.documents.document_schemas import check_schema
+from ortpkg.measuring import record_store
+from ortpkg.measuring.package_digest import package_digest
 from ortpkg.providers import machine_offer as machine
 from tests.cli.conftest import DIGITS, RunCommand
 
@@ -268,7 +271,7 @@ def test_what_is_compared_with_releases_can_be_another_machine(ortpkg: RunComman
     assert "openvino-npu" in done.out
 
 
-def test_many_components_ask_the_machine_once(
+def test_many_components_ask_the_machine_and_read_its_records_once(
     tmp_path: Path, ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "p.ortpackage"
@@ -290,6 +293,15 @@ def test_many_components_ask_the_machine_once(
         asked.append(None)
         return real()
 
+    digested: list[Path] = []
+
+    def digest_of(found: Path) -> str:
+        digested.append(found)
+        return package_digest(found)
+
     monkeypatch.setattr(machine, "probe", counted)
+    monkeypatch.setattr(package_selection, "has_records", lambda: True)
+    monkeypatch.setattr(record_store, "has_records", lambda: True)
+    monkeypatch.setattr(record_store, "package_digest", digest_of)
     assert ortpkg("select", root).code == 0
-    assert len(asked) == 1
+    assert (len(asked), len(digested)) == (1, 1)
