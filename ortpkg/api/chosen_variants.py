@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.pipelines.pipeline_session import PipelineSession

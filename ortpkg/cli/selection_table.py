@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from ortpkg.cli.rendering import Output
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.selection.wishes import SelectionWishes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.settings import Settings, read_settings
 from ortpkg.errors import OrtpkgError, UnknownBackendError, UsageError
-from ortpkg.value_classes import dataclass
 
 #: Setting (of a file or the environment) → the commands whose option of that name has it as its
 #: default.

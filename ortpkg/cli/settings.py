@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.project.configuration_files import project_table, toml_document, user_config_file
-from ortpkg.value_classes import dataclass
 from ortpkg.variables import yes_or_no
 
 #: Tables of a project's file that say which packages it wants (``ortpkg/project``).

@@ -8,10 +8,8 @@ one (``onnxruntime_c_api.h``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
-
-from ortpkg.value_classes import dataclass
 
 
 class DeviceType(StrEnum):

@@ -9,13 +9,13 @@ is called ".gpu", ".ga10b", ".gv11b" or ".gp10b" after its chip.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.linux_files import entries, exists, line, link_name
 from ortpkg.devices.linux_pci import PCI_ADDRESS, driver_facts
 from ortpkg.devices.pci_vendors import NVIDIA
-from ortpkg.value_classes import dataclass
 
 _QUALCOMM = 0x4D4F4351
 #: drm drivers that only draw: no compute runs on them.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

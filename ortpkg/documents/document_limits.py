@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.value_classes import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ Ids never change meaning and are never reused: users write them into scripts and
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 
 from ortpkg.errors import Severity
-from ortpkg.value_classes import dataclass
 
 #: Formats as ``PackageFormat`` names them, which stands above this module.
 ALL_FORMATS = ("metadata", "component", "universal")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
-
-from ortpkg.value_classes import dataclass
 
 _MOST_QUOTED_CHARACTERS = 200
 _MOST_MESSAGE_CHARACTERS = 2000

@@ -5,7 +5,7 @@ Models come from strangers.
 
 from __future__ import annotations
 
-from ortpkg.value_classes import dataclass
+from dataclasses import dataclass
 
 _GIB = 1 << 30
 

@@ -13,12 +13,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.quantities import parse_duration_s
 from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
-from ortpkg.value_classes import dataclass
 from ortpkg.variables import flag_variable
 
 #: A first load of a backend with a cold disk takes seconds; one that hangs must not hang us.

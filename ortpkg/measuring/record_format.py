@@ -16,7 +16,7 @@ import contextlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from ortpkg.selection.measurements import (
@@ -26,7 +26,6 @@ from ortpkg.selection.measurements import (
     QuarantineEntry,
     VariantPlace,
 )
-from ortpkg.value_classes import dataclass
 
 SCHEMA_VERSION = "1.0"
 _MAJOR = SCHEMA_VERSION.partition(".")[0]

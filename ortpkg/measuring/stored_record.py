@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.measuring.quarantine_copy import recover
@@ -13,7 +14,6 @@ from ortpkg.measuring.record_format import (
     parse_record,
 )
 from ortpkg.storage.state_directory import records_directory
-from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

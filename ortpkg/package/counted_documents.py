@@ -6,7 +6,7 @@ may refer to the same one, and what refers to it is made of it again.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ortpkg.documents.document_limits import DocumentLimits
@@ -16,7 +16,6 @@ from ortpkg.documents.json_documents import read_counted_json, require_object
 from ortpkg.documents.json_limits import CountedJson
 from ortpkg.errors import Finding, PackageFormatError
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

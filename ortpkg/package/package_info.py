@@ -9,14 +9,13 @@ need not check again. All paths are absolute, resolved and confined to the packa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from ortpkg.documents.findings import json_pointer
 from ortpkg.documents.frozen import EMPTY
-from ortpkg.value_classes import dataclass
 
 
 class PackageFormat(StrEnum):

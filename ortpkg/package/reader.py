@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,6 @@ from ortpkg.package.schema_version import (
     parse_schema_version,
 )
 from ortpkg.package.sidecar import PIPELINE, SAMPLES
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.package.formats.pipeline import Pipeline

@@ -7,7 +7,7 @@ There is one reader for both. Each place where they differ asks one attribute of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ortpkg.documents import document_rules
 from ortpkg.documents.document_limits import DEFAULT_LIMITS, DocumentLimits
@@ -16,7 +16,6 @@ from ortpkg.errors import UsageError, quoted
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package import rules
 from ortpkg.package.counted_documents import PackageLimits
-from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

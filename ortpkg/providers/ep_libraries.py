@@ -13,13 +13,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
 from ortpkg.providers.installed_metadata import recorded_distributions
-from ortpkg.value_classes import dataclass
 
 #: Names of execution providers, separated by commas, whose emulated devices are offered. Emulated
 #: devices are offered for no other reason.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,6 @@ from ortpkg.providers.onnxruntime_factory import (
 )
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS, Plugin, installed_plugins, load_plugin
-from ortpkg.value_classes import dataclass
 from ortpkg.versions import is_same_version
 
 if TYPE_CHECKING:

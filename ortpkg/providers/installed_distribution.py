@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from ortpkg.providers.installed_metadata import recorded_versions
-from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

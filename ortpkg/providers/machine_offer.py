@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
@@ -18,7 +19,6 @@ from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE, emulated_na
 from ortpkg.providers.ep_registry import available_factories, ep_known_here, installed_factory
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.providers.operator_support import OperatorSupport, support_of_absent
-from ortpkg.value_classes import dataclass
 from ortpkg.variables import unusable_folder
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ are skipped as upstream does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_libraries import installed_ep_libraries
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
 from ortpkg.providers.operator_support import OperatorSupport, native_support, read_operators
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider

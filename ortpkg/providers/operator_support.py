@@ -12,6 +12,7 @@ it. Operators that an opset has taken out of use run in all of them but onnxrunt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from ortpkg.ep_names import is_context_source_of
@@ -32,7 +33,6 @@ from ortpkg.providers.operator_tables import (
     WHO_HAS,
     WHO_HAS_CUSTOM,
 )
-from ortpkg.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

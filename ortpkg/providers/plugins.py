@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.installed_metadata import may_have_entry_points
 from ortpkg.providers.operator_support import OperatorSupport, plugin_support
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice
@@ -10,7 +11,6 @@ from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.ranking import Rank
 from ortpkg.selection.verdict import ReasonCode
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import Measurement

@@ -7,6 +7,7 @@ what it requires, and may read its model, so that they are asked only when its t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
@@ -23,7 +24,6 @@ from ortpkg.selection.variant_facts import (
 )
 from ortpkg.selection.verdict import ReasonCode
 from ortpkg.selection.wished_limits import Limits, meets_condition, recorded_fact
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import Measurement

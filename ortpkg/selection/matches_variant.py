@@ -9,6 +9,7 @@ what is wrong with a variant before it tells that it was not asked for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ortpkg.devices.architecture import architecture_distance, runs_code_for
 from ortpkg.devices.hardware import DeviceType, EpDevice
@@ -25,7 +26,6 @@ from ortpkg.selection.provider_option_devices import (
 )
 from ortpkg.selection.request import SelectionRequest
 from ortpkg.selection.verdict import ReasonCode
-from ortpkg.value_classes import dataclass
 
 #: A distance that is farther than every known one.
 NO_ARCHITECTURE = 1000

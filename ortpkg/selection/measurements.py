@@ -7,10 +7,10 @@ Times are in seconds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.value_classes import dataclass
 from ortpkg.versions import are_same_versions
 
 PlaceKey = tuple[str, str, str, str, str]

@@ -9,6 +9,7 @@ there; here it is a reason to take another variant, with a hint what would have 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import ep_of_context_source
@@ -25,7 +26,6 @@ from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.operator_support import OperatorSupport, who_has
 from ortpkg.selection.candidate import Judgement
 from ortpkg.selection.verdict import ReasonCode
-from ortpkg.value_classes import dataclass
 
 #: A variant's needs beyond the operators of the opsets that it imports; None where they are not
 #: known.

@@ -7,6 +7,7 @@ unlike there, each policy is an order of its own. The table is documented in ``d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
@@ -14,7 +15,6 @@ from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
-from ortpkg.value_classes import dataclass
 
 
 class DeviceKind(StrEnum):

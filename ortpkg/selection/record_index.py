@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 
 from ortpkg.devices.hardware import EpDevice
@@ -19,7 +20,6 @@ from ortpkg.selection.measurements import (
 )
 from ortpkg.selection.verdict import ReasonCode
 from ortpkg.selection.wished_limits import Limits
-from ortpkg.value_classes import dataclass
 
 _CAUSES: dict[QuarantineCause, str] = {
     QuarantineCause.CRASH: "crashed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
@@ -18,7 +19,6 @@ from ortpkg.selection.provider_option_wishes import provider_options_by_ep
 from ortpkg.selection.ranking import order_devices
 from ortpkg.selection.wished_limits import NO_LIMITS, Limits, check_where_keys, limits_of
 from ortpkg.selection.wishes import SelectionWishes
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import SelectionRecords

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from ortpkg.package.package_info import VariantInfo

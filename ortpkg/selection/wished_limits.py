@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ortpkg.errors import UsageError, quoted, unquoted
@@ -12,7 +13,6 @@ from ortpkg.package.package_info import VERSION_FACT, VariantInfo, has_packages_
 from ortpkg.quantities import duration_text, nbytes_text, parse_duration_s, parse_nbytes
 from ortpkg.selection.variant_facts import PRECISIONS, Precision, words_of
 from ortpkg.selection.wishes import SelectionWishes
-from ortpkg.value_classes import dataclass
 from ortpkg.versions import is_same_version
 
 

@@ -7,12 +7,11 @@ It goes from the command, or the keyword arguments of :meth:`~ortpkg.ModelPackag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.errors import quoted
 from ortpkg.names import did_you_mean
-from ortpkg.value_classes import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,11 +16,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.host.cores import usable_cores
 from ortpkg.storage.file_stamp import FileStamp
-from ortpkg.value_classes import dataclass
 
 _BUFFER_NBYTES = 1024 * 1024  # stays in a core's cache between the read and the hash
 _LEAST_THREADED_NBYTES = 4 * 1024 * 1024  # less is hashed before threads have started

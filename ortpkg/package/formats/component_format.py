@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,6 @@ from ortpkg.package.rules import (
     VARIANT_DIRECTORY_MISSING,
 )
 from ortpkg.package.schema_version import knows_all_keys
-from ortpkg.value_classes import dataclass
 
 #: The key in ``additional_metadata`` under which ortpkg keeps what the generation has no keys for.
 FACTS = "ortpkg"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 
 from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE, Rule
@@ -21,7 +22,6 @@ from ortpkg.package.package_info import Source, VariantInfo
 from ortpkg.package.paths.disk_places import PathKind, kind_at, list_names
 from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver, Place
 from ortpkg.package.rules import AMBIGUOUS_MODEL_FILE, FILE_MISSING, NO_MODEL_FILE
-from ortpkg.value_classes import dataclass
 
 GENAI_CONFIG = "genai_config.json"
 _MODEL_SUFFIX = ".onnx"

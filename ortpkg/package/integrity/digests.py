@@ -20,7 +20,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from ortpkg.documents.json_documents import dump_document, parse_document, read_
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
-from ortpkg.value_classes import dataclass
 
 STAGING_PREFIX = ".ortpkg-"
 """Names in the root that start so hold what a change in progress (or an interrupted one) has not

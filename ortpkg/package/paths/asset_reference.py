@@ -7,8 +7,7 @@ form is a path, as onnxruntime 1.28 to 1.31 see it, even where it begins with ``
 from __future__ import annotations
 
 import re
-
-from ortpkg.value_classes import dataclass
+from dataclasses import dataclass
 
 ASSETS_DIRECTORY = "shared_assets"
 _SCHEME = "sha256:"

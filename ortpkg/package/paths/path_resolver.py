@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -35,7 +36,6 @@ from ortpkg.package.paths.disk_places import (
 )
 from ortpkg.package.paths.path_text import why_not_a_name, why_not_a_path, why_not_portable
 from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE
-from ortpkg.value_classes import dataclass
 
 _IS_WINDOWS = os.name == "nt"
 
