@@ -124,7 +124,7 @@ JSON_CASES = (
     case("integer that overflows a double", "ORT002", SCHEMA, metadata_text("9" * 400)),
     case("integer of 300 digits", "ORT002", OPENS, metadata_text("9" * 300)),
     case("lone surrogate", "ORT003", SCHEMA, metadata_text('"\\ud800"')),
-    case("lone surrogate in what a later equal key replaces", "ORT004", SCHEMA, metadata_text(
+    case("lone surrogate in what a later equal key replaces", "ORT003 ORT004", SCHEMA, metadata_text(
         '{"k": ["\\ud800"], "k": "\\ud83d\\ude00"}')),
     case("surrogate pair", OPENS, OPENS, metadata_text('"\\ud83d\\ude00"')),
     case("control character in a string", "ORT003", SCHEMA, metadata_text('"\x01"')),
