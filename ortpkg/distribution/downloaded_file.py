@@ -31,10 +31,6 @@ class DownloadedFile(RemoteFile):
     def nbytes(self) -> int:
         return self._nbytes
 
-    @property
-    def has_parts(self) -> bool:
-        return True
-
     @contextlib.contextmanager
     def read(self, start: int = 0, end: int | None = None) -> Iterator[Iterator[bytes]]:
         with self._path.open("rb") as stream:

@@ -116,10 +116,6 @@ class BucketFile(RemoteFile):
     def nbytes(self) -> int:
         return self._nbytes
 
-    @property
-    def has_parts(self) -> bool:
-        return True
-
     @contextmanager
     def read(self, start: int = 0, end: int | None = None) -> Iterator[Iterator[bytes]]:
         yield self._pieces(start, self._nbytes if end is None else end)

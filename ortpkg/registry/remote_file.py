@@ -26,9 +26,9 @@ class RemoteFile(ABC):
         """How many bytes it has; None where the place does not say before they have come."""
 
     @property
-    @abstractmethod
     def has_parts(self) -> bool:
         """Whether parts of it can be had; else it is read from its beginning to its end."""
+        return True
 
     @abstractmethod
     def read(
