@@ -18,12 +18,10 @@ from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import checked_document
 from ortpkg.authoring.new_variant import Notify, check_names
 from ortpkg.authoring.package_documents import package_documents, without_forbidden_options
-from ortpkg.authoring.package_on_disk import locked_intact_package, write_package
+from ortpkg.authoring.package_on_disk import locked_intact_package, write_planned
 from ortpkg.authoring.package_plan import (
     PackagePlan,
     change_of,
-    check_intact,
-    new_package,
 )
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
@@ -65,14 +63,12 @@ def convert(
     notify = notify or logger.warning
     form = parse_format(to)
     source = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
-    open_package(source)
+    open_package(source)  # what is no package is said before what is damaged
     if output is not None:
-        target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
-        check_intact(source, notify=notify, progress=progress)
-        plan = plan_conversion(open_package(source), form, force=force, notify=notify)
-        return write_package(
-            target,
-            new_package(plan),
+        return write_planned(
+            source,
+            output,
+            lambda package: plan_conversion(package, form, force=force, notify=notify),
             overwrite=overwrite,
             notify=notify,
             operations=operations,

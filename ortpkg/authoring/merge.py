@@ -25,13 +25,12 @@ from ortpkg.authoring.overall_values import (
     overall_values_after,
     signature_of_component,
 )
-from ortpkg.authoring.package_on_disk import locked_intact_package, write_package
+from ortpkg.authoring.package_on_disk import locked_intact_package, write_planned
 from ortpkg.authoring.package_plan import (
     PackagePlan,
     change_of,
     check_intact,
     edited_plan,
-    new_package,
 )
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
 from ortpkg.authoring.variant_entry import VariantEntry
@@ -92,17 +91,15 @@ def merge(
     """
     notify = notify or logger.warning
     base, other = (Path(os.path.abspath(root)) for root in (first, second))  # noqa: PTH100  # keeps symbolic links
-    open_package(base)
+    open_package(base)  # what is no package is said before what is damaged
     open_package(other)
     check_intact(other, notify=notify, progress=progress)
     joining = open_package(other)
     if output is not None:
-        target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
-        check_intact(base, notify=notify, progress=progress)
-        plan = plan_merge(open_package(base), joining, notify=notify)
-        return write_package(
-            target,
-            new_package(plan),
+        return write_planned(
+            base,
+            output,
+            lambda package: plan_merge(package, joining, notify=notify),
             overwrite=overwrite,
             notify=notify,
             operations=operations,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.authoring.package_plan import check_intact, check_record
+from ortpkg.authoring.package_plan import PackagePlan, check_intact, check_record, new_package
 from ortpkg.authoring.written_package import open_written
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.store_guard import check_is_not_installed
@@ -49,6 +51,32 @@ def locked_intact_package(
         recover(root, operations=operations)
         check_intact(root, notify=notify, progress=progress)
         yield open_package(root)
+
+
+def write_planned(
+    source: Path,
+    output: str | PathLike[str],
+    plan: Callable[[PackageInfo], PackagePlan],
+    *,
+    overwrite: bool,
+    notify: Notify,
+    operations: FileOperations | None,
+    progress: Progress | None,
+) -> PackageInfo:
+    """Makes at ``output`` what ``plan`` says of the package at ``source``, and opens it.
+
+    DigestMismatchError unless each file of ``source`` is as recorded.
+    """
+    target = Path(os.path.abspath(output))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    check_intact(source, notify=notify, progress=progress)
+    return write_package(
+        target,
+        new_package(plan(open_package(source))),
+        overwrite=overwrite,
+        notify=notify,
+        operations=operations,
+        progress=progress,
+    )
 
 
 def write_package(
