@@ -236,6 +236,7 @@ def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
         is_accurate=found.is_within if found is not None else None,
         lowest_s=result.times.lowest_s,
         highest_s=result.times.highest_s,
+        batch_times=result.batch_times,
     )
 
 

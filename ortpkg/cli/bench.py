@@ -55,6 +55,16 @@ DurationOption = Annotated[
         parser=duration_argument,
     ),
 ]
+BatchRowsOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--batch-rows",
+        metavar="N",
+        help=("Time runs of so many rows too, where the model leaves that open. Repeatable."),
+        min=1,
+        max=100_000,
+    ),
+]
 RoundsOption = Annotated[
     int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)
 ]
@@ -112,6 +122,7 @@ def command(
     repeat: RepeatOption = None,
     duration: DurationOption = None,
     rounds: RoundsOption = 3,
+    batch_rows: BatchRowsOption = None,
     threads: ThreadsOption = None,
     timeout: TimeoutOption = 120.0,
     memory_limit: MemoryLimitOption = None,
@@ -141,7 +152,11 @@ def command(
         threads=threads,
         record=record,
     )
-    plan = replace(_plan(repeat, duration, rounds, timeout), memory_limit_nbytes=memory_limit)
+    plan = replace(
+        _plan(repeat, duration, rounds, timeout),
+        memory_limit_nbytes=memory_limit,
+        batch_rows=tuple(sorted(set(batch_rows or ()))),
+    )
     if svg is not None and not svg.parent.is_dir():
         raise UsageError(f"--svg {quoted(svg)}: there is no directory {quoted(svg.parent)}")
     if svg is not None:
@@ -286,6 +301,8 @@ def _print(report: BenchReport, output: Output) -> None:
             )
             output.line(text, hang="  ")
     for result in report.results:
+        if result.batch_times:
+            output.line(f"{result.candidate.label}: {_batches_text(result.batch_times)}", hang="  ")
         if result.reason:
             output.line(f"{result.candidate.label}: {result.outcome}: {result.reason}", hang="  ")
     for note in report.notes:
@@ -301,6 +318,13 @@ def _print(report: BenchReport, output: Output) -> None:
             "recorded: ortpkg select --policy measured goes by it, ortpkg run by the fastest"
             " backend"
         )
+
+
+def _batches_text(times: Sequence[tuple[int, float]]) -> str:
+    """How long runs of several rows take, and which give the most rows a second."""
+    runs = ", ".join(f"{rows} in {duration_text(time_s)}" for rows, time_s in times)
+    most, time_s = max(times, key=lambda each: each[0] / max(each[1], 1e-9))
+    return f"rows: {runs}; most a second in runs of {most}: {most / max(time_s, 1e-9):.4g}"
 
 
 def not_told_apart(results: Sequence[CandidateResult]) -> list[str]:

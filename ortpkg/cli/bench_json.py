@@ -51,4 +51,5 @@ def _result_json(result: CandidateResult) -> dict[str, Any]:
         else None,
         "cosine": None if found is None else found.cosine,
         "compared_runs": result.compared,
+        "batch_times": [{"rows": rows, "p50_s": time_s} for rows, time_s in result.batch_times],
     }

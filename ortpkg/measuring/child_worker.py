@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def measure(
     outputs: str,
     checked: int,
     check_s: float,
+    batch_rows: Sequence[int],
     repeat: int,
     duration_s: float,
     most_s: float,
@@ -45,6 +47,7 @@ def measure(
         feeds: file of feeds (``array_file``).
         outputs: file to write the outputs of the first ``checked`` feeds to; "" for none.
         checked, check_s: run so many feeds for their outputs, but no longer than that.
+        batch_rows: numbers of rows whose runs are timed last, where the model leaves that open.
         repeat, duration_s: then at least so many timed runs, for at least so long; no runs where
             ``repeat`` is 0.
         most_s: the timed runs end after so long, whatever ``repeat`` says, but not before the first
@@ -53,8 +56,8 @@ def measure(
         timeout_s: after so long the parent ends this process as hanging; no run is begun that would
             not end in time.
 
-    Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, peak_memory_nbytes,
-        gpu_memory_nbytes,
+    Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, batch_times,
+        peak_memory_nbytes, gpu_memory_nbytes,
     ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the
     model; ``failed`` where a run failed; ``refused``: why the session needs trust; or
     ``unreadable``: what is wrong with the model's files.
@@ -91,6 +94,7 @@ def measure(
         if checked:
             runs.write_outputs(Path(outputs), checked, check_s)
         result["times_ns"] = runs.timed(repeat, duration_s, most_s) if repeat else []
+        result["batch_times"] = runs.timed_batches(batch_rows, most_s) if batch_rows else []
     except InvalidFeedError as error:
         return {**result, "failed": str(error), "is_feed_to_blame": True}
     except Exception as error:  # noqa: BLE001 - whatever a backend raises is the answer
@@ -158,6 +162,17 @@ class _Runs:
             if elapsed_s >= most_s or (len(times) >= repeat and elapsed_s >= duration_s):
                 break
         return times
+
+    def timed_batches(self, rows: Sequence[int], most_s: float) -> list[tuple[int, float]]:
+        """Rows and seconds per run; none where the model says how many rows it takes."""
+        from ortpkg.measuring.batch_times import can_be_joined, measure_batches
+
+        declared = (*self._session.get_inputs(), *self._session.get_outputs())
+        if not can_be_joined([each.shape for each in declared]):
+            return []
+        left_s = (self._ends_ns - time.monotonic_ns()) / 1e9
+        run = partial(self._session.run, None)
+        return list(measure_batches(run, self._feeds[0], rows, most_s=min(most_s, left_s)).items())
 
 
 def _above(peak_nbytes: int | None, baseline_nbytes: int | None) -> int | None:

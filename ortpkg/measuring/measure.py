@@ -49,6 +49,8 @@ class Plan:
             take, so that passing them is its fault: it hangs, or it fails. Passing a narrower one,
             which somebody chose, is not.
         check_s: how long a candidate's outputs are compared.
+        batch_rows: numbers of rows, the smallest first, whose runs are timed besides, in a
+            candidate's first round, where its inputs and outputs leave that open.
     """
 
     repeat: int = 30
@@ -61,6 +63,7 @@ class Plan:
     patience_s: float = 120.0
     generous_nbytes: int | None = None
     check_s: float = 10.0
+    batch_rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,7 @@ class CandidateResult:
         gpu_memory_nbytes: most of all rounds, at the end of the runs; None where unknown.
         distance: from what was expected; None where nothing was.
         compared: over how many feeds.
+        batch_times: (rows, seconds of one run of so many), the fewest rows first.
     """
 
     candidate: BenchCandidate
@@ -147,6 +151,7 @@ class CandidateResult:
     gpu_memory_nbytes: int | None = None
     distance: Distance | None = None
     compared: int = 0
+    batch_times: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +273,7 @@ def _measure(
         "outputs": str(outputs),
         "checked": len(workload.feeds) if is_checked else 0,
         "check_s": plan.check_s,
+        "batch_rows": [] if state.rounds or not plan.repeat else list(plan.batch_rows),
         "repeat": -(-plan.repeat // plan.rounds),
         "duration_s": plan.duration_s / plan.rounds,
         "most_s": plan.most_s / plan.rounds,
@@ -415,6 +421,7 @@ def _result_of(state: _Progress) -> CandidateResult:
         gpu_memory_nbytes=_most(rounds, "gpu_memory_nbytes"),
         distance=state.distance,
         compared=state.compared,
+        batch_times=tuple((rows, time_s) for rows, time_s in rounds[0].get("batch_times", ())),
     )
 
 

@@ -33,6 +33,7 @@ _MAJOR = SCHEMA_VERSION.partition(".")[0]
 MOST_BYTES = 8 << 20
 MOST_MACHINES = 20
 MOST_ENTRIES = 5_000
+MOST_BATCHES = 100
 _LONGEST_TEXT = 2_000
 
 
@@ -206,6 +207,18 @@ def _number_or_none(value: object, where: str) -> float | None:
     return None if value is None else _number(value, where)
 
 
+def _batch_times(value: object, where: str) -> tuple[tuple[int, float], ...]:
+    found = []
+    for number, pair in enumerate(_list(value, where, most=MOST_BATCHES)):
+        numbers = [_amount(each, where) for each in _list(pair, f"{where}/{number}", most=2)]
+        if len(numbers) != 2:
+            raise RecordFormatError(f"{where}/{number} is not a number of rows and a time")
+        found.append((int(numbers[0]), numbers[1]))
+    if sorted(dict(found).items()) != found or (found and found[0][0] < 1):
+        raise RecordFormatError(f"{where} is not ordered by rows, of which there is at least 1")
+    return tuple(found)
+
+
 def _truth_or_none(value: object, where: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise RecordFormatError(f"{where} is neither true, false nor null")
@@ -227,4 +240,5 @@ _READERS = {
     "float | None": _number_or_none,
     "bool | None": _truth_or_none,
     "QuarantineCause": _cause,
+    "tuple[tuple[int, float], ...]": _batch_times,
 }

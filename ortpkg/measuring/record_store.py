@@ -110,8 +110,9 @@ def write_records(
 
     Returns why it could not, "" where it did.
 
-    They replace those of the same variants and EP devices. Others stay while the fingerprint is the
-    same; those of another state of the same machine go.
+    They replace those of the same variants and EP devices, whose batch times stay where none were
+    measured now. Others stay while the fingerprint is the same; those of another state of the same
+    machine go.
     """
     measured = {(each.ep_name, each.backend) for each in measurements}
     used = [each for each in offer.ep_devices if (each.ep_name, each.backend) in measured]
@@ -128,10 +129,17 @@ def write_records(
                 kept += machine.measurements
                 fingerprint = {**machine.fingerprint, **now}
         replaced = {each.key for each in measurements}
+        batches = {each.key: each.batch_times for each in kept}
         own = MachineRecord(
             fingerprint=fingerprint,
             recorded_at=now_text(),
-            measurements=(*(each for each in kept if each.key not in replaced), *measurements),
+            measurements=(
+                *(each for each in kept if each.key not in replaced),
+                *(
+                    replace(each, batch_times=each.batch_times or batches.get(each.key, ()))
+                    for each in measurements
+                ),
+            ),
         )
         return replace(record, machines=(*others, own)[-MOST_MACHINES:])
 

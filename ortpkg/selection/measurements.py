@@ -59,6 +59,8 @@ class Measurement(VariantPlace):
         p50_s, p95_s: median and 95th percentile of the time of one run.
         lowest_s, highest_s: the least and the greatest median of a round, the interval in which
             ``p50_s`` is certain; None in records of older versions.
+        batch_times: (rows, seconds of one run of so many), the fewest rows first, where that was
+            measured.
         throughput_per_s: runs per second.
         cold_start_s: from nothing loaded to a session.
         first_run_s: the first run of that session.
@@ -79,6 +81,7 @@ class Measurement(VariantPlace):
     is_accurate: bool | None = None
     lowest_s: float | None = None
     highest_s: float | None = None
+    batch_times: tuple[tuple[int, float], ...] = ()
 
 
 class QuarantineCause(StrEnum):
