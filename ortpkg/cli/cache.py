@@ -12,7 +12,7 @@ import typer
 
 from ortpkg.authoring.opening import NamedKind, kind_of, package_folder
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.package_argument import PackageType, Use
+from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import (
     BackendOption,
     ComponentOption,
@@ -57,7 +57,7 @@ CacheTargetArgument = Annotated[
         help=(
             "For why: a package (default: that of the current folder), or an ONNX file with --ep."
         ),
-        click_type=PackageType(Use.READ),
+        parser=package_parser(Use.READ),
     ),
 ]
 KeepOption = Annotated[

@@ -12,7 +12,7 @@ import typer
 
 from ortpkg.authoring.diff import PackageDiff, VariantDiff, diff
 from ortpkg.authoring.model_diff import Change, ModelDiff, Weight, WeightChange
-from ortpkg.cli.package_argument import PackageType, Use
+from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
@@ -27,13 +27,13 @@ OldArgument = Annotated[
     typer.Argument(
         metavar="OLD",
         help="A package (a folder, a name in the store, oci://...), packed, or an ONNX file.",
-        click_type=PackageType(Use.READ_ALL),
+        parser=package_parser(Use.READ_ALL),
     ),
 ]
 NewArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="NEW", help="What to compare it with.", click_type=PackageType(Use.READ_ALL)
+        metavar="NEW", help="What to compare it with.", parser=package_parser(Use.READ_ALL)
     ),
 ]
 

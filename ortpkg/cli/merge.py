@@ -9,7 +9,7 @@ import typer
 
 from ortpkg.authoring.merge import merge
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.package_argument import PackageType, Use
+from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     DryRunOption,
@@ -29,7 +29,7 @@ PackagesArgument = Annotated[
     typer.Argument(
         metavar="PKG...",
         help="Two packages, or one with --into.",
-        click_type=PackageType(Use.READ_ALL),
+        parser=package_parser(Use.READ_ALL),
     ),
 ]
 IntoOption = Annotated[
@@ -38,7 +38,7 @@ IntoOption = Annotated[
         "--into",
         metavar="PKG",
         help="The package that is to take it in.",
-        click_type=PackageType(Use.CHANGE),
+        parser=package_parser(Use.CHANGE),
     ),
 ]
 

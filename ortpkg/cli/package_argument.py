@@ -6,12 +6,10 @@ brought there first, and what moves is said. A command that changes its package 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from typer.models import TyperPath
 
 from ortpkg.errors import UsageError, quoted, unquoted
 
@@ -49,19 +47,13 @@ class NamedPackage(type(Path())):  # type: ignore[misc]  # typer hands on paths 
         return named
 
 
-class PackageType(TyperPath):
-    """Takes references; shells complete paths."""
+def package_parser(use: Use) -> Callable[[str], NamedPackage]:
+    """Takes a reference, which nobody has looked at yet; shells complete paths."""
 
-    name = "path"
+    def path(text: str) -> NamedPackage:  # typer shows the name as what it takes
+        return NamedPackage.of(text, use)
 
-    def __init__(self, use: Use) -> None:
-        super().__init__()
-        self._use = use
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> NamedPackage:
-        """The reference, which nobody has looked at yet."""
-        del param, ctx
-        return value if isinstance(value, NamedPackage) else NamedPackage.of(str(value), self._use)
+    return path
 
 
 def resolved_packages(options: Mapping[str, Any], output: Output) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ortpkg.cli.completion import (
     complete_policy,
     complete_variant,
 )
-from ortpkg.cli.package_argument import PackageType, Use
+from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.quantity_arguments import duration_argument
 from ortpkg.errors import UsageError, quoted
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
@@ -40,14 +40,14 @@ PackageArgument = Annotated[
     typer.Argument(
         metavar="PKG",
         help="The package's directory (name.ortpackage).",
-        click_type=PackageType(Use.CHANGE),
+        parser=package_parser(Use.CHANGE),
     ),
 ]
 #: Of commands that read every file of a package: all of it is fetched.
 WholePackageArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="PKG", help=f"The package: {_REFERENCES}", click_type=PackageType(Use.READ_ALL)
+        metavar="PKG", help=f"The package: {_REFERENCES}", parser=package_parser(Use.READ_ALL)
     ),
 ]
 _OPTIONAL_HELP = (
@@ -56,12 +56,12 @@ _OPTIONAL_HELP = (
 )
 OptionalPackageArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[PKG]", help=_OPTIONAL_HELP, click_type=PackageType(Use.READ)),
+    typer.Argument(metavar="[PKG]", help=_OPTIONAL_HELP, parser=package_parser(Use.READ)),
 ]
 #: Of commands that run a package's samples where they are given nothing else.
 SampledPackageArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[PKG]", help=_OPTIONAL_HELP, click_type=PackageType(Use.RUN_SAMPLES)),
+    typer.Argument(metavar="[PKG]", help=_OPTIONAL_HELP, parser=package_parser(Use.RUN_SAMPLES)),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
 ComponentOption = Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.package_argument import PackageType, Use
+from ortpkg.cli.package_argument import Use, package_parser
 
 ModelArgument = Annotated[
     Path | None,
@@ -17,7 +17,7 @@ ModelArgument = Annotated[
             "An ONNX file, or a package (a folder, packed, a name in the store, oci://...);"
             " default: what the current folder lies in."
         ),
-        click_type=PackageType(Use.READ),
+        parser=package_parser(Use.READ),
     ),
 ]
 PlanBackendOption = Annotated[

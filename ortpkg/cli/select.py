@@ -14,7 +14,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import is_packed, opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.decision_output import open_decision_log
-from ortpkg.cli.package_argument import PackageType, Use
+from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import (
     BackendOption,
     CompatOption,
@@ -59,7 +59,7 @@ PackagesArgument = Annotated[
             "Packages: directories (name.ortpackage), names in the store, oci://host/repository:tag,"
             " ...; default: the one that the current folder lies in."
         ),
-        click_type=PackageType(Use.READ),
+        parser=package_parser(Use.READ),
     ),
 ]
 CheckArchitectureOption = Annotated[

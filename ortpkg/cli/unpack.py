@@ -10,7 +10,7 @@ import typer
 from ortpkg.api.packing import unpack
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.pack_report import print_packed
-from ortpkg.cli.package_argument import PackageType, Use
+from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,
@@ -25,7 +25,7 @@ from ortpkg.package.archive.archive_reader import open_archive
 PackedFileArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A packed package (name.ortpkg).", click_type=PackageType(Use.UNPACK)
+        metavar="FILE", help="A packed package (name.ortpkg).", parser=package_parser(Use.UNPACK)
     ),
 ]
 FolderOutputOption = Annotated[
