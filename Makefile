@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance interop interop-signing vendors registry oci-tools crash-sweep store-stress fuzz mutants format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance interop interop-signing vendors registry oci-tools crash-sweep store-stress fuzz mutants scale format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -27,6 +27,7 @@ help:
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make oci-tools    what we publish, in skopeo (apt-get install skopeo) and in oras (downloads 5 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
+	@echo "make scale        our packages in KServe's server, asked by clients of others (downloads 500 MB once)"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
 	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
 	@echo "make mutants      small changes of changed lines that no test notices (MUTANTS=\"--since main --room engine --sample 60\")"
@@ -96,6 +97,17 @@ build/oras/.installed: tests/oci_tools/requirements.txt
 	@rm -rf build/oras && $(BIN)/python -m venv build/oras
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/oras/bin/python -m pip --disable-pip-version-check install --quiet \
 		--requirement tests/oci_tools/requirements.txt
+	@touch $@
+
+# KServe has an environment of its own: it brings a hundred packages that nothing else here needs.
+scale: build/scale/.installed
+	build/scale/bin/python -m pytest -m scale tests/scale
+
+build/scale/.installed: tests/scale/requirements.txt pyproject.toml
+	@echo "installing KServe and its clients into build/scale (once)"
+	@rm -rf build/scale && "$$(sh scripts/find_python.sh)" -m venv build/scale
+	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/scale/bin/python -m pip --disable-pip-version-check install --quiet \
+		--editable '.[serve]' --requirement tests/scale/requirements.txt
 	@touch $@
 
 store-stress: $(VENV)/.installed-dev

@@ -62,6 +62,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "plan": "Show how a model would run: partitions, order, kernels, memory",
         "bench": "Measure every variant on everything here that can run it",
     },
+    "Serve": {
+        "serve": "Answer requests with packages, over HTTP and gRPC",
+    },
     "Compile": {
         "compile": "Add variants that are compiled for an EP of this machine",
         "compile-models": "Compile ONNX files into context models that share weights",
@@ -162,6 +165,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "plan": ("ortpkg plan model.onnx --nodes --memory --dim batch=1",),
     "bench": ("ortpkg bench digits.ortpackage --duration 2s --memory-limit 1.5GiB",),
+    "serve": (
+        "ortpkg serve digits.ortpackage",
+        "ortpkg serve digits:2 digits:3 --port 0 --grpc-port 0 --json",
+    ),
     "compile": ("ortpkg compile digits.ortpackage --ep openvino --device npu",),
     "compile-models": (
         "ortpkg compile-models encoder.onnx,decoder.onnx --ep openvino -o compiled",

@@ -68,6 +68,13 @@ from ortpkg.errors.providers import EpContextError as EpContextError
 from ortpkg.errors.providers import EpContextWriteError as EpContextWriteError
 from ortpkg.errors.providers import ExecutionProviderError as ExecutionProviderError
 from ortpkg.errors.providers import UnknownExecutionProviderError as UnknownExecutionProviderError
+from ortpkg.errors.serving import InvalidRequestError as InvalidRequestError
+from ortpkg.errors.serving import NotServingError as NotServingError
+from ortpkg.errors.serving import RequestTooLargeError as RequestTooLargeError
+from ortpkg.errors.serving import ServerBusyError as ServerBusyError
+from ortpkg.errors.serving import ServingError as ServingError
+from ortpkg.errors.serving import UnauthorizedError as UnauthorizedError
+from ortpkg.errors.serving import UnknownModelError as UnknownModelError
 from ortpkg.errors.sessions import InvalidFeedError as InvalidFeedError
 from ortpkg.errors.sessions import InvalidSessionOptionError as InvalidSessionOptionError
 from ortpkg.errors.sessions import LimitExceededError as LimitExceededError

@@ -145,6 +145,7 @@ def test_every_command_that_changes_files_has_a_dry_run(ortpkg: RunCommand) -> N
         "select",
         "run",
         "plan",
+        "serve",
         "devices",
         "doctor",
         "list",

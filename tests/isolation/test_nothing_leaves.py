@@ -103,7 +103,7 @@ ALONE: tuple[str, ...] = (
     "run OV --backend openvino --cache",
 )
 #: What these are for is to go to the network, and where their words say.
-NETWORK = frozenset({"login", "lock", "sync"})
+NETWORK = frozenset({"login", "lock", "sync", "serve"})
 #: Runs the lines that follow it, as JSON.
 RUN_LINES = """
 import json, sys

@@ -1,0 +1,154 @@
+"""The HTTP endpoints of the protocol: KServe's, with versions, and bodies checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from kserve import InferInput, InferRequest, InferResponse
+from kserve.protocol.infer_type import RequestedOutput
+from kserve.protocol.rest.v2_datamodels import (
+    ListModelsResponse,
+    ModelMetadataResponse,
+    ModelReadyResponse,
+    ServerLiveResponse,
+    ServerMetadataResponse,
+    ServerReadyResponse,
+)
+from kserve.protocol.rest.v2_endpoints import V2Endpoints
+from starlette.exceptions import HTTPException
+
+from ortpkg.errors import OrtpkgError
+from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
+from ortpkg.serving.protocol_bodies import (
+    JSON_LENGTH_HEADER,
+    InferenceBody,
+    ResponseBody,
+    read_body,
+    response_body,
+)
+from ortpkg.serving.protocol_tensors import TensorSpec
+from ortpkg.serving.refusals import Refusal, refusal_of
+from ortpkg.serving.server_log import log_fault
+
+_PREFIX = "/v2"
+_VERSION = "/versions/{model_version}"
+
+
+class VersionedEndpoints(V2Endpoints):
+    """KServe's endpoints, with the versions that its own refuse."""
+
+    def __init__(self, data_plane: PackageDataPlane) -> None:
+        super().__init__(data_plane)
+        self._data_plane = data_plane
+
+    async def model_metadata(
+        self, model_name: str, model_version: str | None = None
+    ) -> ModelMetadataResponse:
+        """Versions, inputs and outputs of a model."""
+        told = await self._data_plane.versioned_metadata(model_name, model_version)
+        return ModelMetadataResponse.model_validate(told)
+
+    async def model_ready(
+        self, model_name: str, model_version: str | None = None
+    ) -> ModelReadyResponse:
+        """Whether a model answers: it does where it is known."""
+        await self._data_plane.get_model(key_of(model_name, model_version))
+        return ModelReadyResponse(name=model_name, ready=True)
+
+    async def infer_body(self, request: Request) -> Response:
+        """Answers one request for inference."""
+        name = request.path_params["model_name"]
+        version = request.path_params.get("model_version")
+        # KServe's own reading makes a Python object of each element of a binary tensor.
+        body = read_body(
+            await request.body(), request.headers.get(JSON_LENGTH_HEADER), orjson.loads
+        )
+        response, _ = await self._data_plane.infer(
+            key_of(name, version), _kserve_request(body, name, version), {}
+        )
+        return _http_response(_response_body(body, response))
+
+
+def make_application(data_plane: PackageDataPlane) -> FastAPI:
+    """The endpoints as an application."""
+    # The pages that describe an API load scripts from elsewhere.
+    app = FastAPI(title="ortpkg", docs_url=None, redoc_url=None, openapi_url=None)
+    endpoints = VersionedEndpoints(data_plane)
+    app.add_api_route("/", endpoints.live, response_model=ServerLiveResponse)
+    for path, endpoint, model in (
+        ("", endpoints.metadata, ServerMetadataResponse),
+        ("/health/live", endpoints.live, ServerLiveResponse),
+        ("/health/ready", endpoints.ready, ServerReadyResponse),
+        ("/models", endpoints.models, ListModelsResponse),
+        ("/models/{model_name}", endpoints.model_metadata, ModelMetadataResponse),
+        ("/models/{model_name}" + _VERSION, endpoints.model_metadata, ModelMetadataResponse),
+        ("/models/{model_name}/ready", endpoints.model_ready, ModelReadyResponse),
+        ("/models/{model_name}" + _VERSION + "/ready", endpoints.model_ready, ModelReadyResponse),
+    ):
+        app.add_api_route(_PREFIX + path, endpoint, response_model=model)
+    for path in ("/models/{model_name}/infer", "/models/{model_name}" + _VERSION + "/infer"):
+        app.router.add_route(_PREFIX + path, endpoints.infer_body, methods=["POST"])
+    _add_exception_handlers(app)
+    return app
+
+
+def refused(refusal: Refusal) -> JSONResponse:
+    """A refusal as the protocol has it."""
+    return JSONResponse(
+        {"error": refusal.reason}, status_code=refusal.status, headers=refusal.headers
+    )
+
+
+def _add_exception_handlers(app: FastAPI) -> None:
+    async def refuse(request: Request, error: Exception) -> JSONResponse:
+        refusal = refusal_of(error)
+        if refusal.is_our_fault:
+            log_fault("fault", error, path=request.url.path)
+        return refused(refusal)
+
+    async def refuse_path(request: Request, error: Exception) -> JSONResponse:
+        status: int = getattr(error, "status_code", 404)
+        told = f"{request.method} {request.url.path}: {getattr(error, 'detail', '')}"
+        headers: Mapping[str, str] | None = getattr(error, "headers", None)
+        return JSONResponse({"error": told}, status_code=status, headers=headers)
+
+    app.add_exception_handler(OrtpkgError, refuse)
+    app.add_exception_handler(Exception, refuse)
+    app.add_exception_handler(HTTPException, refuse_path)
+
+
+def _kserve_request(body: InferenceBody, name: str, version: str | None) -> InferRequest:
+    return InferRequest(
+        model_name=name,
+        model_version=version,
+        request_id=body.id,
+        infer_inputs=[
+            InferInput(name=each.name, shape=each.shape, datatype=each.datatype, data=each.data)
+            for each in body.inputs
+        ],
+        request_outputs=[RequestedOutput(each.name) for each in body.outputs],
+    )
+
+
+def _response_body(request: InferenceBody, response: InferResponse) -> ResponseBody:
+    specs = [
+        TensorSpec(name=each.name, datatype=each.datatype, shape=tuple(each.shape))
+        for each in response.outputs
+    ]
+    values: dict[str, Any] = {each.name: each.data for each in response.outputs}
+    return response_body(request, response.model_name, response.model_version or "", specs, values)
+
+
+def _http_response(body: ResponseBody) -> Response:
+    head = orjson.dumps(body.head, option=orjson.OPT_SERIALIZE_NUMPY)
+    if not body.tails:
+        return Response(head, media_type="application/json")
+    return Response(
+        b"".join((head, *body.tails)),
+        media_type="application/octet-stream",
+        headers={JSON_LENGTH_HEADER: str(len(head))},
+    )

@@ -1,0 +1,242 @@
+"""A server of KServe's parts on a host and ports of our own.
+
+KServe's ``ModelServer`` listens on all addresses of a machine, knows no versions and reads the
+program's command line; so its data plane, its repository, its endpoints and its gRPC service are
+put together here, on uvicorn and grpc.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ortpkg.errors import CancelledError, UsageError, quoted, unquoted
+from ortpkg.serving.answering import Answering
+from ortpkg.serving.http_limits import GuardedApplication
+from ortpkg.serving.quiet_kserve import load_kserve
+from ortpkg.serving.served_versions import ServedVersions
+from ortpkg.serving.server_log import log_event
+from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
+
+#: How long an idle connection stays open.
+_KEEP_ALIVE_S = 65
+_GRPC_GRACE_S = 1.0
+_BACKLOG = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a server listens: URL of HTTP, and host:port of gRPC (None: not)."""
+
+    http: str
+    grpc: str | None
+
+
+def serve(
+    load: Callable[[ServedVersions], None],
+    place: ListeningPlace,
+    limits: ServingLimits,
+    versions: ServedVersions,
+    on_ready: Callable[[Addresses], None],
+    *,
+    logs_requests: bool = False,
+) -> None:
+    """Serves until the process is told to end (SIGTERM, SIGINT), then finishes what runs.
+
+    Args:
+        load: adds the models to ``versions``; meanwhile the server lives, and is not ready.
+        place: where it listens.
+        limits: what requests may take.
+        versions: the models.
+        on_ready: told when every model is there.
+        logs_requests: log every request, not only those that are refused.
+
+    Raises UsageError where KServe is missing or the server cannot listen there, CancelledError
+    where the process is told to end before the models are there, and what ``load`` raises.
+    """
+    load_kserve()
+    server = _Server(place, limits, versions, logs_requests=logs_requests)
+    with asyncio.Runner(loop_factory=server.loop_factory) as runner:
+        runner.run(server.serve(load, on_ready))
+
+
+class _Server:
+    def __init__(
+        self,
+        place: ListeningPlace,
+        limits: ServingLimits,
+        versions: ServedVersions,
+        *,
+        logs_requests: bool,
+    ) -> None:
+        import uvicorn  # it, KServe and grpc are an extra's, and come after load_kserve
+
+        from ortpkg.serving.kserve_http import make_application
+        from ortpkg.serving.kserve_repository import PackageDataPlane, VersionedRepository
+
+        self._place, self._limits, self._versions = place, limits, versions
+        self._answering = Answering(limits)
+        self._plane = PackageDataPlane(VersionedRepository(versions, self._answering))
+        application = GuardedApplication(
+            make_application(self._plane),
+            request_nbytes=limits.request_nbytes,
+            body_s=limits.timeout_s,
+            token=place.token,
+            logs_requests=logs_requests,
+        )
+        self._config = uvicorn.Config(
+            application,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=max(1, round(limits.drain_s)),
+            limit_concurrency=limits.connections,
+            ssl_certfile=place.certificate,
+            ssl_keyfile=place.private_key,
+        )
+        self.loop_factory = self._config.get_loop_factory()
+        with _told_as_usage("the certificate or its key cannot be used"):
+            self._config.load()
+
+    async def serve(
+        self, load: Callable[[ServedVersions], None], on_ready: Callable[[Addresses], None]
+    ) -> None:
+        """From the first socket to the last request."""
+        with _bound(self._place) as listener, _Stop() as stop:
+            http = _http_server(self._config)
+            grpc_server, grpc_port = await self._start_grpc()
+            serving = asyncio.create_task(http.serve([listener]))
+            try:
+                await self._load(load, stop)
+                self._plane.is_ready = True
+                on_ready(self._addresses(listener, grpc_port))
+                await stop.wait()
+                self._plane.is_ready = False
+                log_event("ending", open_requests=self._answering.open_requests)
+                is_done = await self._answering.drain()
+                log_event("ended", finished_all=is_done)
+            finally:
+                http.should_exit = True
+                await serving
+                if grpc_server is not None:
+                    await grpc_server.stop(_GRPC_GRACE_S)
+
+    async def _load(self, load: Callable[[ServedVersions], None], stop: _Stop) -> None:
+        """Loads on a thread of its own, which an end of the process does not wait for."""
+        loop = asyncio.get_running_loop()
+        loaded: asyncio.Future[None] = loop.create_future()
+
+        def tell(error: BaseException | None) -> None:
+            if loaded.done():
+                return
+            if error is None:
+                loaded.set_result(None)
+            else:
+                loaded.set_exception(error)
+
+        def work() -> None:
+            failure: BaseException | None = None
+            try:
+                load(self._versions)
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(tell, failure)
+
+        threading.Thread(target=work, name="ortpkg-serving-load", daemon=True).start()
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait({loaded, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if not loaded.done():
+            loaded.cancel()
+            raise CancelledError("the server was told to end before its models were loaded")
+        loaded.result()
+
+    async def _start_grpc(self) -> tuple[Any, int | None]:
+        if self._place.grpc_port is None:
+            return None, None
+        from ortpkg.serving.kserve_grpc import make_grpc_server  # as uvicorn above
+
+        server = make_grpc_server(self._plane, self._limits)
+        address = _joined(self._place.host, self._place.grpc_port)
+        with _told_as_usage(f"cannot listen on {quoted(address)}"):
+            port = server.add_insecure_port(address)
+        await server.start()
+        return server, port
+
+    def _addresses(self, listener: socket.socket, grpc_port: int | None) -> Addresses:
+        host, port = listener.getsockname()[:2]
+        scheme = "http" if self._place.certificate is None else "https"
+        return Addresses(
+            http=f"{scheme}://{_joined(host, port)}",
+            grpc=None if grpc_port is None else _joined(host, grpc_port),
+        )
+
+
+class _Stop:
+    """Hears that the process is to end; while this lasts, it ends by nothing else."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._before: dict[signal.Signals, Any] = {}
+
+    async def wait(self) -> None:
+        """Returns once it is to end."""
+        await self._event.wait()
+
+    def __enter__(self) -> _Stop:
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            self._before[each] = signal.signal(
+                each, lambda *_: loop.call_soon_threadsafe(self._event.set)
+            )
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+
+def _http_server(config: Any) -> Any:
+    import uvicorn  # as above
+
+    class Server(uvicorn.Server):
+        """Leaves the process's signals alone: both protocols end by the same."""
+
+        def capture_signals(self) -> contextlib.AbstractContextManager[None]:
+            return contextlib.nullcontext()
+
+    return Server(config)
+
+
+@contextlib.contextmanager
+def _bound(place: ListeningPlace) -> Iterator[socket.socket]:
+    """A socket that listens for HTTP. UsageError where there can be none."""
+    with _told_as_usage(f"cannot listen on {quoted(_joined(place.host, place.port))}"):
+        family = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((place.host, place.port), family=family, backlog=_BACKLOG)
+    with listener:
+        yield listener
+
+
+@contextlib.contextmanager
+def _told_as_usage(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ssl.SSLError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{what}: {unquoted(reason)}") from error
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

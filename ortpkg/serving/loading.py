@@ -1,0 +1,187 @@
+"""From an opened package to a model that has answered its first request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.api.model_variant import ModelVariant
+from ortpkg.arrays.synthetic_inputs import synthetic_feed
+from ortpkg.distribution.used_packages import used_package
+from ortpkg.errors import OrtpkgError, RunError, quoted, unquoted
+from ortpkg.package.formats.samples import SampleSet, read_samples
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.samples.sample_runner import run_samples
+from ortpkg.selection.verdict import Verdict
+from ortpkg.serving.served_model import RunningVariant, ServedModel
+from ortpkg.serving.serving_options import LoadWishes, ServingLimits
+from ortpkg.session.options import RunOptions
+
+#: Of a package that states none.
+_FIRST_VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstRun:
+    """What came of a model's first run.
+
+    Attributes:
+        on: "samples" of the package, or "made-up inputs" where it has none here.
+        matches: whether the outputs are those that the package expects; None where it expects
+            nothing in particular.
+        duration_s: of all of it.
+    """
+
+    on: str
+    matches: bool | None
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A model that is ready, and how it got there.
+
+    Attributes:
+        model: it.
+        first_run: what it was tried with.
+        warnings: of the selection of its variants.
+        duration_s: from the package to the end of the first run.
+    """
+
+    model: ServedModel
+    first_run: FirstRun
+    warnings: tuple[str, ...]
+    duration_s: float
+
+
+def name_and_version(info: PackageInfo) -> tuple[str, str]:
+    """What clients call a package.
+
+    An installed one has the name and the tag that it was installed by, another one those that it
+    states.
+    """
+    used = used_package(info.root)
+    generation = None if used is None else used.generation
+    stated = info.version or _FIRST_VERSION
+    if generation is None:
+        return info.name, stated
+    return generation.name, generation.tag or stated
+
+
+def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded:
+    """Chooses the variants of a package, makes their sessions and has them run once.
+
+    Raises as :meth:`ModelPackage.create_session`; ModelError where the model's inputs or outputs
+    cannot travel; RunError where its first run fails.
+    """
+    start = time.monotonic()
+    package = ModelPackage.of(info, trust=wishes.trust)
+    chosen = package.choose(wishes.component, wishes.selection)
+    backend = wishes.selection.backend
+    create = partial(
+        ModelVariant.create_session,
+        backend=backend,
+        verify=wishes.verify,
+        isolate=wishes.isolate,
+        limits=_run_options(limits),
+        threads=wishes.threads,
+    )
+    session: Any = chosen.create_session(create)
+    name, version = name_and_version(info)
+    variants = [
+        _running(component, variant.verdict(backend=backend))
+        for component, variant in chosen.variants.items()
+    ]
+    model = ServedModel(name=name, version=version, session=session, variants=variants)
+    component = None if chosen.is_pipeline else next(iter(chosen.variants))
+    first_run = _first_run(model, _samples(package, component, wishes), info, limits)
+    return Loaded(
+        model=model,
+        first_run=first_run,
+        warnings=tuple(
+            dict.fromkeys(
+                warning for each in chosen.variants.values() for warning in each.selection.warnings
+            )
+        ),
+        duration_s=time.monotonic() - start,
+    )
+
+
+def _run_options(limits: ServingLimits) -> RunOptions:
+    options = RunOptions()
+    options.timeout_s = limits.timeout_s
+    options.memory_limit_nbytes = limits.memory_limit_nbytes
+    return options
+
+
+def _running(component: str, verdict: Verdict) -> RunningVariant:
+    place = verdict.ep_device
+    return RunningVariant(
+        component=component,
+        variant=verdict.variant.name,
+        ep="" if place is None else place.ep_name,
+        backend="" if place is None else place.backend,
+        device="" if place is None or place.device is None else str(place.device.type),
+    )
+
+
+def _samples(
+    package: ModelPackage, component: str | None, wishes: LoadWishes
+) -> tuple[SampleSet, ...]:
+    is_only = len(package.component_models) == 1
+    own = tuple(
+        each
+        for each in read_samples(package.info)
+        if each.component == component or (each.component is None and is_only)
+    )
+    if own and wishes.verify:
+        package.verify_samples(own)
+    return own
+
+
+def _first_run(
+    model: ServedModel, samples: Sequence[SampleSet], info: PackageInfo, limits: ServingLimits
+) -> FirstRun:
+    start = time.monotonic()
+    try:
+        matches = _run_samples(model, samples, limits) if samples else None
+        if not samples:
+            _run_made_up(model, info)
+    except OrtpkgError as error:
+        on = "its samples" if samples else "made-up inputs"
+        remedy = (
+            ""
+            if samples
+            else f"; ortpkg samples add {unquoted(info.root)} gives it inputs that it can take"
+        )
+        raise RunError(
+            f"model {quoted(model.title)} is not served, since its first run, on {on},"
+            f" failed: {error}{remedy}"
+        ) from error
+    return FirstRun(
+        on="samples" if samples else "made-up inputs",
+        matches=matches,
+        duration_s=time.monotonic() - start,
+    )
+
+
+def _run_samples(
+    model: ServedModel, samples: Sequence[SampleSet], limits: ServingLimits
+) -> bool | None:
+    variant = model.variants[0].variant if len(model.variants) == 1 else None
+    judged = [
+        run_samples(model.session, each, variant=variant, run_options=_run_options(limits)).matches
+        for each in samples
+    ]
+    known = [each for each in judged if each is not None]
+    return all(known) if known else None
+
+
+def _run_made_up(model: ServedModel, info: PackageInfo) -> None:
+    ranges = {each.name: each.value_range for each in info.inputs if each.value_range is not None}
+    feed = synthetic_feed(model.session.get_inputs(), sizes={}, ranges=ranges)
+    model.infer(feed)

@@ -1,0 +1,89 @@
+"""Which model a name and a version mean.
+
+Versions of one name stand beside each other; a request that names none gets the newest, unless
+another one was named as the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ortpkg.errors import UnknownModelError, UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.serving.served_model import ServedModel
+from ortpkg.versions import parse_version
+
+
+class ServedVersions:
+    """The models of a server. Changes take effect with the next request.
+
+    ``defaults``: name → the version that answers where none is asked for.
+    """
+
+    def __init__(self, defaults: Mapping[str, str] | None = None) -> None:
+        self._models: dict[str, dict[str, ServedModel]] = {}
+        self._defaults = dict(defaults or {})
+
+    def add(self, model: ServedModel) -> None:
+        """Has ``model`` answer. UsageError where its name and version are taken."""
+        versions = self._models.setdefault(model.name, {})
+        if model.version in versions:
+            raise UsageError(f"{quoted(model.title)} is served already: give each version once")
+        versions[model.version] = model
+
+    def find(self, name: str, version: str | None = None) -> ServedModel:
+        """The model of that name and version; without one, the default's.
+
+        Raises UnknownModelError, which lists what there is.
+        """
+        versions = self._models.get(name)
+        if not versions:
+            raise UnknownModelError(
+                f"there is no model {quoted(name)}{did_you_mean(name, self._models)}; served are"
+                f" {_listed(self._models)}",
+                name=name,
+            )
+        wanted = version or self.default_version(name)
+        model = versions.get(wanted)
+        if model is None:
+            raise UnknownModelError(
+                f"model {quoted(name)} has no version {quoted(wanted)}; served are"
+                f" {_listed(versions)}",
+                name=name,
+                version=wanted,
+            )
+        return model
+
+    def default_version(self, name: str) -> str:
+        """The version of a served name that answers where none is asked for."""
+        return self._defaults.get(name) or newest(self._models[name])
+
+    def versions(self, name: str) -> tuple[str, ...]:
+        """The versions of a name, oldest first; none of a name that is not served."""
+        return tuple(sorted(self._models.get(name, ()), key=_age))
+
+    def names(self) -> tuple[str, ...]:
+        """What is served, in the order in which it came."""
+        return tuple(self._models)
+
+    def check_defaults(self) -> None:
+        """Raises UnknownModelError for a default that is not served."""
+        for name, version in self._defaults.items():
+            self.find(name, version)
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return (model for versions in self._models.values() for model in versions.values())
+
+
+def newest(versions: Mapping[str, ServedModel]) -> str:
+    """The newest version, as Python's packaging orders them; a text that is none is older."""
+    return max(versions, key=_age)
+
+
+def _age(version: str) -> tuple[bool, object, str]:
+    parsed = parse_version(version)
+    return parsed is not None, parsed or 0, version
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(map(quoted, names)) or "none"

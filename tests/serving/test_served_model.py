@@ -1,0 +1,137 @@
+"""A served model: what requests may hold, which version answers, what the first run is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.errors import InvalidFeedError, RunError, UnknownModelError, UsageError
+from ortpkg.package.reader import open_package
+from ortpkg.serving.loading import load
+from ortpkg.serving.protocol_tensors import GivenTensor
+from ortpkg.serving.served_model import ServedModel
+from ortpkg.serving.served_versions import ServedVersions
+from ortpkg.serving.serving_options import LoadWishes, ServingLimits
+from tests.cli.conftest import DIGITS
+
+LIMITS = ServingLimits(concurrency=1)
+
+
+class Adder:
+    """Adds its two inputs."""
+
+    def get_inputs(self) -> list[Any]:
+        """Two rows of any length."""
+        return [SimpleNamespace(name=name, type="tensor(float)", shape=["n"]) for name in "ab"]
+
+    def get_outputs(self) -> list[Any]:
+        """Their sum and their difference."""
+        names = ("sum", "difference")
+        return [SimpleNamespace(name=name, type="tensor(float)", shape=["n"]) for name in names]
+
+    def run(self, names: Any, feed: Any, options: Any = None) -> list[Any]:
+        """Runs."""
+        values = {"sum": feed["a"] + feed["b"], "difference": feed["a"] - feed["b"]}
+        return [values[name] for name in names]
+
+
+def adder(version: str = "1") -> ServedModel:
+    return ServedModel(name="adder", version=version, session=Adder())
+
+
+def given(name: str) -> GivenTensor:
+    return GivenTensor(name=name, datatype="FP32", shape=[2], data=[1.0, 2.0])
+
+
+def test_a_request_becomes_feeds_and_gets_the_outputs_that_it_asks_for() -> None:
+    model = adder()
+    feeds = model.read_inputs([given("b"), given("a")])
+    assert {name: value.tolist() for name, value in feeds.items()} == {"a": [1, 2], "b": [1, 2]}
+    assert [each.name for each in model.output_specs([])] == ["sum", "difference"]
+    assert {name: value.tolist() for name, value in model.infer(feeds, ["sum"]).items()} == {
+        "sum": [2, 4]
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("ac", "'adder:1' has no input 'c'.* it takes 'a', 'b'"),
+        ("a", "input 'b' of model 'adder:1' is missing"),
+        ("aba", "input 'a' is given twice"),
+    ],
+)
+def test_inputs_are_those_of_the_model_once_each(names: str, message: str) -> None:
+    with pytest.raises(InvalidFeedError, match=message):
+        adder().read_inputs([given(name) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("names", "message"), [(["sums"], "no output 'sums'.*'sum'"), (["sum", "sum"], "twice")]
+)
+def test_outputs_are_those_of_the_model_once_each(names: list[str], message: str) -> None:
+    with pytest.raises(InvalidFeedError, match=message):
+        adder().output_specs(names)
+
+
+def test_the_newest_version_answers_where_none_is_asked_for() -> None:
+    versions = ServedVersions()
+    for version in ("2", "10", "9.1", "nightly"):
+        versions.add(adder(version))
+    assert versions.find("adder").version == "10"
+    assert versions.find("adder", "2").version == "2"
+    assert versions.versions("adder") == ("nightly", "2", "9.1", "10")
+
+
+def test_another_default_can_be_named_and_has_to_be_there() -> None:
+    versions = ServedVersions({"adder": "2"})
+    with pytest.raises(UnknownModelError, match="no model 'adder'"):
+        versions.check_defaults()
+    versions.add(adder("3"))
+    with pytest.raises(UnknownModelError, match="'adder' has no version '2'; served are '3'"):
+        versions.check_defaults()
+    versions.add(adder("2"))
+    versions.check_defaults()
+    assert versions.find("adder").version == "2"
+
+
+def test_a_version_is_served_once() -> None:
+    versions = ServedVersions()
+    versions.add(adder())
+    with pytest.raises(UsageError, match="'adder:1' is served already"):
+        versions.add(adder())
+
+
+def test_a_package_is_loaded_and_has_run_its_samples() -> None:
+    loaded = load(open_package(DIGITS), LoadWishes(), LIMITS)
+    assert loaded.model.title == "digits:1.0.0"
+    assert [each.variant for each in loaded.model.variants] == ["cpu-fp32"]
+    assert (loaded.first_run.on, loaded.first_run.matches) == ("samples", True)
+    (logits,) = loaded.model.infer({"image": np.zeros((1, 1, 8, 8), np.float32)}).values()
+    assert logits.shape == (1, 10)
+    loaded.model.close()
+    with pytest.raises(Exception, match="closed"):
+        loaded.model.infer({"image": np.zeros((1, 1, 8, 8), np.float32)})
+
+
+def test_a_package_without_samples_runs_made_up_inputs(tmp_path: Path) -> None:
+    package = tmp_path / "digits.ortpackage"
+    shutil.copytree(DIGITS, package)
+    shutil.rmtree(package / "samples")
+    (package / "digests.json").unlink()
+    loaded = load(open_package(package), LoadWishes(), LIMITS)
+    assert (loaded.first_run.on, loaded.first_run.matches) == ("made-up inputs", None)
+
+
+def test_a_model_whose_first_run_fails_is_not_served() -> None:
+    with pytest.raises(RunError, match="its first run, on its samples, failed"):
+        load(
+            open_package(DIGITS),
+            LoadWishes(),
+            ServingLimits(concurrency=1, memory_limit_nbytes=1000),
+        )
