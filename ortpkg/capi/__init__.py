@@ -1,6 +1,6 @@
 """Where programs written for onnxruntime look for its exceptions and native classes.
 
-No module of ortpkg imports this.
+No module of ortpkg imports this; ``ortpkg.capi`` loads when a program asks for it.
 """
 
 from __future__ import annotations

@@ -2,5 +2,5 @@
 
 Limits hold for all steps together.
 
-Other folders may import every module.
+Other folders may import: ``pipeline_session``, ``run_limits``.
 """
