@@ -259,7 +259,7 @@ def _neighbours(folder: Path) -> _Neighbours:
             continue
         with suppress(OrtpkgError, OSError):
             facts = read_model_facts(path)
-            files = {each.location for each in facts.signature.context_files}
+            files = set(facts.signature.context_files)
             needs[path.name] = frozenset(
                 files | {each.location for each in facts.signature.external_files}
             )

@@ -111,9 +111,7 @@ def read_model_weights(
     external = tuple(
         _external_tensors(path, data_folder or path.parent, message.tensors, bare_model)
     )
-    contexts = tuple(
-        PurePosixPath(each.location).as_posix() for each in facts.signature.context_files
-    )
+    contexts = tuple(PurePosixPath(each).as_posix() for each in facts.signature.context_files)
     for location in contexts:
         _data_file(path.parent, location, 1, bare_model)
     return ModelWeights(

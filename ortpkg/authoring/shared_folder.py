@@ -161,10 +161,6 @@ class SharedFolder:
             self._places.setdefault(key, Place(location, offset))
         return location
 
-    def has(self, key: ContentKey) -> bool:
-        """Whether a tensor with that content can be shared."""
-        return key in self._places
-
     def place(
         self, model: ModelWeights, variant: str, *, smallest_embedded_nbytes: int | None = None
     ) -> JoinedModel | str:

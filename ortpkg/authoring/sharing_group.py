@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortpkg.authoring.component_folders import VariantFolder
 from ortpkg.authoring.shared_folder import JoinedModel
-from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
+from ortpkg.authoring.variant_places import ModelFilePlace
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.storage.composed_file import ComposedFile
 
@@ -105,6 +105,5 @@ class ComponentPlan:
     """
 
     component: ComponentInfo
-    document: ComponentDocument
     groups: tuple[SharingGroup, ...]
     left_out: Mapping[str, str]

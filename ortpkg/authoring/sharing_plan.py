@@ -59,9 +59,7 @@ def plan_component(
     keys = read_contents(ranges_of(models, options.smallest_embedded_nbytes), progress=progress)
     planner = _Planner(folders, keys, options, own)
     groups = tuple(planner.plan())
-    return ComponentPlan(
-        component=component, document=document, groups=groups, left_out=planner.left_out
-    )
+    return ComponentPlan(component=component, groups=groups, left_out=planner.left_out)
 
 
 class _Planner:

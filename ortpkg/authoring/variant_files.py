@@ -140,7 +140,7 @@ def data_files(signature: ModelSignature) -> dict[str, int]:
         path = PurePosixPath(external.location).as_posix()
         needed[path] = max(needed.get(path, 0), external.nbytes)
     for context in signature.context_files:
-        needed.setdefault(PurePosixPath(context.location).as_posix(), 1)
+        needed.setdefault(PurePosixPath(context).as_posix(), 1)
     return needed
 
 

@@ -25,21 +25,6 @@ from ortpkg.names import did_you_mean
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-SCHEMA_NAMES = (
-    "manifest",
-    "metadata",
-    "component_manifest",
-    "component",
-    "executor_info_ort",
-    "package_facts",
-    "pipeline",
-    "samples",
-    "digests",
-    "lock",
-    "machine_profile",
-    "selection",
-)
-
 _MOST_FINDINGS = 1000  # a document with more is not written by mistake
 
 
@@ -61,12 +46,12 @@ def schemas_directory() -> Path:
 
 @cache
 def schema_text(name: str) -> str:
-    """The JSON text of one of ``SCHEMA_NAMES``."""
+    """The JSON text of the schema ``schemas/<name>.schema.json``."""
     return (schemas_directory() / f"{name}.schema.json").read_text(encoding="utf-8")
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """One of ``SCHEMA_NAMES`` as a fresh value."""
+    """The same schema as a fresh value."""
     schema: dict[str, Any] = json.loads(schema_text(name))
     return schema
 

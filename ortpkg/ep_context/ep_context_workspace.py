@@ -71,12 +71,10 @@ class AbandonedGroup:
     """A session group that came to nothing.
 
     Attributes:
-        reason: what failed; None where it was just given up.
         binary: what was never written.
         removed: context models, and their files of initializers, that named it.
     """
 
-    reason: BaseException | None
     binary: Path
     removed: tuple[Path, ...]
 
@@ -175,7 +173,7 @@ class EpContextWorkspace:
             if self._growing is not None:
                 self._growing.files.update({path: file_stamp(path) for path in files})
 
-    def abandon(self, reason: BaseException | None = None) -> AbandonedGroup | None:
+    def abandon(self) -> AbandonedGroup | None:
         """Clears what was compiled and never written, because a session of the group failed.
 
         The next session begins a group anew.
@@ -187,9 +185,7 @@ class EpContextWorkspace:
             growing, self._growing = self._growing, None
         if growing is None:
             return None
-        return AbandonedGroup(
-            reason=reason, binary=growing.path, removed=_remove_unchanged(growing.files)
-        )
+        return AbandonedGroup(binary=growing.path, removed=_remove_unchanged(growing.files))
 
     # --- inference --------------------------------------------------------------------------------
 
@@ -270,7 +266,7 @@ def abandon_groups(ep_names: Iterable[str], reason: BaseException) -> list[Aband
     """Gives up these execution providers' unfinished groups, and logs what that removed."""
     found = []
     for name in ep_names:
-        group = shared_workspace(name).abandon(reason)
+        group = shared_workspace(name).abandon()
         if group is None:
             continue
         found.append(group)

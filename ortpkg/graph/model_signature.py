@@ -58,21 +58,6 @@ class ExternalFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextFile:
-    """A compiled context that an EPContext node keeps outside the model (``embed_mode`` 0).
-
-    Attributes:
-        location: ``ep_cache_context``, relative to the model's folder; checked to stay inside it.
-        source, partition_name, hardware_architecture: of that node; "" where absent.
-    """
-
-    location: str
-    source: str = ""
-    partition_name: str = ""
-    hardware_architecture: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSignature:
     """A model file's own account of itself.
 
@@ -83,24 +68,21 @@ class ModelSignature:
         element_types: names of all data types of weights and declared values, sorted ("float",
             "int64").
         quantization: see :func:`ortpkg.graph.quantization_word.quantization_of`.
-        external_files, context_files: files needed beside the model, in order of appearance.
+        external_files, context_files: files needed beside the model, in order of appearance; of
+            contexts of EPContext nodes the locations, as of external files.
         node_count: with sub-graphs and function bodies.
-        operator_domains: of all nodes, sorted; "" is ONNX's own.
     """
 
     inputs: tuple[ValueSignature, ...]
     outputs: tuple[ValueSignature, ...]
     opset_imports: Mapping[str, int]
     ir_version: int
-    producer_name: str
-    producer_version: str
     element_types: tuple[str, ...]
     quantization: str
     external_files: tuple[ExternalFile, ...]
-    context_files: tuple[ContextFile, ...]
+    context_files: tuple[str, ...]
     metadata_props: Mapping[str, str]
     node_count: int
-    operator_domains: tuple[str, ...]
 
 
 _DEFAULT_LIMITS = ModelLimits()
@@ -133,15 +115,12 @@ def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) 
         outputs=tuple(_value_signature(value) for value in proto.graph.output),
         opset_imports={_domain(opset.domain): opset.version for opset in proto.opset_import},
         ir_version=proto.ir_version,
-        producer_name=text_of(proto.producer_name, "producer name"),
-        producer_version=text_of(proto.producer_version, "producer version"),
         element_types=_element_types(model_file, tensors, limits),
         quantization=quantization_of(nodes, tensors),
         external_files=_external_files(tensors),
         context_files=_context_files(nodes),
         metadata_props=entries_of(proto.metadata_props, "metadata"),
         node_count=len(nodes),
-        operator_domains=tuple(sorted({_domain(node.domain) for node in nodes})),
     )
 
 
@@ -198,9 +177,9 @@ def _least_nbytes(tensor: onnx.TensorProto) -> int:
     return stored_nbytes(element_type, prod(tensor.dims))
 
 
-def _context_files(nodes: Iterable[onnx.NodeProto]) -> tuple[ContextFile, ...]:
+def _context_files(nodes: Iterable[onnx.NodeProto]) -> tuple[str, ...]:
     """The files of EPContext nodes, each location once."""
-    found: dict[str, ContextFile] = {}
+    found: dict[str, None] = {}  # in order
     for node in nodes:
         if node.op_type != "EPContext" or node.domain != MICROSOFT_DOMAIN:
             continue
@@ -210,16 +189,8 @@ def _context_files(nodes: Iterable[onnx.NodeProto]) -> tuple[ContextFile, ...]:
         if embedded or not location:
             continue
         check_location(location, f"EPContext node {quoted(node.name)}")
-        found.setdefault(
-            location,
-            ContextFile(
-                location=location,
-                source=_text(attributes, "source"),
-                partition_name=_text(attributes, "partition_name"),
-                hardware_architecture=_text(attributes, "hardware_architecture"),
-            ),
-        )
-    return tuple(found.values())
+        found[location] = None
+    return tuple(found)
 
 
 def _text(attributes: Mapping[str, onnx.AttributeProto], name: str) -> str:

@@ -18,7 +18,6 @@ from ortpkg.kernels.axes import (
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
-_BOOL = np.dtype(np.bool_)
 #: Of Split: before, parts without lengths are equal.
 _UNEVEN_PARTS_SINCE = 18
 #: Where an element of a padded axis comes from, with what is computed on the way to it.

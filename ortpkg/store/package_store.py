@@ -23,7 +23,6 @@ from ortpkg.store.generations import (
     installed_names,
     read_generation,
     record_generation,
-    remove_generation,
     remove_name,
     switch_to,
 )
@@ -159,17 +158,6 @@ class PackageStore(InstalledPackages):
             remove_name(self._folder, name)
             forget_uses(self._folder, name)
         self._refresh_index()
-
-    def forget(self, name: str, number: int) -> None:
-        """Takes one installation that is not in use away; gc removes what nobody else has."""
-        with self._folder.errors(f"forget an installation of {quoted(name)}"):
-            found = self._generation(name, number)
-            current = current_generation(self._folder, name)
-            if current is not None and current.number == number:
-                raise StoreError(
-                    f"installation {number} of {quoted(name)} is in use: roll back, or uninstall it"
-                )
-            remove_generation(self._folder, found)
 
     def damaged_files(
         self, generation: Generation, *, progress: Progress | None = None

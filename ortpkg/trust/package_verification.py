@@ -148,7 +148,7 @@ class PackageVerifier:
 
             signature = read_model_signature(model)
             data = tuple(each.location for each in signature.external_files)
-            names = (*data, *(each.location for each in signature.context_files))
+            names = (*data, *signature.context_files)
         if entry and len(entry.digests) == 1:
             self._cache.add_needs(entry.digests[0], names)
             self._cache.write()

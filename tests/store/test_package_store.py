@@ -247,18 +247,6 @@ def test_what_is_damaged_is_taken_out_and_installed_again(store: PackageStore) -
         assert read_package(opened.root) == expected_package(1)
 
 
-def test_one_installation_can_be_forgotten(store: PackageStore) -> None:
-    for version in (1, 2):
-        install(store, version)
-
-    with pytest.raises(StoreError, match="installation 2 of 'digits' is in use"):
-        store.forget("digits", 2)
-    store.forget("digits", 1)
-    assert [each.number for each in store.history("digits")] == [2]
-    with pytest.raises(PackageNotInstalledError, match="there is 2"):
-        store.forget("digits", 1)
-
-
 def test_a_tree_that_was_deleted_says_how_to_get_it_back(store: PackageStore) -> None:
     install(store, 1)
     shutil.rmtree(store.root / "packages")

@@ -17,7 +17,6 @@ from ortpkg.engine.transformers.rewriting import (
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.types import Dimension, ElementType, numpy_dtype
 
-_MOST_DIMENSIONS = 64
 _FIRST_VERSION_WITH_AXES_INPUT = 18
 _LARGEST_PARAMETER_NBYTES = 1 << 22
 

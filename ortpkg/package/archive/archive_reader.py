@@ -38,11 +38,10 @@ _INPUT_NBYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveEntry:
-    """One file: its path in the package, its size, and the size of what is stored for it."""
+    """One file: its path in the package, and its size."""
 
     name: str
     nbytes: int
-    compressed_nbytes: int
 
 
 class EntryStream(Protocol):
@@ -76,10 +75,7 @@ class ArchiveReader:
             header.name: (header, start) for header, start in headers if not header.is_folder
         }
         self.entries = tuple(
-            ArchiveEntry(
-                name=each.name, nbytes=each.nbytes, compressed_nbytes=each.compressed_nbytes
-            )
-            for each, _ in self._headers.values()
+            ArchiveEntry(name=each.name, nbytes=each.nbytes) for each, _ in self._headers.values()
         )
         self.nbytes = sum(entry.nbytes for entry in self.entries)
 
