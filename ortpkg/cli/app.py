@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import itertools
 import os
 import sys
@@ -19,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.cli import interrupts, streams
+from ortpkg.cli.common_flags import add_common_flags
 from ortpkg.cli.completion import words_to_complete
 from ortpkg.cli.help import SUMMARIES, examples_text, print_help
 from ortpkg.cli.package_argument import resolved_packages
@@ -272,7 +272,7 @@ def _application(called: str | None, defaults: OptionDefaults, *, is_alone: bool
     for name, module in COMMANDS.items():
         if name == called:
             function = _with_typed_exit(importlib.import_module(module).command, defaults)
-            application.command(name, epilog=examples_text(name))(function)
+            application.command(name, epilog=examples_text(name), add_help_option=False)(function)
         elif not is_alone:
             application.command(name, help=SUMMARIES[name])(_not_loaded)
     return application
@@ -314,8 +314,13 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
 
     @functools.wraps(function)
     def command(
-        *arguments: Any, quiet: bool = False, no_color: bool = False, **options: Any
+        *arguments: Any,
+        quiet: bool = False,
+        no_color: bool = False,
+        wants_help: bool = False,
+        **options: Any,
     ) -> None:
+        del wants_help  # typer has printed it
         configure(is_quiet=quiet, is_colorless=no_color)
         output = Output(
             is_json=bool(options.get("as_json")) or options.get("output_format") == "json"
@@ -339,7 +344,7 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
             code = INTERNAL_ERROR
         raise typer.Exit(code)
 
-    _add_options(command, {"quiet": QuietOption, "no_color": NoColorOption})
+    add_common_flags(command)
     return command
 
 
@@ -375,16 +380,3 @@ def _refused_by_system(error: OSError) -> PackageError:
     reason = error.strerror or str(error)
     where = "" if error.filename is None else f" {quoted(os.fsdecode(error.filename))}"
     return PackageError(f"the system refuses access to{where or ' a file'}: {reason}")
-
-
-def _add_options(command: Any, annotations: dict[str, Any]) -> None:
-    """Gives a command the flags that all commands have; typer reads options off the signature."""
-    signature = inspect.signature(command, eval_str=True)
-    flags = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation
-        )
-        for name, annotation in annotations.items()
-    ]
-    command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *flags])
-    command.__annotations__ = {**command.__annotations__, **annotations}

@@ -53,7 +53,7 @@ ActionArgument = Annotated[
 CacheTargetArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[PKG|MODEL]",
+        metavar="PKG|MODEL",
         help=(
             "For why: a package (default: that of the current folder), or an ONNX file with --ep."
         ),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ReferencesArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="REF...",
+        metavar="REF",
         help=(
             "oci://host[:port]/repository[:tag], oci-layout:FOLDER[:tag], a package's folder, or a"
             " packed file (name.ortpkg), here or at https://, s3://, gs://, az://, hf://."

@@ -27,7 +27,7 @@ _FORMS = "write ortpkg merge A B -o NEW, or ortpkg merge B --into A"
 PackagesArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PKG...",
+        metavar="PKG",
         help="Two packages, or one with --into.",
         parser=package_parser(Use.READ_ALL),
     ),

@@ -56,12 +56,12 @@ _OPTIONAL_HELP = (
 )
 OptionalPackageArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[PKG]", help=_OPTIONAL_HELP, parser=package_parser(Use.READ)),
+    typer.Argument(metavar="PKG", help=_OPTIONAL_HELP, parser=package_parser(Use.READ)),
 ]
 #: Of commands that run a package's samples where they are given nothing else.
 SampledPackageArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[PKG]", help=_OPTIONAL_HELP, parser=package_parser(Use.RUN_SAMPLES)),
+    typer.Argument(metavar="PKG", help=_OPTIONAL_HELP, parser=package_parser(Use.RUN_SAMPLES)),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
 ComponentOption = Annotated[

@@ -12,7 +12,7 @@ from ortpkg.cli.package_argument import Use, package_parser
 ModelArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[MODEL|PKG]",
+        metavar="MODEL|PKG",
         help=(
             "An ONNX file, or a package (a folder, packed, a name in the store, oci://...);"
             " default: what the current folder lies in."

@@ -30,7 +30,7 @@ class Action(StrEnum):
 
 ActionArgument = Annotated[Action, typer.Argument(help="list shows it, clear lifts it.")]
 PackageArgument = Annotated[
-    Path | None, typer.Argument(metavar="[PKG]", help="Only this package; default: all.")
+    Path | None, typer.Argument(metavar="PKG", help="Only this package; default: all.")
 ]
 
 

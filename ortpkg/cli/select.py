@@ -54,7 +54,7 @@ from ortpkg.selection.wishes import SelectionWishes
 PackagesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[PKG]...",
+        metavar="PKG",
         help=(
             "Packages: directories (name.ortpackage), names in the store, oci://host/repository:tag,"
             " ...; default: the one that the current folder lies in."

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ServedArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PKG...",
+        metavar="PKG",
         help=(
             "The packages: folders (name.ortpackage), names in the store, digits:2 for a version,"
             " oci://host/repository:tag, ONNX files ..."

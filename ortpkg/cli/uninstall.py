@@ -13,7 +13,7 @@ from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.store.package_store import PackageStore
 
 NamesArgument = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help="Names in the store: see ortpkg list.")
+    list[str], typer.Argument(metavar="NAME", help="Names in the store: see ortpkg list.")
 ]
 
 

@@ -19,7 +19,7 @@ from ortpkg.store.package_store import PackageStore
 
 NamesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="Names in the store; default: all of them."),
+    typer.Argument(metavar="NAME", help="Names in the store; default: all of them."),
 ]
 
 

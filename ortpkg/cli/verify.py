@@ -33,7 +33,7 @@ from ortpkg.storage.file_operations import FileOperations
 VerifiedPackageArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[PKG|REF]",
+        metavar="PKG|REF",
         help=(
             "A package (name.ortpackage, a name in the store), or with --signature oci://... or"
             " oci-layout:...; default: what the current folder lies in."

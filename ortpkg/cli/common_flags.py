@@ -1,0 +1,56 @@
+"""The flags that all commands have, and how the help shows flags: without a word behind them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, get_args
+
+import typer
+
+from ortpkg.cli.parameters import NoColorOption, QuietOption
+
+
+def _print_help(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+#: Instead of typer's own, which is shown with a word behind it.
+HelpOption = Annotated[
+    bool,
+    typer.Option(
+        "--help",
+        "-h",
+        is_eager=True,
+        callback=_print_help,
+        help="Show this message and exit.",
+    ),
+]
+_COMMON = {"quiet": QuietOption, "no_color": NoColorOption, "wants_help": HelpOption}
+
+
+def add_common_flags(command: Callable[..., Any]) -> None:
+    """Gives a command the flags that all commands have; typer reads options off the signature."""
+    signature = inspect.signature(command, eval_str=True)
+    flags = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation
+        )
+        for name, annotation in _COMMON.items()
+    ]
+    parameters = [*signature.parameters.values(), *flags]
+    _show_without_word(each.annotation for each in parameters)
+    described: Any = command
+    described.__signature__ = signature.replace(parameters=parameters)
+    described.__annotations__ = {each.name: each.annotation for each in parameters}
+
+
+def _show_without_word(annotations: Iterable[Any]) -> None:
+    """typer from 0.29 on writes <bool> behind a flag, as if it took a word, unless told another."""
+    for annotation in annotations:
+        kind, *declared = get_args(annotation) or (None,)
+        if kind in {bool, bool | None}:
+            for each in declared:
+                each.metavar = ""
