@@ -251,6 +251,7 @@ class ModelPackage:
         wishes: SelectionWishes = ANY_VARIANT,
         *,
         canary: bool | CanaryWishes = False,
+        canary_failures: Sequence[CanaryFailure] = (),
         **keywords: Unpack[WishedKeywords],
     ) -> ModelVariant:
         """The best variant of a component on this machine.
@@ -264,9 +265,9 @@ class ModelPackage:
         """
         wishes = wishes.but("ModelPackage.best_variant", keywords)
         if canary is False:
-            selection = self.select(component, wishes)
+            selection = self.select(component, wishes, canary_failures=canary_failures)
         else:
-            selection = self._select_by_canary(component, canary, wishes)
+            selection = self._select_by_canary(component, canary, wishes, canary_failures)
         if selection.best is None:
             raise NoSuitableVariantError(
                 no_suitable_variant_message(selection), selection=selection
@@ -274,14 +275,18 @@ class ModelPackage:
         return ModelVariant(selection.best.variant, selection, package=self.info, trust=self._trust)
 
     def _select_by_canary(
-        self, component: str | None, canary: Literal[True] | CanaryWishes, wishes: SelectionWishes
+        self,
+        component: str | None,
+        canary: Literal[True] | CanaryWishes,
+        wishes: SelectionWishes,
+        before: Sequence[CanaryFailure],
     ) -> Selection:
         from ortpkg.measuring.canary import CanaryWishes, select_by_canary  # as in _canary
 
         return select_by_canary(
             self.info,
             self.component(component),
-            lambda failures: self.select(component, wishes, canary_failures=failures),
+            lambda failures: self.select(component, wishes, canary_failures=(*before, *failures)),
             CanaryWishes() if canary is True else canary,
             backend=wishes.backend,
             trust=self._trust,
@@ -344,6 +349,7 @@ class ModelPackage:
         wishes: SelectionWishes = ANY_VARIANT,
         *,
         canary: bool | CanaryWishes = False,
+        canary_failures: Sequence[CanaryFailure] = (),
         **keywords: Unpack[WishedKeywords],
     ) -> ChosenVariants:
         """The variants that a session runs: the component's best, or one per pipeline component.
@@ -358,7 +364,10 @@ class ModelPackage:
         if is_pipeline and wishes.variant is not None:
             verify_is_only_component(self.info, wishes.variant)
         names = [each.name for each in self.info.components] if is_pipeline else [component]
-        variants = [self.best_variant(name, wishes, canary=canary) for name in names]
+        variants = [
+            self.best_variant(name, wishes, canary=canary, canary_failures=canary_failures)
+            for name in names
+        ]
         return ChosenVariants(
             package=self.info,
             variants={each.component_name: each for each in variants},

@@ -61,6 +61,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "Run a package's samples, or your own inputs",
         "plan": "Show how a model would run: partitions, order, kernels, memory",
         "bench": "Measure every variant on everything here that can run it",
+        "batch": "Run every row of files through a package, on one machine or many",
     },
     "Serve": {
         "serve": "Answer requests with packages, over HTTP and gRPC",
@@ -165,6 +166,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "plan": ("ortpkg plan model.onnx --nodes --memory --dim batch=1",),
     "bench": ("ortpkg bench digits.ortpackage --duration 2s --memory-limit 1.5GiB",),
+    "batch": (
+        "ortpkg batch digits.ortpackage --input rows.parquet --output out/",
+        "ortpkg batch digits --input rows.csv --map image=a,b,c -o out/ --errors failed.jsonl",
+        "ortpkg batch digits --input rows/ --output shared/out --ray head.example:6379 --resume",
+    ),
     "serve": (
         "ortpkg serve digits.ortpackage",
         "ortpkg serve digits:2 digits:3 --port 0 --grpc-port 0 --json",

@@ -25,6 +25,8 @@ from ortpkg.errors.base import PlanVerificationError as PlanVerificationError
 from ortpkg.errors.base import ProfileError as ProfileError
 from ortpkg.errors.base import UnknownBackendError as UnknownBackendError
 from ortpkg.errors.base import UsageError as UsageError
+from ortpkg.errors.batches import ClusterError as ClusterError
+from ortpkg.errors.batches import RowFailedError as RowFailedError
 from ortpkg.errors.codes import ExitCode as ExitCode
 from ortpkg.errors.codes import StatusCode as StatusCode
 from ortpkg.errors.codes import VerifyExitCode as VerifyExitCode

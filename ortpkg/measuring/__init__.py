@@ -3,6 +3,5 @@
 One variant at a time; what is measured of a whole package, :mod:`ortpkg.bench` says.
 
 Only this folder may import: ``child_session``, ``child_worker``, ``gpu_memory``,
-``package_digest``, ``quarantine_copy``, ``record_format``, ``run_statistics``; other folders may
-import the rest.
+``quarantine_copy``, ``record_format``, ``run_statistics``; other folders may import the rest.
 """

@@ -58,6 +58,7 @@ LINES: tuple[str, ...] = (
     "settings",
     "diff PKG PKG",
     "migrate-check PKG",
+    "batch PKG --input OUT/rows.npy --output OUT/batch --in-process",
     "quarantine list",
     "cache list",
     "cache why PKG",
@@ -117,6 +118,7 @@ def audited(lines: Sequence[str], folder: Path, home_of: Path | None = None) -> 
     places = {name: folder / "work" / name.lower() for name in ("PKG", "OV", "OUT")}
     places["OUT"].mkdir(parents=True)
     np.save(places["OUT"] / "zeros.npy", np.zeros((1, 1, 28, 28), np.float32))
+    np.save(places["OUT"] / "rows.npy", np.zeros((2, 64), np.float32))
     shutil.copytree(DIGITS, places["PKG"])
     shutil.copytree(DIGITS, places["OV"])
     ortpkg.add_variant(

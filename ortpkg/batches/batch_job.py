@@ -1,0 +1,215 @@
+"""A batch from what its caller says to what is done: input, parts, columns, output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.batches.batch_folder import BatchFolder, inputs_json, verify_is_free
+from ortpkg.batches.column_mapping import ColumnMap, column_map
+from ortpkg.batches.csv_rows import csv_header
+from ortpkg.batches.image_rows import IMAGE, PATH, PictureInput
+from ortpkg.batches.input_files import InputFiles, RowFormat, find_input
+from ortpkg.batches.model_layout import ModelLayout, model_layout
+from ortpkg.batches.npy_rows import DATA
+from ortpkg.batches.package_runner import ModelFacts
+from ortpkg.batches.parquet_rows import parquet_columns
+from ortpkg.batches.part_planning import PartLimits, plan_parts
+from ortpkg.batches.part_reading import Reading
+from ortpkg.batches.part_run import RunPlan
+from ortpkg.batches.parts import MOST_ROWS, Part
+from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean
+
+#: Rows of one run where nobody says how many, and nothing is recorded.
+DEFAULT_BATCH_SIZE = 64
+JOB_SCHEMA_VERSION = "1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWishes:
+    """What the caller of a batch says of rows.
+
+    Attributes:
+        inputs: files and folders.
+        output: the folder that is written.
+        format: of the output; None: that of the input.
+        columns: input of the model → columns, where the caller says.
+        kept: columns of the input that the output has, too.
+        batch_size: rows of one run; None: as found best.
+        part_rows: rows of a part, at most.
+        collects_errors: whether rows that fail are left out and listed; else the first ends all.
+        resize: whether pictures are resampled to the input's size.
+        resume: whether to go on with what is in the output.
+    """
+
+    inputs: tuple[Path, ...]
+    output: Path
+    format: RowFormat | None = None
+    columns: ColumnMap
+    kept: tuple[str, ...] = ()
+    batch_size: int | None = None
+    part_rows: int = MOST_ROWS
+    collects_errors: bool = False
+    resize: bool = False
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJob:
+    """What is to be done.
+
+    Attributes:
+        parts: all.
+        written: the numbers of those that are there already.
+        reading: how parts are read.
+        plan: how they are run.
+        folder: where they go.
+    """
+
+    parts: tuple[Part, ...]
+    written: frozenset[int]
+    reading: Reading
+    plan: RunPlan
+    folder: BatchFolder
+
+    @property
+    def to_do(self) -> tuple[Part, ...]:
+        """The parts that are not there yet."""
+        return tuple(part for part in self.parts if part.number not in self.written)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the input has."""
+        return self.parts[-1].first_row + self.parts[-1].count
+
+
+def verify_wishes(wishes: BatchWishes) -> InputFiles:
+    """The input files; before a package is opened, what can be wrong without one. UsageError."""
+    source = find_input(wishes.inputs)
+    if not wishes.resume:
+        verify_is_free(wishes.output)
+    output = wishes.output.resolve()
+    for file in source.files:
+        if file.resolve().is_relative_to(output):
+            raise UsageError(
+                f"--output {quoted(wishes.output)} holds {quoted(file)}, which is read: name"
+                " another folder"
+            )
+    return source
+
+
+def prepare(
+    source: InputFiles, wishes: BatchWishes, facts: ModelFacts, batch_size: int
+) -> BatchJob:
+    """Looks through the input, and begins or goes on with the output.
+
+    Args:
+        source: what :func:`verify_wishes` found.
+        wishes: what the caller says.
+        facts: of the package.
+        batch_size: rows of one run, where neither the caller nor the job that goes on says.
+
+    Raises UsageError for what does not fit together.
+    """
+    columns = _columns(source, wishes, facts)
+    kept = (*((PATH,) if source.format is RowFormat.IMAGES else ()), *wishes.kept)
+    output_format = wishes.format or source.format
+    folder = BatchFolder(wishes.output, output_format)
+    job: dict[str, Any] = {
+        "schema_version": JOB_SCHEMA_VERSION,
+        "kind": "batch",
+        "package": dict(facts.identity),
+        "inputs": inputs_json(source.files),
+        "part_rows": wishes.part_rows,
+        "format": output_format.word,
+        "columns": {name: list(each) for name, each in columns.items()},
+        "kept": list(kept),
+        "has_errors": wishes.collects_errors,
+        "batch_size": wishes.batch_size or batch_size,
+    }
+    parts = plan_parts(source, PartLimits(most_rows=wishes.part_rows))
+    if wishes.resume:
+        job = folder.go_on(job)
+        _verify_batch_size(job, wishes)
+    layout = model_layout(facts.inputs, facts.outputs, job["batch_size"])
+    _verify_kept(layout, kept)
+    if not wishes.resume:
+        folder.begin(job)
+    return BatchJob(
+        parts=parts,
+        written=frozenset(folder.written(parts)) if wishes.resume else frozenset(),
+        reading=_reading(source, wishes, facts, columns),
+        plan=RunPlan(
+            layout=layout,
+            columns=columns,
+            batch_size=job["batch_size"],
+            kept=kept,
+            stops=not wishes.collects_errors,
+        ),
+        folder=folder,
+    )
+
+
+def _verify_batch_size(job: Mapping[str, Any], wishes: BatchWishes) -> None:
+    size = job.get("batch_size")
+    if not isinstance(size, int) or size < 1:
+        raise UsageError(f"--resume: the job in {quoted(wishes.output)} has no batch size")
+    if wishes.batch_size not in {None, size}:
+        raise UsageError(
+            f"--resume: the batch that is in {quoted(wishes.output)} has --batch-size {size}, which"
+            " cannot change on the way"
+        )
+
+
+def _verify_kept(layout: ModelLayout, kept: Sequence[str]) -> None:
+    for name in kept:
+        if name in layout.outputs or name == "row_id":
+            raise UsageError(f"--keep {quoted(name)}: the output has a column of that name already")
+
+
+def _columns(source: InputFiles, wishes: BatchWishes, facts: ModelFacts) -> ColumnMap:
+    names = [each.name for each in facts.inputs]
+    found: ColumnMap = {}
+    for file in _with_headers(source):
+        there = _columns_of(source.format, file)
+        found = column_map(names, there, wishes.columns)
+        for name in wishes.kept:
+            if there is not None and name not in there:
+                raise UsageError(
+                    f"--keep: {quoted(file)} has no column {quoted(name)}"
+                    f"{did_you_mean(name, there)}"
+                )
+    return found
+
+
+def _with_headers(source: InputFiles) -> Sequence[Path]:
+    has_own = source.format in {RowFormat.PARQUET, RowFormat.CSV}
+    return source.files if has_own else source.files[:1]
+
+
+def _columns_of(kind: RowFormat, file: Path) -> list[str] | None:
+    if kind is RowFormat.PARQUET:
+        return parquet_columns(file)
+    if kind is RowFormat.CSV:
+        return csv_header(file)
+    return {RowFormat.NPY: [DATA], RowFormat.IMAGES: [IMAGE]}.get(kind)
+
+
+def _reading(
+    source: InputFiles, wishes: BatchWishes, facts: ModelFacts, columns: ColumnMap
+) -> Reading:
+    needed = dict.fromkeys([*(name for each in columns.values() for name in each), *wishes.kept])
+    picture = None
+    if source.format is RowFormat.IMAGES:
+        (declared,) = [each for each in facts.inputs if columns[each.name] == (IMAGE,)]
+        picture = PictureInput(
+            name=declared.name,
+            type=declared.type,
+            shape=declared.shape or (),
+            value_range=declared.value_range,
+            resize=wishes.resize,
+        )
+    return Reading(format=source.format, columns=tuple(needed), picture=picture)

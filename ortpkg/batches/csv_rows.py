@@ -1,0 +1,131 @@
+"""Rows from CSV files: a header line, then a record each, read as Python's csv module does."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import RowError, Rows
+from ortpkg.batches.text_rows import columns_of
+from ortpkg.batches.text_spans import (
+    MOST_LINE_NBYTES,
+    Span,
+    grouped,
+    lines_of,
+    read_errors,
+    read_span,
+)
+from ortpkg.errors import UsageError, quoted
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class _CountedLines:
+    """Lines as texts of one character for each byte; knows how many bytes were taken."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines = iter(lines)
+        self.nbytes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.nbytes += len(line)
+            yield line.decode("latin-1")
+
+
+def csv_header(path: Path) -> list[str]:
+    """The names of a file's columns. UsageError where it has none, or one twice."""
+    with read_errors(path), path.open("rb") as file:
+        return _header(file, path)[0]
+
+
+def csv_spans(path: Path, most_rows: int, most_nbytes: int) -> Iterator[Span]:
+    """The records of a file in spans; blank lines are none."""
+    with read_errors(path), path.open("rb") as file:
+        _, start = _header(file, path)
+        file.seek(start)
+        yield from grouped(_ends(file, path, start), start, most_rows, most_nbytes)
+
+
+def _header(file: BinaryIO, path: Path) -> tuple[list[str], int]:
+    """The names of the columns, and where the records begin."""
+    lines = _CountedLines(lines_of(file, path))
+    try:
+        cells = next(_reader(iter(lines)), [])
+        names = [
+            cell.encode("latin-1").removeprefix(b"" if place else _BYTE_ORDER_MARK).decode("utf-8")
+            for place, cell in enumerate(cells)
+        ]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the header of {quoted(path)}: {error}") from error
+    if not names:
+        raise UsageError(f"{quoted(path)} has no header: its first line names the columns")
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise UsageError(f"{quoted(path)} has two columns {quoted(name)}")
+    return names, lines.nbytes
+
+
+def _ends(file: BinaryIO, path: Path, start: int) -> Iterator[tuple[int, bool]]:
+    lines = _CountedLines(lines_of(file, path))
+    try:
+        for record in _reader(iter(lines)):
+            yield start + lines.nbytes, bool(record)
+    except csv.Error as error:
+        raise UsageError(
+            f"cannot read {quoted(path)} after byte {start + lines.nbytes}: {error}"
+        ) from error
+
+
+def _reader(lines: Iterator[str]) -> Iterator[list[str]]:
+    csv.field_size_limit(MOST_LINE_NBYTES)
+    return csv.reader(lines)
+
+
+def read_csv_rows(part: Part) -> Rows:
+    """The rows of a part, their values as texts.
+
+    A record that is no UTF-8, or has more or fewer values than there are columns, is an error of
+    its row.
+    """
+    path = Path(part.files[0])
+    names = csv_header(path)
+    data = read_span(path, part.offset, part.nbytes)
+    try:
+        records = [record for record in _reader(iter(_split(data))) if record]
+    except csv.Error as error:
+        raise UsageError(f"{quoted(path)} has changed while the batch ran: {error}") from error
+    return columns_of(
+        part, [_record(part, place, names, each) for place, each in enumerate(records)]
+    )
+
+
+def _split(data: bytes) -> list[str]:
+    """Its lines, as when they were counted: only a line feed ends one."""
+    lines = data.decode("latin-1").split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + lines[-1:] * bool(lines[-1])
+
+
+def _record(
+    part: Part, place: int, names: list[str], cells: list[str]
+) -> dict[str, Any] | RowError:
+    def error(reason: str) -> RowError:
+        return RowError(
+            row_id=part.first_row + place,
+            file=part.files[0],
+            file_row=part.file_row + place,
+            reason=reason,
+        )
+
+    if len(cells) != len(names):
+        return error(f"it has {len(cells)} values; the header names {len(names)} columns")
+    try:
+        return {
+            name: cell if cell.isascii() else cell.encode("latin-1").decode("utf-8")
+            for name, cell in zip(names, cells, strict=True)
+        }
+    except UnicodeDecodeError as problem:
+        return error(f"it is no UTF-8: {problem}")

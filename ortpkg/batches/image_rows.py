@@ -1,0 +1,60 @@
+"""Rows from pictures in folders: one each, decoded as the input takes it, beside its path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ortpkg.arrays.given_feeds import read_picture
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import Array, RowError, Rows
+from ortpkg.errors import InvalidFeedError, UsageError
+
+#: The column of what a picture shows, and that of its file.
+IMAGE, PATH = "image", "path"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureInput:
+    """What pictures are decoded for, as :func:`~ortpkg.arrays.given_feeds.read_picture` takes it.
+
+    Attributes:
+        name, type, shape: of the input.
+        value_range: what black and white are for it; None where the package does not say.
+        resize: whether pictures are resampled to its size.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int | str | None, ...]
+    value_range: tuple[float, float] | None = None
+    resize: bool = False
+
+
+def read_image_rows(part: Part, wanted: PictureInput) -> Rows:
+    """The pictures of a part; one that cannot be decoded is an error of its row."""
+    images: list[Array] = []
+    paths, row_ids, errors = [], [], []
+    for place, file in enumerate(part.files):
+        try:
+            image = read_picture(Path(file), wanted, wanted.value_range, resize=wanted.resize)
+        except (UsageError, InvalidFeedError) as error:
+            row_id = part.first_row + place
+            errors.append(RowError(row_id=row_id, file=file, file_row=0, reason=str(error)))
+            continue
+        images.append(image[0] if image.ndim == 4 else image)
+        paths.append(file)
+        row_ids.append(part.first_row + place)
+    return Rows(
+        row_ids=np.asarray(row_ids, np.int64),
+        columns={IMAGE: _together(images), PATH: list(paths)},
+        errors=tuple(errors),
+    )
+
+
+def _together(images: Sequence[Array]) -> Array | list[Array]:
+    shapes = {image.shape for image in images}
+    return np.stack(images) if len(shapes) == 1 else list(images)

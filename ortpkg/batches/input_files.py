@@ -1,0 +1,98 @@
+"""Which files hold the rows of a batch, in which order, and of which format they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from ortpkg.errors import UsageError, quoted
+
+
+class RowFormat(Enum):
+    """How files hold rows, in words, and how such files end."""
+
+    PARQUET = ("parquet", (".parquet", ".pq"))
+    CSV = ("csv", (".csv",))
+    JSON_LINES = ("jsonl", (".jsonl", ".ndjson"))
+    NPY = ("npy", (".npy",))
+    IMAGES = ("images", (".png", ".jpg", ".jpeg"))
+
+    @property
+    def word(self) -> str:
+        """As options have it, e.g. "jsonl"."""
+        return str(self.value[0])
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """E.g. (".jsonl", ".ndjson")."""
+        return tuple(self.value[1])
+
+
+#: Ending → format.
+_FORMATS = {ending: each for each in RowFormat for ending in each.endings}
+FORMAT_OF_WORD = {each.word: each for each in RowFormat}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFiles:
+    """The files of a batch's input: all of one format, in the order in which rows are numbered."""
+
+    format: RowFormat
+    files: tuple[Path, ...]
+
+
+def find_input(paths: Sequence[Path]) -> InputFiles:
+    """The files that ``paths`` name: themselves, or in and below folders, by name.
+
+    Files and folders whose names begin with "." or "_" are left out of folders, as programs that
+    read such folders do.
+
+    Raises UsageError where there are none, they are of several formats or of none, or one is named
+    twice.
+    """
+    files = [Path(os.path.abspath(each)) for path in paths for each in _files_of(path)]  # noqa: PTH100 - links stay
+    if not files:
+        named = ", ".join(quoted(path) for path in paths)
+        raise UsageError(f"{named}: there is no file to read; {_what_is_read()}")
+    if len(set(files)) < len(files):
+        twice = next(each for place, each in enumerate(files) if each in files[:place])
+        raise UsageError(f"{quoted(twice)} is given twice: its rows would be, too")
+    formats = {_FORMATS[each.suffix.lower()]: each for each in reversed(files)}
+    if len(formats) > 1:
+        first, second, *_ = formats.values()
+        raise UsageError(
+            f"rows come from files of one format, not from {quoted(first)} and {quoted(second)}"
+        )
+    return InputFiles(format=next(iter(formats)), files=tuple(files))
+
+
+def _files_of(path: Path) -> Iterable[Path]:
+    if not path.is_dir():
+        if not path.is_file():
+            what = "is no file or folder" if path.exists() else "does not exist"
+            raise UsageError(f"cannot read {quoted(path)}: it {what}")
+        if path.suffix.lower() not in _FORMATS:
+            raise UsageError(f"cannot read {quoted(path)}: {_what_is_read()}")
+        return [path]
+    return sorted(_files_below(path))
+
+
+def _files_below(folder: Path) -> Iterable[Path]:
+    for where, folders, names in os.walk(folder, onerror=_raise):
+        folders[:] = [each for each in folders if not each.startswith((".", "_"))]
+        for name in names:
+            if not name.startswith((".", "_")) and Path(name).suffix.lower() in _FORMATS:
+                yield Path(where, name)
+
+
+def _raise(error: OSError) -> None:
+    raise UsageError(
+        f"cannot read {quoted(str(error.filename))}: {error.strerror or error}"
+    ) from error
+
+
+def _what_is_read() -> str:
+    return f"rows are read from files that end with {', '.join(_FORMATS)}"

@@ -1,0 +1,42 @@
+"""Runs a batch in this process: parts one after the other, without a cluster."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ortpkg.batches.batch_job import BatchJob
+from ortpkg.batches.engines import BatchEngine
+from ortpkg.batches.package_runner import ModelFacts, PackageRunner, PackageUse
+from ortpkg.batches.parts import readings
+from ortpkg.batches.progress import PartDone
+
+
+class _LocalEngine:
+    def __init__(self, use: PackageUse) -> None:
+        self._runner = PackageRunner(use)
+
+    def facts(self) -> ModelFacts:
+        return self._runner.facts
+
+    def run(self, job: BatchJob) -> Iterator[PartDone]:
+        for group in readings(job.to_do):
+            for part, rows in job.reading.rows_of(group):
+                outputs = self._runner.run(part, rows, job.plan)
+                job.folder.write(part, outputs)
+                yield PartDone(
+                    part=part.number,
+                    rows=len(outputs.row_ids),
+                    errors=len(outputs.errors),
+                    worker="this process",
+                    node=platform.node(),
+                    variants=self._runner.chosen,
+                    notes=tuple(self._runner.notes),
+                )
+
+
+@contextmanager
+def local_engine(use: PackageUse) -> Iterator[BatchEngine]:
+    """This process. Raises what opening the package raises."""
+    yield _LocalEngine(use)

@@ -1,0 +1,50 @@
+"""Rows from npy files: an array whose first dimension is rows, the column ``data``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ortpkg.arrays.array_files import verify_regular
+from ortpkg.arrays.npy_header import read_npy_header, why_unreadable
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import Array, Rows
+from ortpkg.errors import UsageError, quoted
+
+#: The column that the array of an npy file is.
+DATA = "data"
+
+
+def npy_size(path: Path) -> tuple[int, int]:
+    """How many rows a file has, and their bytes. UsageError where it holds none."""
+    array = _mapped(path)
+    return array.shape[0], array.nbytes
+
+
+def read_npy_rows(part: Part) -> Rows:
+    """The rows of a part."""
+    array = _mapped(Path(part.files[0]))[part.file_row : part.file_row + part.count]
+    if array.shape[0] != part.count:
+        raise UsageError(f"{quoted(part.files[0])} has changed while the batch ran")
+    row_ids = np.arange(part.first_row, part.first_row + part.count, dtype=np.int64)
+    return Rows(row_ids=row_ids, columns={DATA: np.ascontiguousarray(array)})
+
+
+def _mapped(path: Path) -> Array:
+    """The array as it lies in the file."""
+    verify_regular(path)
+    try:
+        with path.open("rb") as file:
+            shape, is_fortran, dtype = read_npy_header(file, path.name)
+            offset = file.tell()
+        if dtype.hasobject:
+            raise ValueError("it holds pickled Python objects, which are never loaded")
+        if not shape:
+            raise ValueError("it holds one number, which has no rows")
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        order = "F" if is_fortran else "C"
+        return np.memmap(path, dtype, "r", offset, shape, order)  # type: ignore[call-overload, no-any-return]  # order is one of two letters
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {quoted(path)}: {why_unreadable(error)}") from error

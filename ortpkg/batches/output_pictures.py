@@ -1,0 +1,51 @@
+"""Folders of pictures: an image that a row gives is a PNG named by the row's number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ortpkg.batches.rows import Array, Column
+from ortpkg.errors import UsageError, quoted
+
+#: Rank of an image with channels.
+_WITH_CHANNELS = 3
+
+
+def write_pictures(path: Path, columns: Mapping[str, Column]) -> None:
+    """Writes the only output, an image of 1 or 3 channels, as a PNG for each row.
+
+    Whole numbers are taken as 0 to 255, others as 0 to 1. UsageError where there are several
+    outputs, or it is no image.
+    """
+    try:
+        from PIL import Image  # an extra: only pictures need it
+    except ImportError as error:
+        raise UsageError("writing pictures needs pillow: pip install pillow") from error
+    (_, row_ids), *others = columns.items()
+    if len(others) != 1:
+        names = ", ".join(quoted(name) for name, _ in others)
+        raise UsageError(f"--format images holds one output, and there are {names}")
+    name, column = others[0]
+    path.mkdir()
+    for row_id, image in zip(row_ids, column, strict=True):
+        Image.fromarray(_pixels(name, np.asarray(image))).save(path / f"{int(row_id):09}.png")
+
+
+def _pixels(name: str, image: Array) -> Any:
+    """Rows of grey, or of red, green and blue, 0 to 255."""
+    if image.ndim == _WITH_CHANNELS and image.shape[0] in {1, 3}:
+        image = image.transpose(1, 2, 0)
+    if image.ndim == _WITH_CHANNELS and image.shape[2] == 1:
+        image = image[:, :, 0]
+    is_image = image.ndim == 2 or (image.ndim == _WITH_CHANNELS and image.shape[2] == 3)
+    if not is_image or not image.size:
+        raise UsageError(
+            f"output {quoted(name)} is no image: a row has the shape {list(image.shape)};"
+            " --format parquet, jsonl or npy hold it"
+        )
+    scaled = image.astype(np.float64) * (1 if image.dtype.kind in "iub" else 255)
+    return np.clip(np.rint(np.nan_to_num(scaled)), 0, 255).astype(np.uint8)

@@ -1,0 +1,202 @@
+"""A worker of a batch: opens the package where it is, and goes on without a variant that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.api.model_variant import ModelVariant
+from ortpkg.authoring.opening import opened
+from ortpkg.batches.part_run import RunPlan, run_part
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import Rows
+from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.measuring.package_digest import package_digest
+from ortpkg.package.package_info import ValueInfo
+from ortpkg.selection.measurements import CanaryFailure, PlaceKey, place_of
+from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageUse:
+    """Which package a worker opens, and what it chooses by.
+
+    Attributes:
+        reference: a folder, a packed package, a name in the store, or a reference to a registry.
+        component: of several; None for all, as a pipeline.
+        wishes: what variants are chosen by.
+        threads: of each session; None: as many as the machine has cores.
+        trust: accept options of the package that can reach beyond it.
+        canary: first try a variant in a child process.
+    """
+
+    reference: str
+    component: str | None = None
+    wishes: SelectionWishes = ANY_VARIANT
+    threads: int | None = None
+    trust: bool = False
+    canary: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenVariant:
+    """What runs a component on a machine, and why."""
+
+    component: str
+    variant: str
+    ep: str
+    backend: str
+    device: str
+    reason: str
+    version: str = ""
+
+    @property
+    def text(self) -> str:
+        """E.g. "cpu-fp32 on CPUExecutionProvider (embedded)"."""
+        where = f" on {self.ep}" if self.ep else ""
+        return f"{self.variant}{where}" + (f" ({self.backend})" if self.backend else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What a job has to know of the package, as a worker found it.
+
+    Attributes:
+        identity: what tells it from others: name, version, digest, component.
+        inputs, outputs: of its session.
+    """
+
+    identity: Mapping[str, Any]
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+
+
+class PackageRunner:
+    """Sessions on the best variants here.
+
+    Args:
+        use: the package, and what is chosen by.
+
+    Attributes:
+        chosen: what runs now, a value for each component.
+        notes: what failed here before, and what else a user should know.
+
+    Raises what :class:`~ortpkg.ModelPackage` and its sessions raise.
+    """
+
+    def __init__(self, use: PackageUse) -> None:
+        self._use = use
+        self._failures: dict[PlaceKey, CanaryFailure] = {}
+        self.notes: list[str] = []
+        self.package = _opened(use)
+        self._start()
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What a job has to know of the package."""
+        ranges = {each.name: each.value_range for each in self.package.inputs}
+        info = self.package.info
+        return ModelFacts(
+            identity={
+                "name": info.name,
+                "version": info.version,
+                "digest": package_digest(info.root),
+                "component": self._use.component,
+            },
+            inputs=tuple(_value(each, ranges.get(each.name)) for each in self.session.get_inputs()),
+            outputs=tuple(_value(each) for each in self.session.get_outputs()),
+        )
+
+    def run(self, part: Part, rows: Rows, plan: RunPlan) -> Rows:
+        """What a part gives; where an execution provider fails, on the next best variant.
+
+        Raises RowFailedError as :func:`~ortpkg.batches.part_run.run_part`, and
+        NoSuitableVariantError where no variant is left.
+        """
+        while True:
+            try:
+                return run_part(self.session, part, rows, plan)
+            except ExecutionProviderError as error:
+                self._go_on_without(error)
+
+    # --- variants ---------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Chooses, and makes the session; without what cannot even be loaded."""
+        while True:
+            variants = self.package.choose(
+                self._use.component,
+                self._use.wishes,
+                canary=self._use.canary,
+                canary_failures=tuple(self._failures.values()),
+            )
+            try:
+                self.session: Any = variants.create_session(self._create)
+            except ExecutionProviderError as error:
+                self._variants = variants.variants
+                self._quarantine(error)
+                continue
+            self._variants = variants.variants
+            self.chosen = tuple(_chosen(each, self._use) for each in variants.variants.values())
+            return
+
+    def _create(self, variant: ModelVariant) -> Any:
+        return variant.create_session(backend=self._use.wishes.backend, threads=self._use.threads)
+
+    def _go_on_without(self, error: ExecutionProviderError) -> None:
+        self._quarantine(error)
+        self._start()
+
+    def _quarantine(self, error: ExecutionProviderError) -> None:
+        """No later choice of this worker takes what runs on the execution provider that failed."""
+        before = len(self._failures)
+        for variant in self._variants.values():
+            verdict = variant.verdict(backend=self._use.wishes.backend)
+            place = verdict.ep_device
+            if place is None or (error.ep_name and place.ep_name != error.ep_name):
+                continue
+            versioned = place_of(
+                variant.component_name, variant.name, place, variant.selection.ep_devices
+            )
+            failure = CanaryFailure(**asdict(versioned), reason=str(error))
+            self._failures[failure.key] = failure
+            self.notes.append(
+                f"variant {quoted(variant.name)} is not used on {place.ep_name} any more: {error}"
+            )
+        if len(self._failures) == before:
+            raise error
+
+
+#: Packages that were unpacked stay until the process ends.
+_unpacked = ExitStack()
+
+
+def _opened(use: PackageUse) -> ModelPackage:
+    path = Path(use.reference)
+    if path.is_file():
+        return ModelPackage.of(_unpacked.enter_context(opened(path)), trust=use.trust)
+    return ModelPackage(use.reference, trust=use.trust)
+
+
+def _value(declared: Any, value_range: tuple[float, float] | None = None) -> ValueInfo:
+    shape = None if declared.shape is None else tuple(declared.shape)
+    return ValueInfo(name=declared.name, type=declared.type, shape=shape, value_range=value_range)
+
+
+def _chosen(variant: ModelVariant, use: PackageUse) -> ChosenVariant:
+    verdict = variant.verdict(backend=use.wishes.backend)
+    place = verdict.ep_device
+    device = place.device if place is not None else None
+    return ChosenVariant(
+        component=variant.component_name,
+        variant=variant.name,
+        ep=place.ep_name if place is not None else "",
+        backend=place.backend if place is not None else "",
+        device="" if device is None else f"{device.type} {device.name}".strip(),
+        reason=verdict.reason,
+        version=variant.version or "",
+    )

@@ -1,0 +1,47 @@
+"""Parquet files of outputs: a row of more than one dimension is a tensor of Arrow's own type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ortpkg.batches.rows import Column
+from ortpkg.errors import UsageError, quoted
+
+
+def write_parquet(path: Path, columns: Mapping[str, Column]) -> None:
+    """Writes columns into one file. UsageError without pyarrow, and for what Arrow cannot hold."""
+    try:
+        import pyarrow as pa  # an extra: only Parquet needs it
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise UsageError("Parquet needs pyarrow: pip install pyarrow") from error
+    arrays = []
+    for name, column in columns.items():
+        try:
+            arrays.append(_arrow(column, pa))
+        except pa.ArrowException as error:
+            raise UsageError(
+                f"output {quoted(name)} cannot be written as Parquet: {error}"
+            ) from error
+    pq.write_table(pa.Table.from_arrays(arrays, names=list(columns)), path)
+
+
+def _arrow(column: Column, pa: Any) -> Any:
+    if not isinstance(column, np.ndarray):
+        return pa.array([_plain(each) for each in column])
+    if column.ndim == 1:
+        return pa.array(column)
+    flat = pa.array(np.ascontiguousarray(column).reshape(-1))
+    lists = pa.FixedSizeListArray.from_arrays(flat, int(np.prod(column.shape[1:])))
+    if column.ndim == 2:
+        return lists
+    kind = pa.fixed_shape_tensor(flat.type, column.shape[1:])
+    return pa.ExtensionArray.from_storage(kind, lists)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value

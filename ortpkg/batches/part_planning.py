@@ -1,0 +1,121 @@
+"""Looks through the input once: how many rows it has, and how they are cut into parts.
+
+What comes out depends on the files and the limits alone, so that every run of a job has the same
+parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ortpkg.batches.csv_rows import csv_spans
+from ortpkg.batches.input_files import InputFiles, RowFormat
+from ortpkg.batches.json_rows import json_spans
+from ortpkg.batches.npy_rows import npy_size
+from ortpkg.batches.parquet_rows import parquet_groups
+from ortpkg.batches.parts import MOST_NBYTES, MOST_ROWS, Part
+from ortpkg.batches.text_spans import Span
+from ortpkg.errors import UsageError, quoted
+
+#: A picture becomes so many bytes, about: its file does not say.
+_PICTURE_NBYTES = 1 << 19
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartLimits:
+    """How large parts become: whichever is reached first."""
+
+    most_rows: int = MOST_ROWS
+    most_nbytes: int = MOST_NBYTES
+
+    def rows_of(self, row_nbytes: float) -> int:
+        """How many rows of that size make a part."""
+        return max(1, min(self.most_rows, int(self.most_nbytes / max(row_nbytes, 1))))
+
+
+def plan_parts(source: InputFiles, limits: PartLimits) -> tuple[Part, ...]:
+    """The parts of all files, in order, numbered, with the numbers of their rows.
+
+    Raises UsageError for a file that cannot be read, and where there is no row at all.
+    """
+    parts: list[Part] = []
+    first_row = 0
+    for part in _PLANNERS[source.format](source.files, limits):
+        parts.append(replace(part, number=len(parts), first_row=first_row))
+        first_row += part.count
+    if not parts:
+        named = quoted(source.files[0]) + (" ..." if len(source.files) > 1 else "")
+        raise UsageError(f"{named} has no rows: there is nothing to run")
+    return tuple(parts)
+
+
+def _part(file: Path, file_row: int, count: int, offset: int = 0, nbytes: int = 0) -> Part:
+    return Part(
+        number=0,
+        files=(str(file),),
+        first_row=0,
+        file_row=file_row,
+        count=count,
+        offset=offset,
+        nbytes=nbytes,
+    )
+
+
+def _spans(
+    spans_of: Callable[[Path, int, int], Iterator[Span]],
+) -> Callable[[Sequence[Path], PartLimits], Iterator[Part]]:
+    def parts(files: Sequence[Path], limits: PartLimits) -> Iterator[Part]:
+        for file in files:
+            for span in spans_of(file, limits.most_rows, limits.most_nbytes):
+                yield _part(file, span.first_row, span.count, span.offset, span.nbytes)
+
+    return parts
+
+
+def _npy(files: Sequence[Path], limits: PartLimits) -> Iterator[Part]:
+    for file in files:
+        count, nbytes = npy_size(file)
+        step = limits.rows_of(nbytes / max(count, 1))
+        for first in range(0, count, step):
+            yield _part(file, first, min(step, count - first))
+
+
+def _parquet(files: Sequence[Path], limits: PartLimits) -> Iterator[Part]:
+    """Small row groups together, large ones in pieces, which are read in one go."""
+    for file in files:
+        first = count = 0
+        nbytes = 0.0
+        for number, group in enumerate(parquet_groups(file)):
+            step = limits.rows_of(group.nbytes / max(group.count, 1))
+            if count and (
+                count + group.count > limits.most_rows or nbytes + group.nbytes > limits.most_nbytes
+            ):
+                yield _part(file, first, count)
+                first, count, nbytes = first + count, 0, 0.0
+            if group.count <= step:
+                count, nbytes = count + group.count, nbytes + group.nbytes
+                continue
+            for begin in range(0, group.count, step):
+                piece = _part(file, first + begin, min(step, group.count - begin))
+                yield replace(piece, group=number)
+            first += group.count
+        if count:
+            yield _part(file, first, count)
+
+
+def _pictures(files: Sequence[Path], limits: PartLimits) -> Iterator[Part]:
+    step = limits.rows_of(_PICTURE_NBYTES)
+    for first in range(0, len(files), step):
+        names = tuple(str(each) for each in files[first : first + step])
+        yield Part(number=0, files=names, first_row=0, file_row=0, count=len(names))
+
+
+_PLANNERS: dict[RowFormat, Callable[[Sequence[Path], PartLimits], Iterator[Part]]] = {
+    RowFormat.PARQUET: _parquet,
+    RowFormat.CSV: _spans(csv_spans),
+    RowFormat.JSON_LINES: _spans(json_spans),
+    RowFormat.NPY: _npy,
+    RowFormat.IMAGES: _pictures,
+}

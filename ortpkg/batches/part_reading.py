@@ -1,0 +1,48 @@
+"""Reads the rows of parts, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ortpkg.batches.csv_rows import read_csv_rows
+from ortpkg.batches.image_rows import PictureInput, read_image_rows
+from ortpkg.batches.input_files import RowFormat
+from ortpkg.batches.json_rows import read_json_rows
+from ortpkg.batches.npy_rows import read_npy_rows
+from ortpkg.batches.parquet_rows import read_parquet_rows
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How parts are read.
+
+    Attributes:
+        format: of their files.
+        columns: which columns are needed; None: all.
+        picture: what pictures are decoded for; None where there are none.
+    """
+
+    format: RowFormat
+    columns: tuple[str, ...] | None = None
+    picture: PictureInput | None = None
+
+    def rows_of(self, parts: Sequence[Part]) -> Iterator[tuple[Part, Rows]]:
+        """The rows of parts that are read in one go, part by part."""
+        if self.format is RowFormat.PARQUET:
+            yield from zip(parts, read_parquet_rows(parts, self.columns), strict=True)
+            return
+        for part in parts:
+            yield part, self._rows(part)
+
+    def _rows(self, part: Part) -> Rows:
+        if self.format is RowFormat.CSV:
+            return read_csv_rows(part)
+        if self.format is RowFormat.JSON_LINES:
+            return read_json_rows(part)
+        if self.format is RowFormat.NPY:
+            return read_npy_rows(part)
+        assert self.picture is not None
+        return read_image_rows(part, self.picture)

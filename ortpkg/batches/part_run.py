@@ -1,0 +1,147 @@
+"""Runs the rows of one part: batch by batch, and row by row where a batch fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ortpkg.batches.column_mapping import ColumnMap
+from ortpkg.batches.model_layout import ModelLayout
+from ortpkg.batches.parts import Part
+from ortpkg.batches.row_feeds import Places, RowFeeds, row_feeds
+from ortpkg.batches.rows import Column, RowError, Rows, taken
+from ortpkg.errors import InvalidFeedError, LimitExceededError, RowFailedError, RunError, quoted
+
+#: What may be the fault of a row; anything else is the variant's, or the machine's.
+ROW_ERRORS = (InvalidFeedError, RunError, LimitExceededError)
+
+
+class Session(Protocol):
+    """What a part needs of a session."""
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], /
+    ) -> Sequence[Any]:
+        """As :meth:`ortpkg.InferenceSession.run`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """How rows are run.
+
+    Attributes:
+        layout: of the model.
+        columns: which feed which input.
+        batch_size: rows of one run, at most.
+        kept: columns of the input that the output has, too.
+        stops: whether the first row that fails ends everything.
+    """
+
+    layout: ModelLayout
+    columns: ColumnMap
+    batch_size: int
+    kept: tuple[str, ...] = ()
+    stops: bool = True
+
+
+def run_part(session: Session, part: Part, rows: Rows, plan: RunPlan) -> Rows:
+    """The outputs of the rows of a part, as columns, and what is wrong with its other rows.
+
+    Raises RowFailedError for the first row that cannot be read or run, where the plan says so.
+    """
+    _stop_at(rows.errors, plan)
+    feeds = row_feeds(rows, plan.layout, plan.columns, plan.batch_size)
+    errors = {place: _error(part, rows, place, why) for place, why in feeds.refused.items()}
+    _stop_at([errors[place] for place in sorted(errors)], plan)
+    done: list[tuple[Places, dict[str, Column]]] = []
+    for batch in feeds.batches:
+        for places, outputs in _run(session, feeds, batch):
+            if isinstance(outputs, Exception):
+                errors[int(places[0])] = _error(part, rows, int(places[0]), str(outputs))
+                _stop_at([errors[int(places[0])]], plan)
+            else:
+                done.append((places, outputs))
+    order = np.concatenate([places for places, _ in done]) if done else np.zeros(0, np.int64)
+    ranks = np.argsort(order, kind="stable")
+    columns = {
+        name: taken(_joined([outputs[name] for _, outputs in done]), ranks)
+        for name in plan.layout.outputs
+        if done
+    }
+    places = order[ranks]
+    kept = {name: taken(rows.columns[name], places) for name in plan.kept if name in rows.columns}
+    by_row = sorted([*rows.errors, *errors.values()], key=lambda error: error.row_id)
+    return Rows(row_ids=rows.row_ids[places], columns={**kept, **columns}, errors=tuple(by_row))
+
+
+def _stop_at(errors: Sequence[RowError], plan: RunPlan) -> None:
+    if errors and plan.stops:
+        first = errors[0]
+        raise RowFailedError(
+            f"{first.where}: {first.reason}; --errors FILE leaves such rows out and lists them",
+            row_id=first.row_id,
+            file=first.file,
+        )
+
+
+def _error(part: Part, rows: Rows, place: int, reason: str) -> RowError:
+    row_id = int(rows.row_ids[place])
+    within = row_id - part.first_row
+    file = part.files[within] if len(part.files) > 1 else part.files[0]
+    file_row = 0 if len(part.files) > 1 else part.file_row + within
+    return RowError(row_id=row_id, file=file, file_row=file_row, reason=reason)
+
+
+def _run(
+    session: Session, feeds: RowFeeds, batch: Places
+) -> list[tuple[Places, dict[str, Column] | Exception]]:
+    """The outputs of a batch; of halves of it where it fails, down to single rows."""
+    try:
+        return [(batch, _outputs(session, feeds, batch))]
+    except ROW_ERRORS as error:
+        if len(batch) == 1:
+            return [(batch, error)]
+        middle = len(batch) // 2
+        return [
+            *_run(session, feeds, batch[:middle]),
+            *_run(session, feeds, batch[middle:]),
+        ]
+
+
+def _outputs(session: Session, feeds: RowFeeds, batch: Places) -> dict[str, Column]:
+    layout = feeds.layout
+    values = session.run(list(layout.outputs), feeds.feed(batch))
+    found: dict[str, Column] = {}
+    for name, value in zip(layout.outputs, values, strict=True):
+        if not isinstance(value, np.ndarray):
+            raise RunError(f"output {quoted(name)} is no tensor: rows can have tensors alone")
+        if name in layout.whole_outputs:
+            found[name] = [value]
+            continue
+        expected = len(batch) if layout.fixed_rows is None else layout.fixed_rows
+        if value.ndim == 0 or value.shape[0] != expected:
+            raise RunError(
+                f"output {quoted(name)} has the shape {list(value.shape)} for {expected} rows:"
+                " its first dimension is no rows"
+            )
+        found[name] = value[: len(batch)]
+    return found
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    """Columns one after the other: an array where all rows have one shape."""
+    if len(columns) == 1 and isinstance(columns[0], np.ndarray):
+        return columns[0]
+    shapes = {np.shape(row) for column in columns for row in _first_rows(column)}
+    if len(shapes) == 1:
+        arrays = [each if isinstance(each, np.ndarray) else np.stack(each) for each in columns]
+        return np.concatenate(arrays)
+    return [np.asarray(row) for column in columns for row in column]
+
+
+def _first_rows(column: Column) -> Iterable[Any]:
+    """Rows that have every shape that there is: all rows of an array have one."""
+    return column[:1] if isinstance(column, np.ndarray) else column

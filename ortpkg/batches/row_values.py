@@ -1,0 +1,131 @@
+"""What stands in columns as what inputs take: one array for all rows, or one for each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ortpkg.batches.model_layout import InputLayout
+from ortpkg.batches.rows import Array, Column
+from ortpkg.batches.text_rows import MISSING
+from ortpkg.errors import quoted
+
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_MOST_SHOWN = 40
+
+
+def whole_column(layout: InputLayout, column: Column) -> Array | None:
+    """The values of all rows as one array, rows first; None where they must be looked at singly."""
+    dtype = np.dtype(layout.dtype)
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "fiub" or dtype.kind == "O":
+        return None
+    shape = _fitted(column.shape[1:], layout.row_shape)
+    if shape is None or not _is_exact(column, dtype):
+        return None
+    return np.ascontiguousarray(column.astype(dtype, copy=False).reshape(len(column), *shape))
+
+
+def row_value(layout: InputLayout, names: Sequence[str], values: Sequence[Any]) -> Array:
+    """What one row feeds.
+
+    Args:
+        layout: of the input.
+        names: of the columns that feed it.
+        values: what the row has there.
+
+    Raises ValueError, whose text says why not.
+    """
+    dtype = np.dtype(layout.dtype)
+    plain = [_plain(name, value, dtype) for name, value in zip(names, values, strict=True)]
+    value = plain[0] if len(plain) == 1 else plain
+    name = ", ".join(quoted(each) for each in names)
+    try:
+        array = np.asarray(value, dtype if dtype.kind == "O" else None)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{name} has lists of different lengths: {error}") from error
+    if dtype.kind == "O":
+        if not all(isinstance(each, str) for each in array.ravel()):
+            raise ValueError(f"{name} is no text")
+    elif array.dtype.kind not in "fiub":
+        if array.size:
+            raise ValueError(f"{name} is {_shown(value)}, which is no number")
+        array = array.astype(dtype)
+    elif not _is_exact(array, dtype):
+        raise ValueError(f"{name} is {_shown(value)}, which is no {dtype}")
+    shape = _fitted(array.shape, layout.row_shape)
+    if shape is None:
+        assert layout.row_shape is not None
+        wanted = "x".join("?" if size is None else str(size) for size in layout.row_shape)
+        has = "x".join(map(str, array.shape)) or "one value"
+        raise ValueError(f"{name} has {has}; the input takes {wanted or 'one value'}")
+    return np.ascontiguousarray(array.astype(dtype, copy=False)).reshape(shape)
+
+
+def _plain(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
+    """A value, with a text of a number as one."""
+    if value is MISSING:
+        raise ValueError(f"there is no {quoted(name)}")
+    if value is None:
+        raise ValueError(f"{quoted(name)} is empty")
+    if not isinstance(value, str) or dtype.kind == "O":
+        return value
+    text = value.strip()
+    if not text:
+        raise ValueError(f"{quoted(name)} is empty")
+    try:
+        if text.startswith("["):
+            return json.loads(text)
+        if dtype.kind == "b":
+            return _BOOLEANS[text.lower()]
+        return int(text) if dtype.kind in "iu" else float(text)
+    except (ValueError, KeyError, RecursionError):
+        raise ValueError(f"{quoted(name)} is {_shown(value)}, which is no {dtype}") from None
+
+
+def _is_exact(array: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether ``dtype`` takes these numbers: rounded where it has fractions, never else."""
+    if array.dtype == dtype or not array.size:
+        return True
+    if dtype.kind not in "iu":
+        return dtype.kind != "b"
+    if array.dtype.kind == "f" and not (
+        np.isfinite(array).all() and (array == np.rint(array)).all()
+    ):
+        return False
+    least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return bool(int(array.min()) >= least and int(array.max()) <= greatest)
+
+
+def _fitted(
+    shape: tuple[int, ...], wanted: tuple[int | None, ...] | None
+) -> tuple[int, ...] | None:
+    """The shape that a row of ``shape`` gets; None where it does not fit.
+
+    Numbers that lie in a flat list, or with dimensions of size 1, take the shape of the input where
+    that is known.
+    """
+    if wanted is None:
+        return shape
+    if len(shape) == len(wanted) and all(
+        size is None or size == own for size, own in zip(wanted, shape, strict=True)
+    ):
+        return shape
+    unknown = wanted.count(None)
+    count = math.prod(shape)
+    is_flat = sum(size != 1 for size in shape) <= 1 or len(shape) != len(wanted)
+    if unknown == 0 and is_flat and count == math.prod(size for size in wanted if size is not None):
+        return tuple(size for size in wanted if size is not None)
+    if unknown == 1 and len(shape) <= 1:
+        known = math.prod(size for size in wanted if size is not None)
+        if known and count % known == 0:
+            return tuple(count // known if size is None else size for size in wanted)
+    return None
+
+
+def _shown(value: Any) -> str:
+    text = quoted(value if isinstance(value, str) else repr(value))
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

@@ -1,0 +1,48 @@
+"""Records of text files as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import RowError, Rows
+from ortpkg.errors import UsageError, quoted
+
+
+class Missing:
+    """Stands in a column for the value of a row that has none."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING = Missing()
+
+
+def columns_of(part: Part, records: Sequence[Mapping[str, Any] | RowError]) -> Rows:
+    """The records of a part, one for each of its rows, as columns.
+
+    UsageError where there are not as many as were counted.
+    """
+    if len(records) != part.count:
+        raise UsageError(f"{quoted(part.files[0])} has changed while the batch ran")
+    row_ids, errors = [], []
+    good: list[Mapping[str, Any]] = []
+    for place, record in enumerate(records):
+        if isinstance(record, RowError):
+            errors.append(record)
+        else:
+            row_ids.append(part.first_row + place)
+            good.append(record)
+    names = dict.fromkeys(name for record in good for name in record)
+    return Rows(
+        row_ids=np.asarray(row_ids, np.int64),
+        columns={name: [record.get(name, MISSING) for record in good] for name in names},
+        errors=tuple(errors),
+    )

@@ -1,0 +1,107 @@
+"""The options of ``ortpkg batch``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.batches.parts import MOST_ROWS
+
+ReferenceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PKG",
+        help=(
+            "The package: a folder (name.ortpackage), a name in the store,"
+            " oci://host/repository:tag, packed (name.ortpkg), or an ONNX file; on a cluster it"
+            " has to mean the same on every node."
+        ),
+    ),
+]
+RowsOption = Annotated[
+    list[Path],
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="FILE",
+        help="A file of rows, or a folder of them: Parquet, CSV, JSON lines, npy, png or jpeg."
+        " Repeatable.",
+    ),
+]
+FolderOption = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="FOLDER", help="Write the outputs to this new folder."),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="F",
+        help="Of the output: parquet, csv, jsonl, npy or images; default: that of the input.",
+    ),
+]
+MapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="INPUT=COLUMN",
+        help="Which column feeds an input, or several (a,b,c), a number each; default: by name."
+        " Repeatable.",
+    ),
+]
+KeepOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep", metavar="COLUMN", help="Copy this column of the input to the output. Repeatable."
+    ),
+]
+ErrorsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--errors",
+        metavar="FILE",
+        help="Leave out rows that cannot be read or run, and list them here as JSON lines;"
+        " default: stop at the first.",
+    ),
+]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on with what is in the output already.")
+]
+BatchSizeOption = Annotated[
+    int | None,
+    typer.Option("--batch-size", metavar="N", help="Rows of one run.", min=1, max=1 << 20),
+]
+PartRowsOption = Annotated[
+    int,
+    typer.Option(
+        "--part-rows",
+        metavar="N",
+        help="Rows of one part: what is one file of the output.",
+        min=1,
+        max=1 << 24,
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", metavar="N", help="How many; default: one per CPU.", min=1, max=1 << 14
+    ),
+]
+WorkerThreadsOption = Annotated[
+    int, typer.Option("--threads", metavar="N", help="Of one worker.", min=1, max=4096)
+]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="The Ray cluster to run on (HOST:PORT, or auto); default: one of this machine's own,"
+        " which ends with the command.",
+    ),
+]
+InProcessOption = Annotated[
+    bool, typer.Option("--in-process", help="Run in this process, without Ray.")
+]
+DEFAULT_PART_ROWS = MOST_ROWS

@@ -1,0 +1,91 @@
+"""A Ray cluster to run on: one that is there, or one that a command starts and ends itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ortpkg.errors import ClusterError, UsageError, printable, quoted
+from ortpkg.host.memory import machine_memory_nbytes
+
+#: What Ray reads when it is imported. Nothing is sent; a slow machine is waited for.
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_raylet_start_wait_time_s": "180",
+}
+_MOST_STORE_NBYTES = 2 << 30
+_STORE_SHARE = 0.2
+
+
+def load_ray() -> Any:
+    """Ray. UsageError, which names the extra, where it is not installed."""
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    try:
+        import ray  # an extra of 800 MB
+        import ray.data
+    except ImportError as error:
+        raise UsageError(
+            "batches on several workers need Ray: pip install 'ray[data]'; --in-process runs"
+            " them in this process"
+        ) from error
+    return ray
+
+
+@contextmanager
+def cluster(address: str | None, cpus: int) -> Iterator[Any]:
+    """Ray, connected: to the cluster at ``address``, or to one of this machine's own.
+
+    That has ``cpus`` to give, listens on the loopback interface alone, has no dashboard, and is
+    gone with its files afterwards.
+
+    Raises UsageError where Ray is not installed or nothing answers at ``address``, and
+    ClusterError where a cluster of its own does not start.
+    """
+    ray = load_ray()
+    if ray.is_initialized():
+        yield ray  # of who called us
+        return
+    if address is not None:
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        except Exception as error:  # Ray raises several kinds, builtin ones among them
+            raise UsageError(
+                f"--ray {quoted(address)}: there is no cluster to join: {printable(error)}"
+            ) from error
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+        return
+    folder = tempfile.mkdtemp(prefix="ortpkg-ray-")
+    try:
+        try:
+            _start(ray, folder, cpus)
+        except Exception as error:  # as above
+            raise ClusterError(
+                f"a Ray cluster of this machine's own does not start: {printable(error)}"
+            ) from error
+        yield ray
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(ray: Any, folder: str, cpus: int) -> None:
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        object_store_memory=min(_MOST_STORE_NBYTES, int(machine_memory_nbytes() * _STORE_SHARE)),
+        _node_ip_address="127.0.0.1",
+        _temp_dir=folder,
+    )

@@ -1,0 +1,84 @@
+"""The three stages of a batch, as Ray runs them: read, run, write.
+
+A row of the dataset is a part. What is wrong goes along as a value, so that it reaches the driver
+as the error that it is, and is not tried again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ortpkg.batches.batch_folder import BatchFolder
+from ortpkg.batches.package_runner import PackageRunner, PackageUse
+from ortpkg.batches.part_reading import Reading
+from ortpkg.batches.part_run import RunPlan
+from ortpkg.batches.progress import PartDone
+from ortpkg.errors import OrtpkgError
+
+#: Names of columns.
+PARTS, ROWS, DONE, FAILED = "parts", "rows", "done", "failed"
+
+
+def read_parts(row: Mapping[str, Any], reading: Reading) -> Iterator[dict[str, Any]]:
+    """The rows of parts that are read in one go, part by part."""
+    try:
+        for part, rows in reading.rows_of(row[PARTS]):
+            yield {PARTS: part, ROWS: rows, FAILED: None}
+    except OrtpkgError as error:
+        yield {PARTS: row[PARTS][0], ROWS: None, FAILED: error}
+
+
+class RunPackage:
+    """A worker: opens the package once, on its node, and runs parts."""
+
+    def __init__(self, use: PackageUse, plan: RunPlan) -> None:
+        import ray  # this runs where Ray does alone
+
+        context = ray.get_runtime_context()
+        self._worker = context.get_actor_id() or "worker"
+        self._node = _node_name(context.get_node_id())
+        self._plan = plan
+        self._runner: PackageRunner | OrtpkgError
+        try:
+            self._runner = PackageRunner(use)
+        except OrtpkgError as error:
+            self._runner = error
+
+    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What a part gives."""
+        if row[FAILED] is not None:
+            return dict(row)
+        try:
+            if isinstance(self._runner, OrtpkgError):
+                raise self._runner
+            outputs = self._runner.run(row[PARTS], row[ROWS], self._plan)
+        except OrtpkgError as error:
+            return {**row, ROWS: None, DONE: None, FAILED: error}
+        done = PartDone(
+            part=row[PARTS].number,
+            rows=len(outputs.row_ids),
+            errors=len(outputs.errors),
+            worker=self._worker,
+            node=self._node,
+            variants=self._runner.chosen,
+            notes=tuple(self._runner.notes),
+        )
+        return {PARTS: row[PARTS], ROWS: outputs, DONE: done, FAILED: None}
+
+
+def write_part(row: Mapping[str, Any], folder: BatchFolder) -> dict[str, Any]:
+    """Writes what a part gave, and says so."""
+    if row[FAILED] is None:
+        try:
+            folder.write(row[PARTS], row[ROWS])
+        except OrtpkgError as error:
+            return {DONE: None, FAILED: error}
+    return {DONE: row.get(DONE), FAILED: row[FAILED]}
+
+
+def _node_name(node_id: str) -> str:
+    """A node as users know it: its host, and enough of its id to tell several of one host."""
+    import platform  # as above
+
+    return f"{platform.node()}/{node_id[:6]}"

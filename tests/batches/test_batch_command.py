@@ -1,0 +1,105 @@
+"""``ortpkg batch`` in this process: the same job, parts and outputs as on a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.cli.app import run
+from tests.cli.conftest import DIGITS
+
+IMAGES = np.load(DIGITS / "samples/held_out_inputs.npz")
+COUNT = 20
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    (name,) = IMAGES.files
+    path = tmp_path / "rows.jsonl"
+    lines = [
+        json.dumps({"image": each.tolist(), "id": f"n{place}"})
+        for place, each in enumerate(IMAGES[name][:COUNT])
+    ]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def batch(rows: Path, out: Path, *more: str) -> int:
+    words = ["batch", str(DIGITS), "--input", str(rows), "--output", str(out), "--in-process"]
+    return run([*words, "--backend", "embedded", "--part-rows", "8", *more])
+
+
+def outputs(out: Path) -> dict[int, Any]:
+    found = {}
+    for path in sorted(out.glob("part-*.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            assert record["row_id"] not in found
+            found[record["row_id"]] = record
+    return found
+
+
+def test_every_row_is_run_once(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert batch(rows, tmp_path / "out", "--keep", "id", "--batch-size", "3") == 0
+    found = outputs(tmp_path / "out")
+    assert sorted(found) == list(range(COUNT))
+    assert found[7]["id"] == "n7"
+    labels = np.load(DIGITS / "samples/held_out_labels.npz")
+    expected = labels[labels.files[0]][:COUNT]
+    right = sum(np.argmax(found[row]["logits"]) == expected[row] for row in found)
+    assert right >= COUNT - 1
+    said = capsys.readouterr()
+    assert "cpu-fp32" in said.out
+    assert "20 rows in 3 parts; 3 rows a run" in said.err
+
+
+def test_a_batch_goes_on_from_what_is_written(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch(rows, tmp_path / "out")
+    before = outputs(tmp_path / "out")
+    lost = tmp_path / "out/part-00001.jsonl"
+    lost.unlink()
+    assert batch(rows, tmp_path / "out") == 2
+    capsys.readouterr()
+    assert batch(rows, tmp_path / "out", "--resume", "--json") == 0
+    assert outputs(tmp_path / "out") == before
+    begin, done, end = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (begin["rows"], begin["rows_written_before"]) == (COUNT, 12)
+    assert (done["part"], done["rows"], done["rows_done"]) == (1, 8, COUNT)
+    assert end["nodes"][0]["variants"][0]["variant"] == "cpu-fp32"
+
+
+def test_rows_that_fail_are_listed_or_end_the_batch(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = rows.read_text().splitlines()
+    lines[5], lines[9] = "{", '{"image": [1, 2, 3]}'
+    rows.write_text("\n".join(lines))
+    assert batch(rows, tmp_path / "stopped") == 5
+    assert f"row 5 of {rows}: it is no JSON" in capsys.readouterr().err
+    failed = tmp_path / "failed.jsonl"
+    assert batch(rows, tmp_path / "out", "--errors", str(failed)) == 0
+    assert sorted(set(range(COUNT)) - set(outputs(tmp_path / "out"))) == [5, 9]
+    listed = [json.loads(line) for line in failed.read_text().splitlines()]
+    assert [each["row_id"] for each in listed] == [5, 9]
+    assert listed[1]["reason"] == "'image' has 3; the input takes 1x8x8"
+    assert batch(rows, tmp_path / "again", "--errors", str(failed)) == 2
+
+
+def test_what_is_wrong_is_told_before_anything_is_written(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert batch(rows, out, "--format", "parqet") == 2
+    assert "did you mean 'parquet'" in capsys.readouterr().err
+    assert batch(rows, out, "--map", "imgae=x") == 2
+    assert batch(rows, tmp_path) == 2
+    assert batch(rows, out, "--workers", "2") == 2
+    assert not out.exists()

@@ -1,0 +1,155 @@
+"""What a batch writes: parts that are there whole or not at all, and what it knows of itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.batches import output_parts
+from ortpkg.batches.batch_folder import OWN, BatchFolder, read_job, verify_is_free, write_errors
+from ortpkg.batches.input_files import RowFormat
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import Column, RowError, Rows
+from ortpkg.errors import UsageError
+
+TWO = np.array([4, 6])
+
+
+def part(number: int = 0) -> Part:
+    return Part(number=number, files=("rows",), first_row=0, file_row=0, count=2)
+
+
+def rows(**columns: Column) -> Rows:
+    return Rows(row_ids=TWO, columns=columns)
+
+
+def new_folder(path: Path, kind: RowFormat, **job: Any) -> BatchFolder:
+    folder = BatchFolder(path, kind)
+    folder.begin(job)
+    return folder
+
+
+def test_json_lines_have_the_row_and_its_outputs(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.JSON_LINES)
+    folder.write(part(), rows(y=np.array([[1.5], [2]], np.float32), text=["ü", None]))
+    lines = (tmp_path / "out/part-00000.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"row_id": 4, "y": [1.5], "text": "ü"},
+        {"row_id": 6, "y": [2.0], "text": None},
+    ]
+
+
+def test_csv_has_a_header_and_lists_as_json(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.CSV)
+    folder.write(
+        part(), rows(y=np.array([[1.5, 2], [3, 4]]), n=np.array([1, 2]), s=['a "b", c', "d"])
+    )
+    with (tmp_path / "out/part-00000.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["row_id", "y", "n", "s"],
+            ["4", "[1.5, 2.0]", "1", 'a "b", c'],
+            ["6", "[3.0, 4.0]", "2", "d"],
+        ]
+
+
+def test_npy_parts_are_folders_of_arrays(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.NPY)
+    y = np.arange(6, dtype=np.float32).reshape(2, 3)
+    folder.write(part(), rows(y=y, **{"../s": ["a", "bc"]}))
+    made = tmp_path / "out/part-00000"
+    assert sorted(each.name for each in made.iterdir()) == ["_s.npy", "row_id.npy", "y.npy"]
+    np.testing.assert_array_equal(np.load(made / "y.npy"), y)
+    assert np.load(made / "_s.npy").tolist() == ["a", "bc"]
+
+
+def test_npy_files_do_not_hold_rows_of_different_shapes(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.NPY)
+    with pytest.raises(UsageError, match="output 'y' has rows of different shapes"):
+        folder.write(part(), rows(y=[np.zeros(2), np.zeros(3)]))
+    assert not folder.written([part()])
+
+
+def test_pictures_are_named_by_their_row(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    folder = new_folder(tmp_path / "out", RowFormat.IMAGES)
+    folder.write(part(), rows(y=np.stack([np.zeros((1, 2, 3)), np.full((1, 2, 3), 2.0)])))
+    made = tmp_path / "out/part-00000"
+    assert sorted(each.name for each in made.iterdir()) == ["000000004.png", "000000006.png"]
+    with image.open(made / "000000006.png") as picture:
+        assert picture.size == (3, 2)
+        assert np.asarray(picture).min() == 255
+    with pytest.raises(UsageError, match="output 'y' is no image"):
+        folder.write(part(1), rows(y=np.zeros((2, 5))))
+
+
+@pytest.mark.parametrize("kind", [RowFormat.JSON_LINES, RowFormat.NPY])
+def test_a_part_that_is_written_twice_is_there_once(tmp_path: Path, kind: RowFormat) -> None:
+    folder = new_folder(tmp_path / "out", kind)
+    for _ in range(2):
+        folder.write(part(), rows(y=np.zeros(2)))
+    folder.finish()
+    assert folder.written([part(), part(1)]) == {0}
+    assert len(list((tmp_path / "out").glob("part-*"))) == 1
+    assert not (tmp_path / "out" / OWN / "scratch").exists()
+
+
+def test_a_part_is_not_there_before_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.CSV)
+
+    def stop(_path: Path) -> None:
+        assert not folder.written([part()])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output_parts, "_settle", stop)
+    with pytest.raises(UsageError, match=r"cannot write '.*part-00000.csv': No space left"):
+        folder.write(part(), rows(y=np.zeros(2)))
+    assert not folder.written([part()])
+    assert not list((tmp_path / "out" / OWN / "scratch").iterdir())
+
+
+def test_a_part_of_failed_rows_alone_is_done_and_has_no_file(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.CSV)
+    failed = RowError(row_id=3, file="rows.csv", file_row=3, reason="it is no UTF-8")
+    nothing = np.zeros(0, np.int64)
+    folder.write(part(1), Rows(row_ids=nothing, columns={}, errors=(failed,)))
+    assert folder.written([part(0), part(1)]) == {1}
+    assert not list((tmp_path / "out").glob("part-*"))
+    assert write_errors(tmp_path / "failed.jsonl", folder.errors([part(0), part(1)])) == 1
+    assert json.loads((tmp_path / "failed.jsonl").read_text())["reason"] == "it is no UTF-8"
+
+
+def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="is not empty"):
+        verify_is_free(tmp_path)
+    with pytest.raises(UsageError, match="is no folder"):
+        verify_is_free(tmp_path / "mine.txt")
+    new_folder(tmp_path / "out", RowFormat.CSV)
+    with pytest.raises(UsageError, match="--resume goes on with it"):
+        verify_is_free(tmp_path / "out")
+
+
+def test_only_the_same_batch_goes_on(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.CSV, package={"digest": "a"}, part_rows=3)
+    assert folder.go_on({"package": {"digest": "a"}, "part_rows": 3})["part_rows"] == 3
+    with pytest.raises(UsageError, match="of another batch: the package, --part-rows differ"):
+        folder.go_on({"package": {"digest": "b"}, "part_rows": 4})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(None, "has no batch to go on with"), ("{", "cannot read"), ("[]", "it is no object")],
+)
+def test_a_job_that_cannot_be_read_is_told(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / OWN).mkdir()
+        (tmp_path / OWN / "job.json").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        read_job(tmp_path)
