@@ -95,6 +95,7 @@ def _pieces(
     names: Sequence[str] | None,
 ) -> Iterator[pa.Table]:
     """A table for each part, out of what is read batch by batch."""
+    import pyarrow as pa  # as above
 
     columns = None if names is None else list(names)
     held: list[Any] = []

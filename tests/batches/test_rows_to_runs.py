@@ -21,11 +21,11 @@ Shape = tuple[int | str | None, ...]
 
 def layout(inputs: dict[str, Shape], outputs: dict[str, Shape], **options: Any) -> ModelLayout:
     kind = options.pop("kind", "tensor(float)")
-    infos = [
+    taken, given = (
         [ValueInfo(name=name, type=kind, shape=shape) for name, shape in each.items()]
         for each in (inputs, outputs)
-    ]
-    return model_layout(*infos, **options)
+    )
+    return model_layout(taken, given, **options)
 
 
 class FakeSession:
@@ -101,9 +101,7 @@ def test_flat_lists_take_the_shape_of_the_input() -> None:
 def test_several_columns_are_the_numbers_of_one_input() -> None:
     session = FakeSession(lambda feed: feed["x"])
     columns = {"a": ["1", "2"], "b": [" 3.5", "4"]}
-    found = run(
-        session, layout({"x": ("n", 2)}, {"y": ("n", 2)}), columns, fed={"x": ("a", "b")}
-    )
+    found = run(session, layout({"x": ("n", 2)}, {"y": ("n", 2)}), columns, fed={"x": ("a", "b")})
     np.testing.assert_array_equal(found.columns["y"], [[1, 3.5], [2, 4]])
 
 
@@ -159,7 +157,7 @@ def _fails_at_seven(feed: Mapping[str, Any]) -> Any:
 
 def test_a_batch_that_fails_is_run_row_by_row() -> None:
     model = layout({"x": ("n",)}, {"y": ("n",)})
-    columns = {"x": np.array([1.0, 2, 7, 4, 5]), "label": list("abcde")}
+    columns: dict[str, Column] = {"x": np.array([1.0, 2, 7, 4, 5]), "label": list("abcde")}
     found = run(
         FakeSession(_fails_at_seven),
         model,
@@ -178,7 +176,7 @@ def test_a_batch_that_fails_is_run_row_by_row() -> None:
 def test_without_errors_the_first_row_that_fails_ends_it() -> None:
     model = layout({"x": ("n",)}, {"y": ("n",)})
     with pytest.raises(
-        RowFailedError, match="row 2 of rows: node 'lookup'.*--errors FILE"
+        RowFailedError, match=r"row 2 of rows: node 'lookup'.*--errors FILE"
     ) as raised:
         run(FakeSession(_fails_at_seven), model, {"x": np.array([1.0, 2, 7])}, stops=True)
     assert raised.value.row_id == 12

@@ -155,8 +155,9 @@ def test_every_command_that_changes_files_has_a_dry_run(ortpkg: RunCommand) -> N
     }
     store = {"rollback", "uninstall", "repair"}  # which take a name, and say what they did
     records = {"bench"}  # adds to what is recorded of this machine; --no-record does not
+    outputs = {"batch"}  # into a folder that has to be new
     credentials = {"login", "logout"}  # a password cannot be tried without sending it
-    assert lacking == reads | store | records | credentials
+    assert lacking == reads | store | records | outputs | credentials
 
 
 def test_an_output_is_replaced_only_where_asked_for(ortpkg: RunCommand, folder: Path) -> None:
