@@ -14,13 +14,14 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance interop interop-signing vendors registry oci-tools crash-sweep store-stress fuzz mutants scale format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools crash-sweep store-stress fuzz mutants scale format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
 	@echo "make test         everything that CI checks: lint, types, layers, tests"
 	@echo "make test-fast    the tests of the folders that differ from main, up to the first failure (T=\"tests/engine\": of these)"
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
+	@echo "make newest       tests with the newest version of everything, pinning nothing (downloads 300 MB once; T=\"tests/kernels\": these)"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
 	@echo "make interop-signing  our signatures and those of the OpenSSF's model-signing, both ways (downloads 60 MB once)"
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
@@ -60,6 +61,17 @@ test-fast: $(VENV)/.installed-dev
 
 conformance: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.conformance
+
+# What somebody gets who installs ortpkg today. Nothing is pinned, and each run asks for newer versions.
+newest:
+	@[ -x build/newest/bin/pip ] || "$$(sh scripts/find_python.sh)" -m venv build/newest
+	@echo "bringing everything in build/newest to its newest version"
+	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/newest/bin/python -m pip --disable-pip-version-check install --quiet \
+		--upgrade --upgrade-strategy eager --editable '.[dev]'
+	@echo "what constraints.txt does not have:"
+	@build/newest/bin/python -m pip freeze --exclude-editable | grep -vxFf constraints.txt || true
+	build/newest/bin/python -m pytest -n auto --dist worksteal \
+		$(or $(T),tests/cli tests/samples tests/sample_packages tests/session)
 
 interop: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.interop.wheels
