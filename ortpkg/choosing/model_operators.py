@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 from ortpkg.graph.model_limits import ModelLimits
@@ -68,7 +67,7 @@ def read_model_operators(path: Path) -> ModelOperators | None:
     start_s = time.perf_counter()
     found = scan_model_file(path, limits=_LIMITS)
     if found is not None and is_settled and time.perf_counter() - start_s >= _LEAST_WORTH_S:
-        write_fact(_KIND, key, asdict(found), keep=_MOST_KEPT)
+        write_fact(_KIND, key, found._asdict(), keep=_MOST_KEPT)
     return found
 
 

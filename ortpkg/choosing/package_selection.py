@@ -182,7 +182,7 @@ def offer_for(
     if not silent:
         return offer, ""
     asked = discover_ep_devices(with_free_memory(offer.machine), named=named)
-    return replace(asked, asked_memory=silent), ""
+    return asked._replace(asked_memory=silent), ""
 
 
 def _devices_to_ask(

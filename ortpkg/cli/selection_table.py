@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.choosing.package_selection import THIS_MACHINE, records_read_once
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from ortpkg.selection.wishes import SelectionWishes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(NamedTuple):
     """One cell: what is selected of a component of a package on a machine.
 
     Attributes:

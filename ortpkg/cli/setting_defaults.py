@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.settings import Settings, read_settings
@@ -20,8 +19,7 @@ COMMANDS_OF: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OptionDefaults:
+class OptionDefaults(NamedTuple):
     """Defaults of one command's options.
 
     Attributes:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.project.configuration_files import project_table, toml_document, user_config_file
@@ -24,8 +24,7 @@ from ortpkg.variables import yes_or_no
 _PACKAGE_TABLES = ("packages", "profiles")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(NamedTuple):
     """What holds where the command line says nothing; None: the command's own default.
 
     Attributes:
@@ -39,11 +38,10 @@ class Settings:
     backend: str | None = None
     trust: bool | None = None
     threads: int | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = EMPTY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Setting:
+class _Setting(NamedTuple):
     """How one setting is read. ``is_personal``: a project's file may not say it."""
 
     read: Callable[[object], Any]

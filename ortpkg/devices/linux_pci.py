@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.linux_files import entries, hexadecimal, integer, line, link_name, text
@@ -41,8 +42,7 @@ _DRIVERS_WITHOUT_COMPUTE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PciFunction:
+class PciFunction(NamedTuple):
     """A function of the bus, with the numbers that say what it is."""
 
     address: str

@@ -9,8 +9,8 @@ is called ".gpu", ".ga10b", ".gv11b" or ".gp10b" after its chip.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.linux_files import entries, exists, line, link_name
@@ -41,8 +41,7 @@ DISPLAY_ONLY_DRIVERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Maker:
+class _Maker(NamedTuple):
     """Whose device a driver drives, and what it is called."""
 
     vendor: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentLimits:
+class DocumentLimits(NamedTuple):
     """How much a document may hold, and which faults of it are passed over.
 
     Attributes:

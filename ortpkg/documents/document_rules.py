@@ -6,8 +6,8 @@ Ids never change meaning and are never reused: users write them into scripts and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 from ortpkg.errors import Severity
 
@@ -15,8 +15,7 @@ from ortpkg.errors import Severity
 ALL_FORMATS = ("metadata", "component", "universal")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule.
 
     Attributes:

@@ -5,13 +5,12 @@ Models come from strangers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _GIB = 1 << 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelLimits:
+class ModelLimits(NamedTuple):
     """The most that a model may hold; past a limit the reader raises a ModelError that says which.
 
     Attributes:

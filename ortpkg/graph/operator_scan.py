@@ -64,8 +64,7 @@ class OnnxOperator(NamedTuple):
     opset: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOperators:
+class ModelOperators(NamedTuple):
     """What a model needs beyond the operators that ONNX defines in the opsets which it imports.
 
     Attributes:
@@ -182,8 +181,7 @@ def _walked(data: memoryview, limits: ModelLimits) -> _Scan:
     return scan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outline:
+class _Outline(NamedTuple):
     """Where the parts of a model lie; weights are not looked at."""
 
     graphs: tuple[_Span, ...]

@@ -13,8 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.quantities import parse_duration_s
@@ -32,8 +31,7 @@ _MOST_KEPT = 32
 _MOST_TIMEOUT_S = 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeAnswer:
+class ProbeAnswer(NamedTuple):
     """What a backend said: ``value``, or None with a ``failure``; ``is_hang`` for no answer."""
 
     value: Any = None

@@ -6,8 +6,8 @@ may refer to the same one, and what refers to it is made of it again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.document_rules import DOCUMENT_TOO_LARGE
@@ -18,8 +18,7 @@ from ortpkg.errors import Finding, PackageFormatError
 from ortpkg.package.document_names import MANIFEST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageLimits:
+class PackageLimits(NamedTuple):
     """How much the documents of a package may hold together.
 
     Attributes:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.documents.findings import json_pointer
 from ortpkg.documents.frozen import EMPTY
@@ -62,8 +62,7 @@ class ValueInfo:
     value_range: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(NamedTuple):
     """Where something was declared, for messages: a document and a JSON pointer into it."""
 
     document: str
@@ -133,8 +132,7 @@ class ComponentInfo:
         return next((variant for variant in self.variants if variant.name == name), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedAsset:
+class SharedAsset(NamedTuple):
     """A folder that several variants may use, named by its content's digest.
 
     Attributes:

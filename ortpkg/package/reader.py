@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.documents.document_rules import DOCUMENT_SHAPE
 from ortpkg.documents.document_schemas import check_schema
@@ -64,8 +64,7 @@ class _Keys(StrEnum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Contents:
+class _Contents(NamedTuple):
     """What was read: the manifest, and what each generation's keys say.
 
     None where the package does not have them.

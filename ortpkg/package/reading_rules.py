@@ -7,7 +7,7 @@ There is one reader for both. Each place where they differ asks one attribute of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ortpkg.documents import document_rules
 from ortpkg.documents.document_limits import DEFAULT_LIMITS, DocumentLimits
@@ -18,8 +18,7 @@ from ortpkg.package import rules
 from ortpkg.package.counted_documents import PackageLimits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingRules:
+class ReadingRules(NamedTuple):
     """How a package is read.
 
     Attributes:
@@ -122,7 +121,7 @@ _AS_1_31 = ReadingRules(
 )
 _BY_NAME: Mapping[str, ReadingRules] = FrozenMapping(
     {
-        ONNXRUNTIME_1_30: replace(_AS_1_31, compat=ONNXRUNTIME_1_30, checks_option_keys=False),
+        ONNXRUNTIME_1_30: _AS_1_31._replace(compat=ONNXRUNTIME_1_30, checks_option_keys=False),
         ONNXRUNTIME_1_31: _AS_1_31,
     }
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.documents.frozen import EMPTY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedDevice:
+class ReportedDevice(NamedTuple):
     """A device as a backend describes it; "", 0 and None are "does not say".
 
     Attributes:
@@ -27,7 +28,7 @@ class ReportedDevice:
     is_discrete: bool | None = None
     memory_nbytes: int | None = None
     ordinal: int = 0
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = EMPTY
 
 
 def match_hardware(reported: ReportedDevice, hardware: Sequence[HardwareDevice]) -> HardwareDevice:

@@ -13,9 +13,9 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
@@ -38,8 +38,7 @@ _EP_NAME = re.compile(
 _MOST_SOURCE_CHARACTERS = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emulation:
+class Emulation(NamedTuple):
     """How an execution provider plays a device that the machine does not have.
 
     Attributes:
@@ -70,8 +69,7 @@ _EMULATIONS: Mapping[str, Emulation] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpLibrary:
+class EpLibrary(NamedTuple):
     """An execution provider's library for onnxruntime, of an installed wheel.
 
     Attributes:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.ep_names import (
@@ -58,8 +57,7 @@ BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
 NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {PREPACK_EP: _prepack_factory}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AvailableFactories:
+class AvailableFactories(NamedTuple):
     """The factories that can be asked here, in default priority order, and what went wrong."""
 
     factories: tuple[EpFactory, ...]

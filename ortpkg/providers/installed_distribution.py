@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+from typing import NamedTuple
 
 from ortpkg.providers.installed_metadata import recorded_versions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstalledDistribution:
+class InstalledDistribution(NamedTuple):
     """A distribution of the running environment.
 
     ``version`` is "" where the module has no metadata (a local build).

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
@@ -29,8 +28,7 @@ _FOLDER_VARIABLES = ("ORTPKG_CACHE_DIR", "ORTPKG_STATE_DIR")
 _told: set[str] = set()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineOffer:
+class MachineOffer(NamedTuple):
     """A machine with what execution providers offer on it.
 
     Attributes:

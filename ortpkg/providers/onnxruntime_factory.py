@@ -8,9 +8,8 @@ are skipped as upstream does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
@@ -241,8 +240,7 @@ def list_ep_names(hardware: Sequence[HardwareDevice], ask: Ask = _ask_in_child) 
     return _offers(ask, hardware, "onnxruntime").providers if installed_distributions() else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Offers:
+class _Offers(NamedTuple):
     providers: tuple[str, ...]
     ep_devices: tuple[Mapping[str, Any], ...]
 

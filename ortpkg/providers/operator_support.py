@@ -12,8 +12,8 @@ it. Operators that an opset has taken out of use run in all of them but onnxrunt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import ExecutionProviderError
@@ -35,8 +35,7 @@ from ortpkg.providers.operator_tables import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorSupport:
+class OperatorSupport(NamedTuple):
     """What of a model's needs cannot be met, and of what that cannot be told."""
 
     missing: ModelOperators = NOTHING

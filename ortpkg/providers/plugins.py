@@ -14,9 +14,8 @@ import importlib.util
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.json_form import (
@@ -51,8 +50,7 @@ _REGISTERED: dict[str, Plugin] = {}
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plugin:
+class Plugin(NamedTuple):
     """An installed plug-in, not imported.
 
     Attributes:

@@ -8,7 +8,6 @@ records decide where a variant runs, never which variant is selected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
@@ -44,7 +43,7 @@ def choose_backends(
         usual = sorted(positions, key=lambda position: found[position].rank or ())
         ranks = [found[position].rank for position in usual]
         for rank, position in zip(ranks, _by_time(usual, found), strict=False):
-            found[position] = replace(found[position], rank=rank, compared=key)
+            found[position] = found[position]._replace(rank=rank, compared=key)
     return found
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.package.package_info import VariantInfo
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from ortpkg.selection.measurements import Measurement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What rules say, one or several together: a rejection's code and reason, or neither.
 
     And what was noted on the way.
@@ -54,8 +52,7 @@ class Judgement:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A variant on an EP device, judged; without a rank it is rejected.
 
     ``compared``: what it has in common with the candidates with which measurements compared it;

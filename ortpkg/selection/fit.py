@@ -7,8 +7,7 @@ what it requires, and may read its model, so that they are asked only when its t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.errors import quoted, unquoted
@@ -47,8 +46,7 @@ _ABSENT = Judgement(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryNeed:
+class MemoryNeed(NamedTuple):
     """How much memory a variant needs, and who says so; an estimate is a lower bound."""
 
     nbytes: int

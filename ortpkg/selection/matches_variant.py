@@ -9,7 +9,7 @@ what is wrong with a variant before it tells that it was not asked for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ortpkg.devices.architecture import architecture_distance, runs_code_for
 from ortpkg.devices.hardware import DeviceType, EpDevice
@@ -31,8 +31,7 @@ from ortpkg.selection.verdict import ReasonCode
 NO_ARCHITECTURE = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirements:
+class Requirements(NamedTuple):
     """What of a variant the rules look at; variants with equal requirements are judged once."""
 
     ep: str | None

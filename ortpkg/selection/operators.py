@@ -9,7 +9,7 @@ there; here it is a reason to take another variant, with a hint what would have 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import ep_of_context_source
@@ -36,8 +36,7 @@ SupportOf = Callable[[EpDevice, ModelOperators], OperatorSupport]
 _MOST_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorEvidence:
+class OperatorEvidence(NamedTuple):
     """What variants need, and what EP devices have."""
 
     needs: NeedsOf

@@ -7,8 +7,8 @@ unlike there, each policy is an order of its own. The table is documented in ``d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
@@ -30,8 +30,7 @@ class DeviceKind(StrEnum):
     UNKNOWN = "unknown device"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(NamedTuple):
     """A named order of device kinds, best first; kinds that are not named come after, as one.
 
     ``uses_measurements``: what was measured on this machine comes before the order.

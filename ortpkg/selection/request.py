@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.documents.frozen import EMPTY
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionRequest:
+class SelectionRequest(NamedTuple):
     """What a selection is made by, checked; the same for every variant.
 
     Attributes:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.errors import UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
@@ -16,8 +15,7 @@ from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.versions import is_same_version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits, checked; None or empty where there is none.
 
     Attributes:

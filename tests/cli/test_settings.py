@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -375,9 +374,7 @@ def test_settings_warns_of_a_variable_that_says_nothing(
 
 
 def test_every_setting_and_every_variable_of_the_code_is_known_to_settings() -> None:
-    assert (
-        set(_DEFAULTS) == set(COMMANDS_OF) == {each.name for each in fields(Settings)} - {"sources"}
-    )
+    assert set(_DEFAULTS) == set(COMMANDS_OF) == set(Settings._fields) - {"sources"}
     named = (
         {setting_variable(name) for name in COMMANDS_OF}
         | set(_OTHER_VARIABLES)

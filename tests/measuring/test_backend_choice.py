@@ -96,13 +96,13 @@ def test_a_record_of_another_model_is_ignored(digits: Path) -> None:
 
 
 def _with_older_onnxruntime(offer: MachineOffer) -> MachineOffer:
-    return replace(offer, ep_devices=tuple(map(_older, offer.ep_devices)))
+    return offer._replace(ep_devices=tuple(map(_older, offer.ep_devices)))
 
 
 def _with_another_cpu(offer: MachineOffer) -> MachineOffer:
     machine = offer.machine
     hardware = tuple(replace(each, name=f"another {each.name}") for each in machine.hardware)
-    return replace(offer, machine=replace(machine, hardware=hardware))
+    return offer._replace(machine=replace(machine, hardware=hardware))
 
 
 @pytest.mark.parametrize("change", [_with_older_onnxruntime, _with_another_cpu])

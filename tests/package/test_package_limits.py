@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,7 @@ def test_components_are_counted(write_package: WritePackage, compat: str | None)
 @pytest.fixture
 def narrow_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package may hold 250 variants and 20,000 values."""
-    rules = replace(STRICT, package_limits=PackageLimits(variants=250, values=20_000))
+    rules = STRICT._replace(package_limits=PackageLimits(variants=250, values=20_000))
     monkeypatch.setattr(reader, "reading_rules", lambda _compat: rules)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.findings import FindingCollector, json_pointer
@@ -82,8 +82,7 @@ VARIANT_KEYS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentGeneration:
+class ComponentGeneration(NamedTuple):
     """What the component generation's keys of a package say.
 
     ``facts`` is ``additional_metadata.ortpkg``.

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
+from typing import NamedTuple
 
 from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE, Rule
 from ortpkg.documents.findings import FindingCollector, listed
@@ -27,8 +27,7 @@ GENAI_CONFIG = "genai_config.json"
 _MODEL_SUFFIX = ".onnx"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Siblings:
+class Siblings(NamedTuple):
     """What the variants of one component say where their models lie.
 
     Attributes:
@@ -41,8 +40,7 @@ class Siblings:
     in_own_folder: Collection[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPlace:
+class ModelPlace(NamedTuple):
     """Where a variant's files lie.
 
     Attributes:

@@ -20,7 +20,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -189,7 +189,7 @@ def read_digests_document(root: Path) -> dict[str, Any]:
     except OSError:
         nbytes = 0  # the reader says what is wrong
     # As much memory is set aside as may be read, so no more than the file needs.
-    return read_document(path, document=DIGESTS_FILE, limits=replace(LIMITS, nbytes=nbytes))
+    return read_document(path, document=DIGESTS_FILE, limits=LIMITS._replace(nbytes=nbytes))
 
 
 def parse_digests(content: bytes, root: Path) -> PackageDigests:

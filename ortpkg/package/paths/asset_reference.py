@@ -7,7 +7,7 @@ form is a path, as onnxruntime 1.28 to 1.31 see it, even where it begins with ``
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 ASSETS_DIRECTORY = "shared_assets"
 _SCHEME = "sha256:"
@@ -16,8 +16,7 @@ _REFERENCE = re.compile(r"(sha256:[0-9a-f]{64})(?:/(.*))?", re.DOTALL)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class AssetReference:
+class AssetReference(NamedTuple):
     """A reference to a shared asset.
 
     Attributes:

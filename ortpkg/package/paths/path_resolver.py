@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -50,8 +49,7 @@ class Place(NamedTuple):
     kind: PathKind
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPath:
+class ResolvedPath(NamedTuple):
     """The same as :class:`Place`, with a path that is one."""
 
     path: Path
