@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.package.package_info import PackageInfo
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from ortpkg.session.inference_session import InferenceSession
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenVariants:
+class ChosenVariants(NamedTuple):
     """The variants that :meth:`~ortpkg.ModelPackage.choose` found.
 
     Attributes:

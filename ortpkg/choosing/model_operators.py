@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ortpkg.graph.model_limits import ModelLimits
+from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator
 from ortpkg.graph.onnx_operators import ONNX_VERSION
-from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator, scan_model_file
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.providers.operator_support import read_operators
@@ -24,10 +24,9 @@ from ortpkg.storage.file_stamp import FileStamp
 _KIND = "model_operators"
 _MOST_KEPT = 500
 #: A walk that takes less time, as one over a small file does, is no dearer than to look for what is
-#: remembered of it.
+#: remembered of it. What walks is loaded for the first one, which counts.
 _LEAST_WORTH_S = 0.002
 _LEAST_NBYTES = 1 << 14
-_LIMITS = ModelLimits()
 
 
 class ModelNeeds:
@@ -59,16 +58,22 @@ def read_model_operators(path: Path) -> ModelOperators | None:
         return None
     key = {"path": os.fspath(path), "stamp": list(stamp), "onnx": ONNX_VERSION}
     if stamp.nbytes < _LEAST_NBYTES:
-        return scan_model_file(path, limits=_LIMITS)
+        return _scanned(path)
     is_settled = stamp.is_settled()
     remembered = _from_json(read_fact(_KIND, key)) if is_settled else None
     if remembered is not None:
         return remembered
     start_s = time.perf_counter()
-    found = scan_model_file(path, limits=_LIMITS)
+    found = _scanned(path)
     if found is not None and is_settled and time.perf_counter() - start_s >= _LEAST_WORTH_S:
         write_fact(_KIND, key, found._asdict(), keep=_MOST_KEPT)
     return found
+
+
+def _scanned(path: Path) -> ModelOperators | None:
+    from ortpkg.graph.operator_scan import scan_model_file  # only where nothing is remembered
+
+    return scan_model_file(path, limits=ModelLimits())
 
 
 def _from_json(stored: object) -> ModelOperators | None:

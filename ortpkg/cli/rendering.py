@@ -17,7 +17,6 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from ortpkg.cli.wrapping import display_width, wrapped
@@ -40,7 +39,6 @@ class OutputError(UsageError):
         return cls(f"cannot write to standard output: {unquoted(error.strerror or error)}")
 
 
-@dataclass(slots=True)
 class _Settings:
     """Of this process: what stands on its command line."""
 

@@ -10,7 +10,6 @@ NVIDIA's driver README (/proc/driver/nvidia).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,18 +51,17 @@ class PciFunction(NamedTuple):
     device_id: int
 
 
-@dataclass(slots=True)
-class FoundDevices:
+class FoundDevices(NamedTuple):
     """What a bus has; notes say what does not count, or cannot be used."""
 
-    gpus: list[HardwareDevice] = field(default_factory=list)
-    npus: list[HardwareDevice] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    gpus: list[HardwareDevice]
+    npus: list[HardwareDevice]
+    notes: list[str]
 
 
 def probe_pci(root: Path) -> FoundDevices:
     """Every GPU and NPU, in order of address."""
-    found = FoundDevices()
+    found = FoundDevices(gpus=[], npus=[], notes=[])
     accelerators = _addresses_of_class(root, "accel")
     architectures = _kfd_architectures(root)
     for function in _pci_functions(root, accelerators):
@@ -85,9 +83,9 @@ def probe_pci(root: Path) -> FoundDevices:
         if note := _driver_note(device):
             found.notes.append(f"{function.address}: {device.name}: {note}")
     seen = {gpu.metadata["pci_address"] for gpu in found.gpus}
-    found.gpus += [
+    found.gpus.extend(
         gpu for gpu in _nvidia_without_sysfs(root) if gpu.metadata["pci_address"] not in seen
-    ]
+    )
     return found
 
 

@@ -15,22 +15,21 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ortpkg.graph.model_limits import ModelLimits
+from ortpkg.graph.needed_operators import (
+    MICROSOFT_DOMAIN,
+    ONNX_DOMAINS,
+    ModelOperators,
+    OnnxOperator,
+    Operator,
+)
 from ortpkg.graph.onnx_operators import NEWEST_OPSETS
 from ortpkg.graph.onnx_opsets import OperatorState, is_known_everywhere, operator_state
 from ortpkg.graph.wire_format import WireFormatError, fields, varint_at
-
-#: An operator: domain ("" for ONNX's own), name.
-Operator = tuple[str, str]
 
 _Span = tuple[int, int]
 _RawOperator = tuple[bytes, bytes]
 _T = TypeVar("_T")
 
-#: Domains whose operators are ONNX's own: the embedded engine runs all that it defines.
-ONNX_DOMAINS: frozenset[str] = frozenset(
-    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"}
-)
-MICROSOFT_DOMAIN = "com.microsoft"
 _EP_CONTEXT: Operator = (MICROSOFT_DOMAIN, "EPContext")
 _RAW_EP_CONTEXT: _RawOperator = (MICROSOFT_DOMAIN.encode(), b"EPContext")
 
@@ -51,53 +50,6 @@ _OPEN_FLAGS = (
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
-
-
-class OnnxOperator(NamedTuple):
-    """An operator of ONNX's own domains as a model uses it.
-
-    ``opset`` is None where its domain is not imported.
-    """
-
-    domain: str
-    name: str
-    opset: int | None
-
-
-class ModelOperators(NamedTuple):
-    """What a model needs beyond the operators that ONNX defines in the opsets which it imports.
-
-    Attributes:
-        operators: those that are neither ONNX's nor functions of the model, EPContext not among
-            them; sorted.
-        context_sources: ``source`` of its EPContext nodes, "" where one states none; sorted.
-        undefined: operators in ONNX's own domains that ONNX does not define in that opset; sorted.
-        deprecated: those that the opset has taken out of use; sorted.
-        opset: that of ONNX's main domain, where it is one that not every onnx package knows.
-    """
-
-    operators: tuple[Operator, ...] = ()
-    context_sources: tuple[str, ...] = ()
-    undefined: tuple[OnnxOperator, ...] = ()
-    deprecated: tuple[OnnxOperator, ...] = ()
-    opset: int | None = None
-
-    def __bool__(self) -> bool:
-        return self.opset is not None or any(
-            (self.operators, self.context_sources, self.undefined, self.deprecated)
-        )
-
-
-NOTHING = ModelOperators()
-
-
-def operator_text(operator: Operator) -> str:
-    """E.g. "com.acme:Frobnicate".
-
-    >>> operator_text(("", "Relu"))
-    'ai.onnx:Relu'
-    """
-    return ":".join((operator[0] or "ai.onnx", operator[1]))
 
 
 def scan_model_file(path: Path, *, limits: ModelLimits) -> ModelOperators | None:

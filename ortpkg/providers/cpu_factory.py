@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
-from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.graph.needed_operators import ModelOperators
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
 from ortpkg.providers.operator_support import OperatorSupport, embedded_support

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.graph.needed_operators import ModelOperators
 from ortpkg.providers.operator_support import OperatorSupport
 from ortpkg.version import __version__
 

@@ -16,7 +16,7 @@ from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
-from ortpkg.graph.operator_scan import ModelOperators, Operator
+from ortpkg.graph.needed_operators import ModelOperators, Operator
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import is_own_text, rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware

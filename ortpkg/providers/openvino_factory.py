@@ -17,7 +17,7 @@ from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.pci_vendors import INTEL
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError, quoted
-from ortpkg.graph.operator_scan import ModelOperators, Operator
+from ortpkg.graph.needed_operators import ModelOperators, Operator
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware

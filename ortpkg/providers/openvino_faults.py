@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.operator_scan import MICROSOFT_DOMAIN
+from ortpkg.graph.needed_operators import MICROSOFT_DOMAIN
 from ortpkg.graph.types import TensorType
 
 #: What is wrong with a node of one operator; "" where nothing is known to be.

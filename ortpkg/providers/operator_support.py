@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import ExecutionProviderError
-from ortpkg.graph.onnx_opsets import ADDED_BY_ONNXRUNTIME, OperatorState, operator_state
-from ortpkg.graph.operator_scan import (
+from ortpkg.graph.needed_operators import (
     MICROSOFT_DOMAIN,
     NOTHING,
     ONNX_DOMAINS,
@@ -26,6 +25,7 @@ from ortpkg.graph.operator_scan import (
     OnnxOperator,
     Operator,
 )
+from ortpkg.graph.onnx_opsets import ADDED_BY_ONNXRUNTIME, OperatorState, operator_state
 from ortpkg.providers.operator_tables import (
     EMBEDDED_CONTRIB_OPERATORS,
     ONNXRUNTIME_CONTRIB_OPERATORS,

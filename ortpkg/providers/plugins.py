@@ -24,7 +24,7 @@ from ortpkg.devices.json_form import (
     hardware_device_to_json,
 )
 from ortpkg.errors import ExecutionProviderError, quoted
-from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.graph.needed_operators import ModelOperators
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.foreign_code import foreign_code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import PREPACK_EP
-from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.graph.needed_operators import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
 from ortpkg.providers.operator_support import OperatorSupport, embedded_support
 from ortpkg.providers.prepack_compatibility import rate

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import ep_of_context_source
 from ortpkg.errors import quoted
+from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator, Operator, operator_text
 from ortpkg.graph.onnx_opsets import (
     OperatorState,
     deprecating_opset,
@@ -21,7 +22,6 @@ from ortpkg.graph.onnx_opsets import (
     newest_opset_here,
     operator_state,
 )
-from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator, Operator, operator_text
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.operator_support import OperatorSupport, who_has
 from ortpkg.selection.candidate import Judgement

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedFiles:
+class PlannedFiles(NamedTuple):
     """The files that a change is about, relative to ``root`` with ``/``.
 
     Attributes:
@@ -19,7 +19,7 @@ class PlannedFiles:
     """
 
     root: Path
-    adds: Mapping[str, int | None] = field(default_factory=dict)
+    adds: Mapping[str, int | None] = MappingProxyType({})
     changes: tuple[str, ...] = ()
     removes: tuple[str, ...] = ()
 

@@ -17,7 +17,7 @@ import ortpkg
 from ortpkg.choosing import model_operators
 from ortpkg.choosing.model_operators import read_model_operators
 from ortpkg.errors import NoSuitableVariantError
-from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.graph.needed_operators import ModelOperators
 from ortpkg.selection.verdict import ReasonCode
 
 PLAIN = "y = Relu(x)"
@@ -347,7 +347,7 @@ def test_a_long_walk_over_all_nodes_is_remembered_until_the_file_changes(
     def scan(_path: Path, **_limits: Any) -> ModelOperators:
         raise AssertionError("walked again")
 
-    monkeypatch.setattr(model_operators, "scan_model_file", scan)
+    monkeypatch.setattr("ortpkg.graph.operator_scan.scan_model_file", scan)
     assert read_model_operators(path) == found
     write_model(path, CONTRIB + " z = com.acme.Other(y)")
     with pytest.raises(AssertionError, match="walked again"):

@@ -10,14 +10,8 @@ import pytest
 from onnx import numpy_helper
 
 from ortpkg.graph.model_limits import ModelLimits
-from ortpkg.graph.operator_scan import (
-    ModelOperators,
-    OnnxOperator,
-    operator_text,
-    scan_model,
-    scan_model_file,
-    scan_onnx_operators,
-)
+from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator, operator_text
+from ortpkg.graph.operator_scan import scan_model, scan_model_file, scan_onnx_operators
 from ortpkg.graph.wire_format import WireFormatError
 from tests.graph.model_factories import parse
 

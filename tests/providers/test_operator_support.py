@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from ortpkg.errors import ExecutionProviderError
-from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator, Operator
+from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator, Operator
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.providers import operator_support

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import UsageError
-from ortpkg.graph.operator_scan import NOTHING, ModelOperators
+from ortpkg.graph.needed_operators import NOTHING, ModelOperators
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.operator_support import OperatorSupport
 from ortpkg.selection.measurements import SelectionRecords

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator
+from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator
 from ortpkg.providers.operator_support import OperatorSupport, who_has
 from ortpkg.selection import operators
 from ortpkg.selection.candidate import Judgement

@@ -23,13 +23,9 @@ from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ValueSignature
+from ortpkg.graph.needed_operators import OnnxOperator, operator_text
 from ortpkg.graph.onnx_opsets import OperatorState, first_opset, operator_state
-from ortpkg.graph.operator_scan import (
-    OnnxOperator,
-    operator_text,
-    scan_model_file,
-    scan_onnx_operators,
-)
+from ortpkg.graph.operator_scan import scan_model_file, scan_onnx_operators
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.paths.disk_places import is_inside, is_link
